@@ -42,6 +42,8 @@ PATTERNS: Mapping[str, tuple[str, str]] = {
     ),
     texts.HOST_NAME: ("a host name", 'lower-case letters, digits and "-", as gpu-1'),
     texts.DURATION: ("a duration", "a number and m, h or d, as 30m or 8h"),
+    texts.DAY: ("a day", 'in quotes, as "2026-11-25"'),
+    texts.VERSION: ("a version", 'in quotes, as the package manager prints it: "1.1.5+ds1-1"'),
     texts.SHA256: ("a SHA-256 digest", "64 hexadecimal digits, as sha256sum prints them"),
     texts.CERTIFICATES: (
         "certificates in PEM",

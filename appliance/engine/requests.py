@@ -6,6 +6,7 @@ from appliance.engine.owned import keys_of, owned
 from appliance.engine.session import Session
 from appliance.models.site import Role
 from appliance.probe.collect import AREAS, NAMED_ONLY
+from appliance.stages.base.advisories import PACKAGES
 from appliance.stages.base.variables import sysctl
 from appliance.stages.catalog import CHECKS, WATCHED_UNITS
 
@@ -32,6 +33,7 @@ def request_for(session: Session, host: str, beside: Beside = Beside.NOTHING) ->
         "areas": [a for a in AREAS if a in extra or a not in NAMED_ONLY],
         "deep": beside is Beside.DEEP,
         "units": list(WATCHED_UNITS),
+        "packages": list(PACKAGES),
         "sysctl": sorted(sysctl(session.profile, session.site, session.site.host(host))),
         "owned": owned(session.site, host),
         "keys": {"/root": list(known)} if (known := keys_of(session)) is not None else {},

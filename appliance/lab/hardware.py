@@ -12,10 +12,10 @@ INFINIBAND_RATES = {100: "4xEDR", 200: "4xHDR"}
 """What the fabric simulator knows of: it falls back to 10 Gb/s on anything else."""
 
 DRIVERS = {
-    "535": ("535.261.03", 12020),
+    "535": ("535.309.01", 12020),
     "550": ("550.163.01", 12040),
-    "570": ("570.172.08", 12080),
-    "580": ("580.95.05", 13000),
+    "570": ("570.211.01", 12080),
+    "580": ("580.178.04", 13000),
 }
 """A driver of each branch with the CUDA it brings, as NVML writes that."""
 

@@ -15,6 +15,15 @@ KEY = "/etc/munge/munge.key"
 KEPT = "/var/lib/appliance-lab/munge.key"
 PROLOG = "/etc/slurm/prolog.d/99-stranger"
 SETTINGS = "/etc/ssh/sshd_config.d/00-stranger.conf"
+OLD_RUNC = "1.1.5+ds1-1"
+"""As the distribution brought it first: of the very upstream version that it mended later."""
+RUNC = f"""set -e
+if dpkg -s runc >/dev/null 2>&1; then echo 'it has a runc already' >&2; exit 1; fi
+at=$(mktemp -d); mkdir $at/DEBIAN
+printf 'Package: runc\nVersion: {OLD_RUNC}\nArchitecture: all\nMaintainer: rack\nDescription: empty\n' > $at/DEBIAN/control
+dpkg-deb --build $at $at.deb >/dev/null; dpkg -i $at.deb >/dev/null; rm -r $at $at.deb"""
+NO_RUNC = f"""v=$(dpkg-query -W -f '${{Version}}' runc 2>/dev/null)
+[ "$v" != {OLD_RUNC} ] || dpkg --purge runc >/dev/null"""
 OTHER_KEY = f"""set -e
 [ -e {KEPT} ] || cp -p {KEY} {KEPT}
 head -c 128 /dev/urandom | base64 -w0 > {KEY}
@@ -101,5 +110,14 @@ SERVICE_FAULTS = (
         check=base_ids.FOREIGN,
         target=f"HOST{SETTINGS}",
         says=f'{SETTINGS} is not the appliance\'s (of root, * UTC): "PermitEmptyPasswords yes"',
+    ),
+    Fault(
+        "advisory",
+        "somebody has installed a runc whose holes the distribution has mended since",
+        _by(RUNC, "base"),
+        _by(NO_RUNC, "base"),
+        check=base_ids.ADVISORIES,
+        target="HOST/runc",
+        says=f"runc {OLD_RUNC} lacks mends of known holes: *",
     ),
 )

@@ -101,11 +101,16 @@ MIRROR = (
     r"^https?://[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[0-9]{1,5})?"
     r"(/[A-Za-z0-9_~-][A-Za-z0-9._~:+-]*)*/?$"
 )
+DAY = r"^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$"
+VERSION = r"^[0-9][A-Za-z0-9.+:~-]{0,99}$"
+"""Of a package or a kernel."""
 SHA256 = r"^[0-9a-f]{64}$"
 CERTIFICATES = r"^-----BEGIN CERTIFICATE-----\n[A-Za-z0-9+/=\n -]*-----END CERTIFICATE-----\n?$"
 
 AbsolutePath = Annotated[str, Field(pattern=ABSOLUTE_PATH, max_length=PATH_LENGTH)]
 AccountName = Annotated[str, Field(pattern=ACCOUNT_NAME)]
+Day = Annotated[str, Field(pattern=DAY)]
+VersionText = Annotated[str, Field(pattern=VERSION)]
 Device = Annotated[str, Field(pattern=DEVICE, max_length=PATH_LENGTH)]
 Duration = Annotated[str, Field(pattern=DURATION)]
 Fingerprint = Annotated[str, Field(pattern=FINGERPRINT)]

@@ -40,6 +40,7 @@ ELSEWHERE = {
     "provision.address": "where it is served: actions/provision.py",
     "provision.port": "where it is served: actions/provision.py",
     "base.keep[]": "what is nobody's and stays: stages/base/checks/foreign.py",
+    "base.advisories[].": "what is known of versions: stages/base/checks/advisories.py",
     "gpu.": "how hosts are drained: engine/roll.py, engine/rollout.py",
     "slurm.containers.benchmark.": "what validate measures in: actions/validation.py",
     "kubernetes.network_policies": "closes projects of KAI alone: stages/workloads/network.py",

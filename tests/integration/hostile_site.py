@@ -58,6 +58,15 @@ SITE: Document = {
         "keep": ["/etc/cron.d/*", "account ops"],
         "banner": ["For staff alone."],
         "strict": True,
+        "advisories": [
+            {
+                "of": "runc",
+                "system": "rhel-9",
+                "fixed": ["1.2.5-2"],
+                "source": "an archive",
+                "looked": "2026-11-20",
+            }
+        ],
         "logs": {"to": "logs.example.org"},
         "ntp_servers": ["ntp.example.org"],
         "admins": [{"name": "ada", "keys": [f"ssh-ed25519 {KEY} ada"]}],

@@ -14,7 +14,7 @@ from tests.integration.rack import Bench, Event, own_name, raised, tasks_of
 
 pytestmark = [pytest.mark.rack, pytest.mark.slow]
 
-OLD, NEW, DEAD = "580.82.07", "580.95.05", "580.105.08"
+OLD, NEW, DEAD = "580.82.07", "580.178.04", "580.190.03"
 GPU_HOSTS = ("gpu-1", "gpu-2")
 ASK = "nvidia-smi --query-gpu=driver_version --format=csv,noheader | sort | uniq -c"
 

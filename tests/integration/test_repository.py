@@ -12,7 +12,7 @@ from tests.integration.rack import Bench, own_name, raised
 
 pytestmark = [pytest.mark.rack, pytest.mark.slow]
 
-VERSION = "580.95.05"
+VERSION = "580.178.04"
 
 
 @pytest.fixture(scope="module")

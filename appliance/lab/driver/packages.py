@@ -20,7 +20,7 @@ OLDER = {
 
 DOCA, OFED = "3.1.0-091000", "25.07-0.9.7"
 """The release of DOCA-OFED a rack's repository carries, one as NVIDIA's own do, and what its kernel module says of itself."""
-TOOLKIT, DCGM, EXPORTER = "1.18.0-1", "1:4.4.1-1", "4.5.2-1"
+TOOLKIT, DCGM, EXPORTER = "1.19.1-1", "1:4.5.3-1", "4.8.2-1"
 SIMULATED = "simulated, for the virtual rack only"
 
 
@@ -103,7 +103,15 @@ def others(branch: str) -> tuple[Package, ...]:
             core,
             DCGM,
             f"NVIDIA DCGM ({SIMULATED})",
-            _daemon("nvidia-dcgm", "exec sleep infinity\n"),
+            {
+                "usr/bin/nv-hostengine": File(
+                    "#!/bin/sh\n# Simulated: it runs by its name, and does nothing.\nwhile sleep 3600; do :; done\n",
+                    PROGRAM,
+                ),
+                "lib/systemd/system/nvidia-dcgm.service": File(
+                    _unit("NVIDIA DCGM", "/usr/bin/nv-hostengine")
+                ),
+            },
         ),
         Package(
             f"datacenter-gpu-manager-4-cuda{cuda}",

@@ -47,6 +47,20 @@ def _keys(case: Case, path: KeyPath, keys: tuple[str, ...]) -> Iterator[Finding]
             yield case.problem(where, why, remedy)
 
 
+def advisories(case: Case) -> Iterator[Finding]:
+    """What a distribution mends under its own numbers says whose it is; NVIDIA's is NVIDIA's on all."""
+    for i, row in enumerate(case.site.base.advisories):
+        path: KeyPath = ("base", "advisories", i, "system")
+        is_nvidias = row.of.startswith(("nvidia-", "datacenter-"))
+        if is_nvidias and row.system:
+            yield case.problem(path, f"{row.of} is NVIDIA's on every system", "leave it out")
+        elif not is_nvidias and not row.system and row.of != "containerd.io":
+            remedy = (
+                f"name the release, as debian-12: each mends its {row.of} under its own numbers"
+            )
+            yield case.problem(path, "is missing", remedy)
+
+
 Numbered = list[tuple[KeyPath, str, KeyPath, int]]
 """Users or groups: the name and the number, each behind where it stands."""
 
@@ -150,4 +164,4 @@ def _zones() -> frozenset[str]:
     return frozenset(available_timezones())
 
 
-RULES: tuple[Rule, ...] = (admins, names, numbers, users, homes, time, logs)
+RULES: tuple[Rule, ...] = (admins, names, numbers, users, homes, time, logs, advisories)

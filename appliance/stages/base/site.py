@@ -1,5 +1,7 @@
 """The site's section ``base``: people, time, firewall, mirrors."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from appliance.models.base import Model
@@ -7,6 +9,7 @@ from appliance.models.texts import (
     CERTIFICATES,
     AbsolutePath,
     AccountName,
+    Day,
     Few,
     Kept,
     Line,
@@ -14,6 +17,8 @@ from appliance.models.texts import (
     MirrorUrl,
     PublicKey,
     Server,
+    System,
+    VersionText,
     Zone,
 )
 
@@ -63,6 +68,33 @@ class Logs(Model):
     )
 
 
+Advised = Literal[
+    "nvidia-driver",
+    "nvidia-container-toolkit",
+    "datacenter-gpu-manager-4-core",
+    "datacenter-gpu-manager-exporter",
+    "containerd",
+    "containerd.io",
+    "runc",
+    "kernel",
+]
+
+
+class Advisory(Model):
+    """From which version on something has the mends that its maker has told of."""
+
+    of: Advised = Field(description="A package, the driver, or the kernel by its uname -r")
+    system: System | Literal[""] = Field(
+        default="",
+        description="Of a package of the distribution and of its kernel the release; none: of the maker's own",
+    )
+    fixed: Few[VersionText] = Field(
+        min_length=1, description="The first version with the mends, for each branch"
+    )
+    source: Line = Field(min_length=1, description="Who says so: a bulletin, a notice, an archive")
+    looked: Day = Field(description="When somebody looked whether there is anything newer")
+
+
 class BaseOptions(Model):
     """Stage base."""
 
@@ -85,10 +117,22 @@ class BaseOptions(Model):
         default=False,
         description="Also what people notice: no core files, umask 027, shells end when idle for 15 minutes, ssh lets in the site's accounts alone, forwards no agent and no port of the host, three keys a login; rules for passwords, no sticks, nothing is started from /dev/shm, AIDE once a week",
     )
+    tools: Few[Literal["everyday", "modules", "perf"]] = Field(
+        default=(),
+        description="Packages of the distribution that people expect: everyday (git, curl, wget, vim, nano, tmux, jq, Python's venv), modules (Lmod), perf",
+    )
+    profiling: bool = Field(
+        default=False,
+        description="Profilers of GPUs and processors work for everybody, not for root alone: for hosts that one person has at a time",
+    )
     logs: Logs | None = Field(
         default=None, description="Where logs go, too; none: they stay on the hosts"
     )
     firewall: bool = Field(default=True, description="Let in only what the site needs")
+    advisories: Many[Advisory] = Field(
+        default=(),
+        description="Versions with the mends of security bulletins that are newer than this program; of two rows of the same the one that was looked at last counts",
+    )
     keep: Many[Kept] = Field(
         default=(),
         description="Strangers in the appliance's places that may stay: paths (with *), SHA256:... of keys of root's, account NAME",

@@ -68,6 +68,11 @@ STRICT_SYSCTL = {
     "kernel.randomize_va_space": "2",
     "kernel.dmesg_restrict": "1",
 }
+PROFILING_SYSCTL = {
+    # perf counts what one's own programs do in user and kernel mode, and knows the kernel's functions by name.
+    "kernel.perf_event_paranoid": "1",
+    "kernel.kptr_restrict": "0",
+}
 IPV6 = "net.ipv6."
 """Parameters a kernel without IPv6 has none of; nothing is to be guarded there."""
 NOT_LOADED = ("cramfs", "freevxfs", "hfs", "hfsplus", "jffs2")
@@ -114,6 +119,7 @@ def variables(context: RoleContext) -> Variables:
         "base_kernel_modules": [] if container else list(KERNEL_MODULES),
         "base_banner": list(base.banner),
         "base_strict": base.strict,
+        "base_tools": list(base.tools),
         "base_modules_off": _modules_off(context.facts.get(host.name)) if base.strict else [],
         "base_log_server": base.logs.to if base.logs else "",
         "base_log_port": base.logs.port if base.logs else 6514,
@@ -191,7 +197,8 @@ def sysctl(profile: Profile, site: Site, host: Host) -> dict[str, str]:
     pages = profile.stages.hugepages_2m if Role.GPU in host.roles else 0
     huge = {"vm.nr_hugepages": str(pages)} if pages else {}
     strict = STRICT_SYSCTL if site.base.strict else {}
-    return {**HPC_SYSCTL, **SAFE_SYSCTL, **strict, **huge, **profile.stages.sysctl}
+    profiling = PROFILING_SYSCTL if site.base.profiling else {}
+    return {**HPC_SYSCTL, **SAFE_SYSCTL, **strict, **profiling, **huge, **profile.stages.sysctl}
 
 
 Parameters = Mapping[str, str]

@@ -55,7 +55,8 @@ def receipt(*drifted: tuple[str, str], unread: int = 0) -> dict[str, Any]:
 def facts(**changes: Any) -> HostFacts:
     """A good GPU host; a change that is a mapping is merged into what is there."""
     good: dict[str, Any] = {
-        "os": {"state": "running"},
+        "taken": "2026-11-26T12:00:00Z",
+        "os": {"state": "running", "kernel": "6.1.0-60-amd64"},
         "memory": {"total": 1000 * GIB, "available": 900 * GIB},
         "numa": [{"node": n, "cpus": "0-95", "memory": 500 * GIB} for n in (0, 1)],
         "filesystems": [ROOT],
@@ -150,6 +151,7 @@ MISSING: dict[str, dict[str, Any]] = {
     "base.weekly": {"weekly": None, "errors": {"weekly": "needs root to read last.json"}},
     "base.disk": {"filesystems": []},
     "base.memory": {"memory": {"total": 0, "available": 0}},
+    "base.advisories": {"errors": {"packages": "dpkg-query: its database is locked"}},
     "base.memory_errors": {"memory_errors": None},
     "base.pcie_errors": {"pcie_errors": None, "errors": {"aer": "no answer within 5 s"}},
     "base.nvme": {"nvme": None, "errors": {"nvme": "needs root to read /dev/nvme0"}},
@@ -173,7 +175,7 @@ def test_a_missing_measurement_is_never_a_pass(check_id: str, gap: dict[str, Any
 def test_every_check_has_its_fault_and_its_gap_and_proves_the_stage() -> None:
     ids = {check.id for check in CHECKS}
     assert ids == set(MISSING), "MISSING has a case for each check"
-    assert ids == set(FAULTS) | {"base.memory"}, (
+    assert ids == set(FAULTS) | {"base.memory", "base.advisories"}, (
         "FAULTS has a case for each check; the set beside it names those that only warn"
     )
     assert {*STAGE.checks, *STAGE.symptoms} == ids

@@ -50,6 +50,8 @@ gpu.driver gpu-1 | gpu.ecc gpu-1 ? | gpu.count gpu-1
 gpu.driver gpu-1 = 535.247.01 | gpu.fabric_manager gpu-1 | gpu.fabric_manager gpu-2
 gpu.driver gpu-1 = 535.247.01 | gpu.driver_spread cluster : gpu-1, gpu-2 | gpu.driver_spread cluster : gpu-3, gpu-2
 gpu.driver gpu-1 | slurm.gres gpu-1 | slurm.gres gpu-2
+gpu.driver gpu-1 = 535.247.01 | base.advisories gpu-1/nvidia-driver ~ | base.advisories gpu-1/runc ~
+base.drift gpu-1 : package runc | base.advisories gpu-1/runc ~ | base.advisories gpu-1/containerd ~
 gpu.error gpu-1/GPU 3 | gpu.ecc gpu-1/GPU 3,5 ? | gpu.ecc gpu-1/GPU 5 ?
 gpu.error gpu-1/GPU 3 | gpu.count gpu-1/0000:47:00.0 | gpu.count gpu-1
 base.pcie_errors gpu-1/0000:47:00.0 | gpu.count gpu-1/0000:47:00.0 | gpu.count gpu-1/0000:07:00.0

@@ -38,14 +38,16 @@ def test_what_the_role_asks_nvidias_repository_for_is_there(layer: Path) -> None
         *content["__gpu_driver_entries"]["nvidia"]["proprietary"],
         *(name for name in content["__gpu_other_names"]["nvidia"] if "{{" not in name),
     }
-    offered = {package.name for package in (*of_driver(Driver("580.95.05"), layer), *others("580"))}
+    offered = {
+        package.name for package in (*of_driver(Driver("580.178.04"), layer), *others("580"))
+    }
     assert wanted <= offered
     assert "datacenter-gpu-manager-4-cuda13" in offered
     assert "nvidia-fabricmanager" in offered
 
 
 def test_every_package_says_that_it_is_simulated(layer: Path) -> None:
-    found = (*of_driver(Driver("580.95.05"), layer), *others("580"))
+    found = (*of_driver(Driver("580.178.04"), layer), *others("580"))
     assert [package.name for package in found if "simulated" not in package.summary] == []
 
 

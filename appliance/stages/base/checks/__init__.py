@@ -21,6 +21,7 @@ from appliance.models.result import Judgement, place
 from appliance.models.site import Host
 from appliance.stages.base import ids
 from appliance.stages.base.causes import FULL_DISK, read_by
+from appliance.stages.base.checks.advisories import judge_advisories
 from appliance.stages.base.checks.boot import judge_boot
 from appliance.stages.base.checks.clock import judge_clock, judge_clock_spread
 from appliance.stages.base.checks.drift import judge_drift
@@ -291,6 +292,27 @@ CHECKS: tuple[Check, ...] = (
         "A changed program, setuid file or capability fails, all else warns, as does a look that is too old. What was accepted since (appliance baseline accept) is not told.",
         limit="9 days; nothing that is another than at the first look or accepted since",
         nature=Nature.SYMPTOM,
+    ),
+    HostCheck(
+        ids.ADVISORIES,
+        "Mends of known holes",
+        ALL_ROLES,
+        judge_advisories,
+        "The driver, NVIDIA's container toolkit, DCGM and its exporter, containerd, runc and the kernel that runs, against the versions in which their makers' "
+        "bulletins call holes closed. Packages of a distribution are held against that distribution's own, for it mends older versions; what came from elsewhere, what no row "
+        "speaks of, and what nobody has looked at for long is not known. It warns. Firmware of adapters has its own check, fabric.firmware.",
+        limit="appliance/stages/base/advisories.yml and base.advisories of the site, the row that was looked at last; rows count for 90 days (own choice)",
+        bound=Bound("days", most=3650),
+        nature=Nature.SYMPTOM,
+        causes=(
+            Cause(
+                ids.DRIFT,
+                "somebody changed the package",
+                when=lambda cause, effect: (
+                    not {f"package {p}" for p in effect.parts}.isdisjoint(cause.names)
+                ),
+            ),
+        ),
     ),
     HostCheck(
         ids.DISK,

@@ -1,6 +1,6 @@
 """Are the GPUs what the class says, whole, linked, cool, and served by the right software."""
 
-from appliance.checks.causes import UNASKED, Cause, Effect, Reach, both, is_unknown, no_value
+from appliance.checks.causes import UNASKED, Cause, Effect, Reach, both, is_unknown, no_value, on
 from appliance.checks.check import GPU_HOSTS, Check, ClusterCheck, HostCheck, Nature
 from appliance.models.bound import Bound
 from appliance.stages.base import ids as base_ids
@@ -185,6 +185,7 @@ CHECKS: tuple[Check, ...] = (
             Effect(
                 "gpu.*", "without a driver no GPU can be asked", when=both(no_value, is_unknown)
             ),
+            Effect(base_ids.ADVISORIES, "it is another driver", when=on("nvidia-driver")),
         ),
     ),
     ClusterCheck(

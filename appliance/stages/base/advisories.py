@@ -1,0 +1,106 @@
+"""From which version on software is free of known holes, as dated data, and whether a version is one of these."""
+
+import re
+from datetime import date
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Literal
+
+from appliance.config.tables import load
+from appliance.models.base import Model
+from appliance.probe.versions import is_newer
+from appliance.stages.base.site import Advisory
+
+FILE = Path(__file__).with_name("advisories.yml")
+DRIVER, KERNEL = "nvidia-driver", "kernel"
+PACKAGES = (
+    "nvidia-container-toolkit",
+    "datacenter-gpu-manager-4-core",
+    "datacenter-gpu-manager-exporter",
+    "containerd",
+    "containerd.io",
+    "runc",
+)
+"""What hosts are asked for. Docker's containerd.io has no row: which runc is within it, its version does not say."""
+RELEASE = re.compile(r"(\d{1,5})\.(\d{1,5})\.(\d{1,5})(?:-(\d{1,5}))?", re.ASCII)
+NUMBERS = re.compile(r"\d{1,9}(\.\d{1,9})*", re.ASCII)
+OWN = re.compile(r"[+~-]")
+"""Where the upstream's version ends in a distribution's."""
+
+
+class Advisories(Model):
+    """The rows that come with the program."""
+
+    version: Literal[1]
+    rows: tuple[Advisory, ...]
+
+
+@cache
+def advisories() -> tuple[Advisory, ...]:
+    """The program's own rows."""
+    return load(FILE, Advisories).rows
+
+
+def newest(rows: tuple[Advisory, ...], of: str, system: str) -> Advisory | None:
+    """Of all that speak of this, that somebody looked at last; those of the site come last and win a tie."""
+    own = [row for row in rows if row.of == of and row.system in {"", system}]
+    return max(reversed(own), key=lambda row: row.looked, default=None)
+
+
+def age(row: Advisory, today: str) -> int | None:
+    """Days since somebody looked; None where the host tells no day."""
+    try:
+        return (date.fromisoformat(today) - date.fromisoformat(row.looked)).days
+    except ValueError:
+        return None
+
+
+def is_fixed(row: Advisory, version: str) -> bool | None:
+    """Whether a version has the mends of a row; None where the row does not speak of such a version."""
+    if row.of == KERNEL:
+        return _kernel(row.fixed, version)
+    if row.system:
+        return _of_distribution(row.fixed, version, row.system.startswith("rhel"))
+    return _of_maker(row.fixed, version)
+
+
+def _kernel(fixed: tuple[str, ...], version: str) -> bool | None:
+    """Of the same series: 6.1.0-40 and 6.1.0-56, 6.12.99 and 6.12.118; another series is somebody else's kernel."""
+    for one in fixed:
+        wanted, found = _release(one), _release(version)[: len(_release(one))]
+        if wanted and found[:-1] == wanted[:-1]:
+            return found >= wanted
+    return None
+
+
+@lru_cache(256)
+def _release(text: str) -> tuple[int, ...]:
+    match = RELEASE.match(text)
+    return tuple(int(part) for part in match.groups() if part) if match else ()
+
+
+def _of_maker(fixed: tuple[str, ...], version: str) -> bool | None:
+    """As new as the newest, or as that of its own branch."""
+    match = NUMBERS.match(version.rpartition(":")[2])
+    if match is None:
+        return None
+    found = _numbers(match[0])
+    known = [_numbers(one) for one in fixed]
+    return found >= max(known) or any(found[0] == one[0] and found >= one for one in known)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(".")))
+
+
+def _of_distribution(fixed: tuple[str, ...], version: str, rpm: bool) -> bool | None:
+    """By the package manager's order. Another upstream version than the archive's, and a newer one, came from somewhere else."""
+    for one in fixed:
+        if _upstream(version) == _upstream(one):
+            return not is_newer(one, version, rpm=rpm)
+    is_behind = all(is_newer(one, version, rpm=rpm) for one in fixed)
+    return False if is_behind else None
+
+
+def _upstream(version: str) -> str:
+    return OWN.split(version, maxsplit=1)[0]
