@@ -6,7 +6,7 @@
 # make docs     the pages of docs/ as a site, in .cache/docs/index.html
 # make published  writes all that is generated: tables of docs, schemas, manual pages, boards, rules, defaults of roles
 # make golden     writes the records that tests compare: read what changed
-# make audit    outside judges of a rack's security: ssh-audit, lynis (10 min)
+# make audit    outside judges of a rack: ssh-audit, lynis, ClusterMAX; looks at strict and updated racks (20 min)
 # make driver   builds Debian's own NVIDIA driver for real, in a folder (10 min)
 SHELL := /bin/bash -o pipefail
 # What Python and Ansible compile is kept, whatever the shell says: each start would compile it anew.

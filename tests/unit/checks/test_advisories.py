@@ -57,6 +57,7 @@ def test_a_driver_is_judged_within_its_branch_and_a_branch_nobody_mends_is_behin
     version: str, status: Status
 ) -> None:
     told = judge(host(**driver(version)))
+    assert ("nvidia-driver" in told) is (status is not PASS)
     assert told["gpu-1" if status is PASS else "nvidia-driver"].status is status
 
 
