@@ -19,19 +19,19 @@ from appliance.lab import kubernetes_build
 from appliance.lab.programs import ETCD, KUBERNETES, Module, built
 
 CACHE = Path("/var/cache/appliance/lab")
-SERVED = ("kube-apiserver", "kube-controller-manager", "kubectl")
+SERVED = ("kube-apiserver", "kube-controller-manager")
 QUICKLY = "all=-l -dwarf=false"
 """Nothing inlined, and nothing that a debugger reads: compiles in two thirds of the time, and runs in one and a half."""
 LIMIT_S = 120.0
 
 
 @cache
-def compiled() -> Path:
-    """etcd, the API server, its controllers and kubectl in one folder: the rack's, or else compiled for these tests alone."""
+def compiled(*more: str) -> Path:
+    """etcd, the API server, its controllers and ``more`` in one folder: the rack's, or else compiled for these tests alone."""
     with kubernetes_build.one_build(CACHE, quietly):
         if kubernetes_build.is_compiled(CACHE):
             return kubernetes_build.gathered(CACHE, quietly)
-        served = replace(KUBERNETES, programs=_of(KUBERNETES, SERVED))
+        served = replace(KUBERNETES, programs=_of(KUBERNETES, (*SERVED, *more)))
         parts = [replace(module, compiler=QUICKLY) for module in (ETCD, served)]
         places = [built(CACHE, part, quietly) for part in parts]
         target = CACHE / f"kubernetes-{'-'.join(place.name.rpartition('-')[2] for place in places)}"
