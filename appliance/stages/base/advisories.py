@@ -4,23 +4,16 @@ import re
 from datetime import date
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from appliance.config.tables import load
 from appliance.models.base import Model
 from appliance.probe.versions import is_newer
-from appliance.stages.base.site import Advisory
+from appliance.stages.base.site import Advised, Advisory
 
 FILE = Path(__file__).with_name("advisories.yml")
 DRIVER, KERNEL = "nvidia-driver", "kernel"
-PACKAGES = (
-    "nvidia-container-toolkit",
-    "datacenter-gpu-manager-4-core",
-    "datacenter-gpu-manager-exporter",
-    "containerd",
-    "containerd.io",
-    "runc",
-)
+PACKAGES = tuple(of for of in get_args(Advised) if of not in {DRIVER, KERNEL})
 """What hosts are asked for. Docker's containerd.io has no row: which runc is within it, its version does not say."""
 RELEASE = re.compile(r"(\d{1,5})\.(\d{1,5})\.(\d{1,5})(?:-(\d{1,5}))?", re.ASCII)
 NUMBERS = re.compile(r"\d{1,9}(\.\d{1,9})*", re.ASCII)

@@ -138,7 +138,13 @@ def test_the_kernel_that_runs_is_judged_within_its_series(
 
 def test_a_container_has_its_machines_kernel() -> None:
     now = host(os={"container": "systemd-nspawn", "kernel": "6.1.0-1-amd64"})
-    assert judge(now) == {}
+    assert set(judge(now)) == {"nvidia-driver"}
+
+
+def test_a_driver_that_does_not_answer_is_not_known() -> None:
+    told = judge(host(gpus=None, errors={"gpus": "NVML does not load"}))
+    assert (told["nvidia-driver"].status, told["nvidia-driver"].required) == (UNKNOWN, False)
+    assert "NVML does not load" in told["nvidia-driver"].cause
 
 
 def test_old_data_call_nothing_good_and_still_name_what_was_behind_then() -> None:

@@ -56,6 +56,7 @@ def facts(**changes: Any) -> HostFacts:
     """A good GPU host; a change that is a mapping is merged into what is there."""
     good: dict[str, Any] = {
         "taken": "2026-11-26T12:00:00Z",
+        "gpus": {"driver": "580.178.04", "nvml": "", "devices": []},
         "os": {"state": "running", "kernel": "6.1.0-60-amd64"},
         "memory": {"total": 1000 * GIB, "available": 900 * GIB},
         "numa": [{"node": n, "cpus": "0-95", "memory": 500 * GIB} for n in (0, 1)],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from appliance.checks.check import View, not_assessed, passed, warned
 from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement, place
-from appliance.models.site import Host
+from appliance.models.site import Host, Role
 from appliance.stages.base import ids
 from appliance.stages.base.advisories import (
     DRIVER,
@@ -59,6 +59,9 @@ def judge_advisories(view: View, host: Host, facts: HostFacts) -> Iterable[Judge
     good: list[str] = []
     if unread := [area for area in ("os", "packages") if area in facts.errors]:
         yield not_assessed(host.name, facts.gap(unread[0]))
+    if Role.GPU in host.roles and not (facts.gpus and facts.gpus.driver):
+        silent = facts.gap("gpus", "no driver answers")
+        yield not_assessed(place(host.name, DRIVER), silent, required=False)
     for part in _parts(facts):
         row, is_good = view.once(_known).of(part, facts.os.release)
         bad = _told(host, part, row, is_good, facts)
