@@ -1,4 +1,4 @@
-"""Reads train_step_timing out of TensorBoard event files: TFRecord framing and the few protobuf fields it needs."""
+"""Reads the step times of NeMo and Megatron-LM out of TensorBoard event files: TFRecord framing and the few protobuf fields it needs."""
 
 import struct
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from functools import partial
 from math import isfinite
 from pathlib import Path
 
+from appliance.benchmarks.gpt3.families import OVER_INTERVAL, RUNNING_MEAN, SINGLE
 from appliance.benchmarks.gpt3.once import Once
 from appliance.benchmarks.gpt3.printed import Printed
 from appliance.benchmarks.gpt3.steps import (
@@ -19,23 +20,34 @@ from appliance.benchmarks.gpt3.steps import (
     Step,
     Steps,
     UnusableLog,
+    one_batch,
 )
 
 TIMING = "train_step_timing"
+ITERATION = "iteration-time"
+"""Megatron-LM's and Megatron-Bridge's, in s, by iterations from 1 on."""
 SAMPLES = "consumed_samples"
-LOSSES = ("reduced_train_loss", "train_loss")
+BATCH = "batch-size"
+LOSSES = ("reduced_train_loss", "train_loss", "lm loss")
 TAGS = {
     TIMING: TIMING,
     f"{TIMING} in s": TIMING,
     # tensorboardX, which Lightning takes where PyTorch's writer is not, puts underscores for blanks.
     f"{TIMING}_in_s": TIMING,
+    ITERATION: ITERATION,
     SAMPLES: SAMPLES,
+    BATCH: BATCH,
     **dict.fromkeys(LOSSES, "loss"),
 }
-NAMED = tuple(sorted({TIMING.encode(), SAMPLES.encode(), b"train_loss"}))
+FIRST = {TIMING: 0, ITERATION: 1}
+"""What each program calls its first step."""
+NOTES = {TIMING: RUNNING_MEAN, ITERATION: OVER_INTERVAL}
+NAMED = (
+    *(tag.encode() for tag in (TIMING, ITERATION, SAMPLES, BATCH)),
+    b"train_loss",
+    b"lm loss",
+)
 """One of these stands in every record that is read; of others the checksum is not worth its time."""
-FLOAT32 = 2.0**-24
-"""Half a unit of the last digit, as a share of the value: scalars have single precision."""
 FRAME = 12
 LENGTH_DELIMITED = 2
 DATED = 10
@@ -84,14 +96,15 @@ def read(source: str, file: Once) -> Log:
         first = found.refused.first
         why = f" ({first[0].reason})" if first else ""
         raise UnusableLog(
-            f"{source}: no scalar train_step_timing in this TensorBoard file{why}",
-            "switch on exp_manager.log_step_timing in NeMo, or give the right events file",
+            f"{source}: no scalar train_step_timing or iteration-time in this TensorBoard file{why}",
+            "switch on exp_manager.log_step_timing in NeMo, --log-timers-to-tensorboard in Megatron-LM, or give the right events file",
         )
     return Log(
         source=source,
         family="TensorBoard",
         steps=found.steps,
         refused=found.refused,
+        global_batch=one_batch(found.batches, source),
         notes=tuple(found.notes()),
         printed=Printed(began=found.began),
         samples=found.samples,
@@ -103,11 +116,13 @@ def read(source: str, file: Once) -> Log:
 
 @dataclass
 class _Found:
-    """What the events of one file tell."""
+    """What the events of one file tell; ``timed`` by the scalar that came first."""
 
     steps: Steps = field(default_factory=Steps)
     refused: Refusals = field(default_factory=Refusals)
     samples: Samples = field(default_factory=Samples)
+    batches: set[int] = field(default_factory=set)
+    timed: str = ""
     began: datetime | None = None
     restarted: int = 0
     last: int = -1
@@ -122,19 +137,29 @@ class _Found:
             kind = TAGS.get(tag)
             if kind and event.step >= MOST:
                 self.refused.add(Refusal(line=index, reason="its step is no number of a step"))
-            elif kind == TIMING:
-                self._time(index, event, value)
+            elif kind in FIRST:
+                self.timed = self.timed or kind
+                if kind == self.timed:
+                    self._time(index, event, value)
+            elif kind == BATCH:
+                self._batch(index, value)
             elif kind == SAMPLES and isfinite(value):
-                self.samples.add(event.step + 1, value, value * FLOAT32)
+                self.samples.add(event.step + 1, value, value * SINGLE)
             elif kind == "loss" and isfinite(value):
                 self.loss = event.step, value
             elif kind == "loss":
                 reason = f"loss is {value:g}"
                 self.refused.add(Refusal(line=index, reason=reason, diverged=True))
 
+    def _batch(self, index: int, size: float) -> None:
+        if isfinite(size) and size >= 1:
+            self.batches.add(round(size))
+        else:
+            self.refused.add(Refusal(line=index, reason=f"{BATCH} is {size:g}"))
+
     def _time(self, index: int, event: "_Event", seconds: float) -> None:
         if not isfinite(seconds) or seconds <= 0:
-            self.refused.add(Refusal(line=index, reason=f"train_step_timing is {seconds:g}"))
+            self.refused.add(Refusal(line=index, reason=f"{self.timed} is {seconds:g}"))
             return
         if event.step < self.last:
             self.steps, self.samples, self.restarted = Steps(), Samples(), index
@@ -142,14 +167,14 @@ class _Found:
             self.steps.pop()
         self.last = event.step
         loss = self.loss[1] if self.loss and self.loss[0] == event.step else None
-        half = seconds * FLOAT32
+        number, half = event.step + 1 - FIRST[self.timed], seconds * SINGLE
         self.steps.append(
-            Step(event.step + 1, seconds, index, loss=loss, half=half, clock=event.wall or None)
+            Step(number, seconds, index, loss=loss, half=half, clock=event.wall or None)
         )
 
     def notes(self) -> Iterator[str]:
         """What a reader of the figures should know."""
-        yield "lines are record numbers; each value is a running mean of 5 steps"
+        yield f"lines are record numbers; {NOTES[self.timed]}"
         if self.restarted:
             yield f"the run began again at record {self.restarted}; only what follows counts"
 

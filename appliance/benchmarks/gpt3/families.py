@@ -1,9 +1,12 @@
-"""How NeMo 1.x and 2.x, Megatron-LM and Megatron-Bridge print a step."""
+"""How NeMo 1.x and 2.x, NeMo's DLLogger, Megatron-LM and Megatron-Bridge print a step."""
 
 import re
 from dataclasses import dataclass
 
 RUNNING_MEAN = "each value is a running mean of 5 steps, so one slow step shows in five values"
+OVER_INTERVAL = "each value is a mean over the log interval; the first one includes the start"
+SINGLE = 2.0**-24
+"""So far, as a share of it, may a value be that was kept in single precision."""
 
 
 @dataclass(frozen=True)
@@ -12,7 +15,8 @@ class Family:
     to be whole.
 
     ``first`` is the number of its first step; ``scale`` turns its unit into seconds; ``significant``: digits its format
-    keeps of a number, 0 where all decimals it prints count. ``clock`` finds when the line was written.
+    keeps of a number, 0 where all decimals it prints count. ``precision``: where all digits of a value are printed, the
+    share of it that it may be off, for it was kept so. ``clock`` finds when the line was written.
     """
 
     name: str
@@ -24,6 +28,7 @@ class Family:
     first: int = 1
     scale: float = 1.0
     significant: int = 0
+    precision: float = 0.0
     loss: re.Pattern[bytes] | None = None
     batch: re.Pattern[bytes] | None = None
     samples: re.Pattern[bytes] | None = None
@@ -85,7 +90,7 @@ MEGATRON = Family(
     samples=re.compile(rb"consumed samples:\s*(?P<value>[^|\s]+)"),
     clock=re.compile(rb"\[(?P<stamp>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,6})?)\]"),
     tflops=re.compile(rb"throughput per GPU \(TFLOP/s/GPU\):\s*(?P<value>[^|\s]+)"),
-    note="each value is a mean over the log interval; the first one includes the start",
+    note=OVER_INTERVAL,
 )
 BRIDGE = Family(
     name="Megatron-Bridge",
@@ -96,7 +101,24 @@ BRIDGE = Family(
     key="Step Time",
     note="steps are not numbered; the TFLOPS lines belong to no particular step and are not read",
 )
-FAMILIES = (NEMO_1, NEMO_2, MEGATRON, BRIDGE)
+DLLOGGER = Family(
+    name="NeMo's DLLogger",
+    mark=b"DLLL {",
+    # A step is a number, or the list of epoch and number; lists of one and of none are sums of an epoch and of all.
+    line=re.compile(
+        rb'DLLL \{.{0,400}?"type": "LOG", "step": (?:\[(?P<epoch>\d{1,9}), )?(?P<number>\d{1,9})\]?, "data": \{'
+    ),
+    seconds=re.compile(rb'"train_step_timing in s": (?P<value>[^,}\s]*)'),
+    closed=re.compile(rb"[,}]"),
+    key="train_step_timing in s",
+    first=0,
+    precision=SINGLE,
+    loss=re.compile(rb'"reduced_train_loss": (?P<value>[^,}\s]+)'),
+    samples=re.compile(rb'"consumed_samples": (?P<value>[^,}\s]+)'),
+    clock=re.compile(rb'"timestamp": "(?P<since>\d{1,12}\.\d{1,9})"'),
+    note=RUNNING_MEAN,
+)
+FAMILIES = (DLLOGGER, NEMO_1, NEMO_2, MEGATRON, BRIDGE)
 NAN_ITERATIONS = re.compile(rb"number of nan iterations:\s*(?P<value>\d{1,9})")
 SKIPPED_ITERATIONS = re.compile(rb"number of skipped iterations:\s*(?P<value>\d{1,9})")
 NAN_NORM = re.compile(rb"grad norm:\s*[+-]?(?:nan|inf)", re.IGNORECASE)

@@ -25,7 +25,7 @@ THROUGHPUT = "gpt3.throughput"
 SCALING = "gpt3.scaling"
 LEAST = 0.5
 """% of the peak; a thousandth of what is usual is a unit mixed up."""
-FINER = "give the TensorBoard file of the same run: it keeps seven digits"
+FINER = "give the TensorBoard file of the same run, or the JSON of NeMo's DLLogger: they keep seven digits"
 SLOW_FIX = (
     "look for one slow host first: train on each alone (1n logs) and compare; then clocks, power limits, "
     "errors of GPUs and fabric (appliance health), and the training configuration"

@@ -1,4 +1,4 @@
-"""Reads the step times out of the logs of NeMo 1.x and 2.x, Megatron-LM and Megatron-Bridge."""
+"""Reads the step times out of the logs of NeMo 1.x and 2.x, NeMo's DLLogger, Megatron-LM and Megatron-Bridge."""
 
 import re
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ from typing import BinaryIO
 from appliance.benchmarks.gpt3 import bulk, events, lines
 from appliance.benchmarks.gpt3.families import (
     BRIDGE,
+    DLLOGGER,
     FAMILIES,
     MEGATRON,
     NAN_ITERATIONS,
@@ -32,6 +33,7 @@ from appliance.benchmarks.gpt3.steps import (
     UnusableLog,
     half_unit,
     number,
+    one_batch,
 )
 from appliance.text import plural
 
@@ -117,7 +119,7 @@ def _parse(file: BinaryIO, source: str) -> Log:
         line += ends
         for reading in readings:
             reading.steps.bound()
-    best = max(readings, key=lambda r: len(r.steps))
+    best = max(readings, key=_worth)
     if not best.steps:
         raise _no_steps(max(readings, key=lambda r: r.seen), source)
     best.steps.settle()
@@ -126,7 +128,7 @@ def _parse(file: BinaryIO, source: str) -> Log:
         family=best.family.name,
         steps=best.steps,
         refused=best.refused,
-        global_batch=_batch(best, source),
+        global_batch=one_batch(best.batches.values(), source),
         notes=tuple(_notes(best, readings)),
         printed=said,
         samples=_samples(best),
@@ -135,6 +137,11 @@ def _parse(file: BinaryIO, source: str) -> Log:
         sha256=once.sha256(),
         size=once.size,
     )
+
+
+def _worth(reading: _Reading) -> int:
+    """How many steps it tells. DLLogger prints them beside NeMo's bar with all their digits, the last ones later."""
+    return len(reading.steps) * (2 if reading.family is DLLOGGER else 1)
 
 
 def _took_bulk(latest: list[_Reading], line: int, block: bytes) -> int:
@@ -217,7 +224,14 @@ def _take(
     except ValueError as error:
         reading.refused.add(Refusal(line=line, reason=str(error)))
         return
-    _keep(reading, match, segment, (line, seconds, half_unit(value, family.significant), loss))
+    _keep(reading, match, segment, (line, seconds, _half(family, value, seconds), loss))
+
+
+def _half(family: Family, value: str, seconds: float) -> float:
+    """Seconds that a step may have been beside what is printed of it."""
+    if family.precision:
+        return seconds * family.precision
+    return half_unit(value, family.significant) * family.scale
 
 
 def _keep(
@@ -243,10 +257,10 @@ def _keep(
         reading.order = order
         count = order[1] + 1 - family.first
         reading.last = (count, segment)
-        reading.total = int(found["total"]) if found["total"] else None
+        reading.total = int(found["total"]) if found.get("total") else None
         reading.first = reading.first or reading.last
     clock = _clock(family, segment)
-    reading.steps.append(Step(count, seconds, line, loss, half * family.scale, clock))
+    reading.steps.append(Step(count, seconds, line, loss, half, clock))
 
 
 def _is_late(reading: _Reading, order: tuple[int, int]) -> bool:
@@ -294,6 +308,8 @@ def _clock(family: Family, segment: bytes) -> float | None:
     if found is None:
         return None
     parts = found.groupdict()
+    if since := parts.get("since"):
+        return float(since)
     if stamp := parts.get("stamp"):
         try:
             return datetime.fromisoformat(stamp.decode()).timestamp()
@@ -343,17 +359,6 @@ def _check_skipped(segment: bytes) -> None:
         skipped = SKIPPED_ITERATIONS.search(segment)
         if skipped and int(skipped["value"]):
             raise ValueError(f"{_text(skipped)} skipped iterations")
-
-
-def _batch(reading: _Reading, source: str) -> int | None:
-    batches = sorted(set(reading.batches.values()))
-    if len(batches) > 1:
-        sizes = ", ".join(map(str, batches))
-        raise UnusableLog(
-            f"{source}: the global batch changes ({sizes})",
-            "log a run without batch ramp-up, or cut the log to one batch size",
-        )
-    return next(iter(batches), None)
 
 
 def _text(found: re.Match[bytes]) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from appliance.models.base import Model
@@ -28,6 +29,10 @@ BATCH = (
     re.compile(r"\bglobal_batch_size[ \t]{0,4}[:=][ \t]{0,4}(\d{1,9})\b(?! \|)"),
 )
 STAMP = re.compile(r"\[(?:NeMo \w )?(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)")
+DLLOGGER = re.compile(
+    r'DLLL \{"timestamp": "(\d{1,12}\.\d{1,9})"(?:, "datetime": "[^"]{0,40}")?, "elapsedtime": "(\d[\d.]{0,20}(?:e-\d\d)?)"'
+)
+"""Seconds since 1970, and since it began, of a line of NeMo's DLLogger."""
 
 
 class Printed(Model):
@@ -67,4 +72,7 @@ def _began(text: str) -> datetime | None:
         except (ValueError, OverflowError, OSError):
             continue
         return found
+    if said := DLLOGGER.search(text):
+        with suppress(ValueError, OverflowError, OSError):
+            return datetime.fromtimestamp(float(said[1]) - float(said[2]), UTC)
     return None

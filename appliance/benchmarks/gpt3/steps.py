@@ -296,6 +296,17 @@ def half_unit(text: str, significant: int = 0) -> float:
     return 0.5 * 10.0 ** (power - len(digits.partition(".")[2]))
 
 
+def one_batch(sizes: Iterable[int], source: str) -> int | None:
+    """The global batch a log prints; None where it prints none. Raises UnusableLog where it changes."""
+    batches = sorted(set(sizes))
+    if len(batches) > 1:
+        raise UnusableLog(
+            f"{source}: the global batch changes ({', '.join(map(str, batches))})",
+            "log a run without batch ramp-up, or cut the log to one batch size",
+        )
+    return next(iter(batches), None)
+
+
 def is_rule(rule: str) -> bool:
     """Whether ``select`` knows this rule."""
     return rule in {"default", "second-half"} or WINDOW.fullmatch(rule) is not None

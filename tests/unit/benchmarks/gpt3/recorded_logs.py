@@ -1,5 +1,6 @@
-"""Writes training logs of the twelve published cells, in the formats of five programs; run it to renew tests/data/gpt3."""
+"""Writes training logs of the twelve published cells, in the formats of seven writers; run it to renew tests/data/gpt3."""
 
+import json
 import struct
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -133,6 +134,47 @@ def tensorboard(seconds: Sequence[float], batch: int) -> bytes:
     return record(_field(3, b"brain.Event:2")) + events
 
 
+def megatron_events(seconds: Sequence[float], batch: int) -> bytes:
+    """An event file of Megatron-LM's, with --log-timers-to-tensorboard: iterations from 1 on, losses by samples, too."""
+    events = b""
+    for i, (value, at) in enumerate(zip(seconds, accumulate(seconds), strict=True), 1):
+        events += record(event(i, "batch-size", batch, at))
+        events += record(event(i, "lm loss", 8 - i / 10, at))
+        events += record(event(i * batch, "lm loss vs samples", 8 - i / 10, at))
+        events += record(event(i, "iteration-time", value, at))
+    return record(_field(3, b"brain.Event:2")) + events
+
+
+def dllogger(seconds: Sequence[float], batch: int) -> bytes:
+    """NeMo's JSON lines (exp_manager.create_dllogger_logger): single precision, printed with all its digits."""
+    lines = [_dllogged(0.0, "PARAMETER", {"max_steps": len(seconds)})]
+    for i, (value, passed) in enumerate(zip(seconds, accumulate(seconds), strict=True)):
+        data = {
+            "reduced_train_loss": 8 - i / 10,
+            "lr": 3e-05,
+            "global_step": float(i),
+            "consumed_samples": float((i + 1) * batch),
+            "train_backward_timing in s": 4.9e-05,
+            "train_step_timing in s": struct.unpack("<f", struct.pack("<f", value))[0],
+            "epoch": 0,
+        }
+        lines.append(_dllogged(passed, i, data))
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _dllogged(passed: float, step: object, data: dict[str, object]) -> str:
+    at = BEGAN + timedelta(seconds=passed + 60)
+    told = {
+        "timestamp": f"{at.timestamp():.6f}",
+        "datetime": f"{at:%Y-%m-%d %H:%M:%S.%f}",
+        "elapsedtime": f"{passed + 60:.6f}",
+        "type": "LOG",
+        "step": step,
+        "data": data,
+    }
+    return f"DLLL {json.dumps(told)}"
+
+
 def event(step: int, tag: str, value: float, at: float | None = None) -> bytes:
     """A protobuf Event with one simple value, written ``at`` so many s after the beginning."""
     scalar = _field(1, tag.encode()) + b"\x15" + struct.pack("<f", value)
@@ -170,7 +212,10 @@ WRITERS: dict[str, Writer] = {
     "megatron": megatron,
     "bridge": bridge,
     "tensorboard": tensorboard,
+    "megatron events": megatron_events,
+    "dllogger": dllogger,
 }
+EVENTS = ("tensorboard", "megatron events")
 
 
 def files(reference: Reference, written_by: str = "") -> dict[str, bytes]:
@@ -179,7 +224,7 @@ def files(reference: Reference, written_by: str = "") -> dict[str, bytes]:
     for place, mixed in MIXED.items():
         kind = written_by or mixed
         model, platform, name = place.split("/")
-        ending = "tfevents" if kind == "tensorboard" else "log"
+        ending = "tfevents" if kind in EVENTS else "log"
         path = f"{model}/{platform}/{name[0]}n.{ending}"
         gpt = reference.models[model]
         cell = reference.appliance.cell(model, platform, int(name[0]))

@@ -10,7 +10,12 @@ import pytest
 from appliance.benchmarks.gpt3 import events, logs
 from appliance.benchmarks.gpt3.once import Once
 from appliance.benchmarks.gpt3.steps import Log, UnusableLog
-from tests.unit.benchmarks.gpt3.recorded_logs import event, record, tensorboard
+from tests.unit.benchmarks.gpt3.recorded_logs import (
+    event,
+    megatron_events,
+    record,
+    tensorboard,
+)
 
 
 def _read(data: bytes) -> Log:
@@ -99,3 +104,31 @@ def test_the_digest_is_of_the_whole_file(spoilt: bytes) -> None:
     data = tensorboard([0.5] * 20, 256) + spoilt
     log = _read(data)
     assert (log.sha256, log.size) == (sha256(data).hexdigest(), len(data))
+
+
+def test_megatrons_scalars_are_steps_from_one_with_batch_and_loss() -> None:
+    log = _read(megatron_events([1.5, 1.25], 256))
+    assert [(s.number, s.seconds) for s in log.steps] == [(1, 1.5), (2, 1.25)]
+    assert [s.loss for s in log.steps] == pytest.approx([7.9, 7.8])
+    assert (log.global_batch, log.refused.count) == (256, 0)
+    assert "a mean over the log interval" in log.notes[0]
+    assert "running mean of 5 steps" in _read(tensorboard([1.5], 256)).notes[0]
+
+
+def test_of_two_scalars_of_time_the_first_counts_and_none_counts_twice() -> None:
+    other = b"".join(record(event(i, "train_step_timing", 9.0)) for i in (1, 2))
+    log = _read(record(event(1, "iteration-time", 2.0)) + other)
+    assert [(s.number, s.seconds) for s in log.steps] == [(1, 2.0)]
+
+
+def test_a_batch_that_grows_is_refused_and_one_that_is_none_told() -> None:
+    with pytest.raises(UnusableLog, match=r"the global batch changes \(256, 512\)"):
+        _read(megatron_events([1.5], 256) + record(event(2, "batch-size", 512)))
+    for size, said in ((float("nan"), "nan"), (float("inf"), "inf"), (0.0, "0")):
+        log = _read(megatron_events([1.5], 256) + record(event(2, "batch-size", size)))
+        assert (log.global_batch, log.refused.first[0].reason) == (256, f"batch-size is {said}")
+
+
+def test_a_loss_of_megatrons_that_is_nan_is_a_diverged_run() -> None:
+    log = _read(megatron_events([1.5], 256) + record(event(2, "lm loss", float("nan"))))
+    assert (log.refused.diverged, log.refused.first[0].reason) == (True, "loss is nan")

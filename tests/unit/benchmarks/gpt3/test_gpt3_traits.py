@@ -16,7 +16,7 @@ from appliance.benchmarks.gpt3 import events, logs
 from appliance.benchmarks.gpt3.consistency import notes
 from appliance.benchmarks.gpt3.once import Once
 from appliance.benchmarks.gpt3.steps import UnusableLog, select
-from tests.unit.benchmarks.gpt3.recorded_logs import megatron, nemo1, nemo2, tensorboard
+from tests.unit.benchmarks.gpt3.recorded_logs import dllogger, megatron, nemo1, nemo2, tensorboard
 
 STEPS = [0.9, 0.8, 0.7, 0.65, 0.62] + [0.6] * 10
 Change = Callable[[bytes], bytes]
@@ -44,13 +44,13 @@ def without_stamps(text: bytes) -> bytes:
         pytest.param(lambda text: text + b"Traceback (most recent call last):\n", id="a crash"),
     ],
 )
-@pytest.mark.parametrize("writer", [nemo1, nemo2, megatron])
+@pytest.mark.parametrize("writer", [nemo1, nemo2, megatron, dllogger])
 def test_what_happens_to_a_file_changes_no_step(
     writer: Callable[[list[float], int], bytes], change: Change, tmp_path: Path
 ) -> None:
     (tmp_path / "1n.log").write_bytes(change(writer(STEPS, 256)))
     read = [step.seconds for step in logs.read(tmp_path / "1n.log").steps]
-    assert read == pytest.approx(STEPS, rel=1e-9)
+    assert read == pytest.approx(STEPS, rel=1e-7)
 
 
 @pytest.mark.parametrize(
