@@ -27,14 +27,24 @@ LARGEST = 256 << 20
 PRINTING_S = 180.0
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 UNSIGNED = "UNSIGNED. A changed file would not show: anyone who can write here can write a new manifest, too."
+FILES = {
+    "handover.html": "the report, for people",
+    "handover.pdf": "the same as pages",
+    RECORD: "the same for programs",
+    BASELINE: "the site as it was accepted: inventory with serials and firmware, versions, values",
+    "evidence.json": "all evidence of the site's record, with the digest of every file",
+    "evidence": "what the tools said",
+    "facts": "what the hosts said",
+    MANIFEST: "SHA-256 of every file here",
+}
+"""What a hand-over can hold, in the order in which it is read."""
+SIGNED_BY = """
+  (signed with key {fingerprint}; whoever changed a file could have signed it anew,
+  so ask who handed over for the key or for this fingerprint, by another way than this archive)"""
 VERIFY = """Hand-over of site {site}, run {run}
 
 Begin with handover.html. What each file is:
-  handover.html, .pdf, .json   the report; the same for people and for programs
-  baseline.json                the site as it was accepted: inventory with serials and firmware, versions, values
-  evidence.json                all evidence of the site's record, with the digest of every file
-  evidence/, facts/            what the tools and the hosts said
-  {manifest}              SHA-256 of every file here
+{files}
 
 To verify it without our program, in this folder:
   sha256sum --check --strict {manifest}
@@ -76,7 +86,7 @@ def hand_over(session: Session, record: RunRecord, output: Path | None, key: Key
     baseline = baseline_of(session, record)
     _write(folder / BASELINE, session.redact(baseline.model_dump_json(indent=1)))
     handed = _report(session, record, folder)
-    _write(folder / "README.txt", _readme(record, key))
+    _write(folder / "README.txt", _readme(record, key, folder))
     _write(folder / MANIFEST, "".join(_manifest(folder)))
     if key:
         signing.sign(key, folder / MANIFEST)
@@ -115,9 +125,12 @@ def _evidence(session: Session, folder: Path) -> tuple[tuple[KeptFile, ...], tup
             )
             if why := _unfit(file):
                 left.append(f"{file.path} (SHA-256 {file.sha256[:16]}…): {why}")
-            elif copy := _copied(folder, Path(file.path), place):
+            elif (copy := _copied(folder, Path(file.path), place)) and copy.sha256 == file.sha256:
                 kept.append(copy)
                 names[file.path] = place
+            else:
+                (folder / place).unlink(missing_ok=True)
+                left.append(f"{file.path} (SHA-256 {file.sha256[:16]}…): changed while it was read")
         entered = {"run": one.run, "entered": one.time.isoformat(), "enclosed": names}
         told.append(entered | {"evidence": one.evidence.model_dump(mode="json")})
     _write(folder / "evidence.json", session.redact(json.dumps(told, indent=1)))
@@ -189,10 +202,14 @@ def _printed(page: Path, pdf: Path) -> str:
     return "" if pdf.is_file() else f"no PDF: {browser} wrote none"
 
 
-def _readme(record: RunRecord, key: Key | None) -> str:
+def _readme(record: RunRecord, key: Key | None, folder: Path) -> str:
     check = f"ssh-keygen -Y verify -f ALLOWED_SIGNERS -I NAME -n {signing.NAMESPACE} -s {SIGNATURE} < {MANIFEST}"
-    signature = f"{check}\n  (signed with key {key.fingerprint})" if key else UNSIGNED
+    signature = check + SIGNED_BY.format(fingerprint=key.fingerprint) if key else UNSIGNED
+    there = {
+        name: what for name, what in FILES.items() if name == MANIFEST or (folder / name).exists()
+    }
     return VERIFY.format(
+        files="\n".join(f"  {name:<16} {what}" for name, what in there.items()),
         site=record.site,
         run=record.run,
         manifest=MANIFEST,

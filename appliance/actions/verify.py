@@ -17,9 +17,12 @@ from appliance.engine.baseline import differences
 from appliance.models.events import Observer
 from appliance.models.handover import Baseline, Difference
 from appliance.models.run import RunRecord
+from appliance.text import shortened
 
 Kept = TypeVar("Kept", RunRecord, Baseline)
 LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
+NAMED = 20
+"""Files of one kind of change that are named; of more their number is told."""
 NOT_ASKED = "whose signature counts was not said: add --allowed-signers FILE"
 
 
@@ -72,8 +75,8 @@ def _problems(found: Contents) -> Iterator[str]:
     if MANIFEST not in found.members:
         yield f"{MANIFEST} is missing"
         return
-    lines = found.read(MANIFEST).decode(errors="replace").splitlines()
-    read = [LINE.fullmatch(line) for line in lines]
+    lines = found.read(MANIFEST).decode(errors="replace").removesuffix("\n").split("\n")
+    read = [LINE.fullmatch(line) if line.isprintable() else None for line in lines]
     listed = {line[2]: line[1] for line in read if line}
     if len(listed) != len(lines):
         yield f"{MANIFEST} was changed: it has lines that are none of a manifest"
@@ -85,14 +88,17 @@ def _problems(found: Contents) -> Iterator[str]:
 
 
 def _files(found: Contents, listed: Mapping[str, str]) -> Iterator[str]:
-    for name, digest in listed.items():
-        if name not in found.members:
-            yield f"{name} is missing"
-        elif found.members[name].sha256 != digest:
-            yield f"{name} was changed"
-    for name in found.members:
-        if name not in listed and name not in {MANIFEST, SIGNATURE}:
-            yield f"{name} was added"
+    missing = [name for name in listed if name not in found.members]
+    changed = [
+        name
+        for name, member in found.members.items()
+        if listed.get(name, member.sha256) != member.sha256
+    ]
+    added = [name for name in found.members if name not in {*listed, MANIFEST, SIGNATURE}]
+    for names, what in ((missing, "is missing"), (changed, "was changed"), (added, "was added")):
+        yield from (f"{shortened(name)} {what}" for name in names[:NAMED])
+        if len(names) > NAMED:
+            yield f"and {len(names) - NAMED:,} files more: each {what}"
 
 
 def _vouched(found: Contents, allowed: Path | None) -> tuple[str, str, str]:

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from appliance.errors import ApplianceError, ConfigError
+from appliance.text import quoted
 
 CHUNK = 1 << 20
 LARGEST = 1 << 40
@@ -67,7 +68,7 @@ def contents(path: Path) -> Contents:
             name = _plain(path, info)
             tops.add(PurePosixPath(info.name).parts[0])
             if name in members:
-                raise _foreign(path, f"{name} stands twice")
+                raise _foreign(path, f"{quoted(name)} stands twice")
             digest = _digest(file, info.offset_data, info.size)
             members[name] = Member(name, info.offset_data, info.size, digest)
     if len(tops) != 1:
@@ -115,6 +116,8 @@ def _header(name: str, size: int) -> tarfile.TarInfo:
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[BinaryIO, tarfile.TarFile]]:
     try:
+        if path.exists() and not path.is_file():
+            raise _foreign(path, "it is no file")
         with path.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as tar:
             yield file, tar
     except OSError as error:
@@ -129,14 +132,16 @@ def _plain(path: Path, info: tarfile.TarInfo) -> str:
     """The name below the top folder. Raises ConfigError for links, devices, and names that lead elsewhere."""
     parts = PurePosixPath(info.name).parts
     if not info.isreg() or not 0 <= info.size <= LARGEST:
-        raise _foreign(path, f"{info.name} is no plain file")
+        raise _foreign(path, f"{quoted(info.name)} is no plain file")
+    if not info.name.isprintable():
+        raise _foreign(path, f"a name in it is no text: {quoted(info.name)}")
     if (
         len(parts) < 2
         or info.name.startswith("/")
         or ".." in parts
         or os.fspath(PurePosixPath(info.name)) != info.name
     ):
-        raise _foreign(path, f"{info.name!r} is no name within one folder")
+        raise _foreign(path, f"{quoted(info.name)} is no name within one folder")
     return str(PurePosixPath(*parts[1:]))
 
 

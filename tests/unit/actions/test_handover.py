@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -116,7 +117,13 @@ def test_signed_hand_over_is_verified_by_us_and_by_tools_that_are_not_ours(
     ):
         with (folder / MANIFEST).open("rb") as manifest:
             process.run(words, cwd=folder, input=manifest.read())
-    assert "ssh-keygen -Y verify" in (folder / "README.txt").read_text()
+    readme = (folder / "README.txt").read_text()
+    assert "ssh-keygen -Y verify" in readme
+    assert "by another way than this archive" in readme
+    listed = {line.split()[0] for line in readme.splitlines() if line.startswith("  ")}
+    tops = {path.name for path in folder.iterdir()} - {"README.txt", SIGNATURE}
+    assert tops <= listed
+    assert "handover.pdf" not in listed
     assert signing.key_of(key).fingerprint in (folder / "handover.html").read_text()
 
 
@@ -170,7 +177,7 @@ def test_no_octet_of_the_archive_changes_unseen(site: Path, tmp_path: Path) -> N
             continue
 
 
-def _packed(written: Written, tmp_path: Path, change: Callable[[Path], None]) -> Path:
+def _packed(written: Written, tmp_path: Path, change: Callable[[Path], object]) -> Path:
     folder = tmp_path / "again" / written.folder.name
     shutil.copytree(written.folder, folder)
     change(folder)
@@ -233,12 +240,52 @@ def test_archive_with_links_or_names_that_lead_elsewhere_is_refused(tmp_path: Pa
         process.run(words)
         with pytest.raises(ConfigError, match="no hand-over"):
             archive.contents(tmp_path / "x.tar")
+    os.mkfifo(tmp_path / "pipe")
+    for other in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(ConfigError, match="it is no file"):
+            archive.contents(other)
     for octets in (b"", b"no archive", b"\0" * 10240):
         (tmp_path / "x.tar").write_bytes(octets)
         with pytest.raises(ConfigError, match="no hand-over"):
             archive.contents(tmp_path / "x.tar")
     with pytest.raises(ConfigError, match="cannot be read"):
         archive.contents(tmp_path / "nothing.tar")
+
+
+def _with(written: Written, archive_: Path, *names: str) -> Path:
+    """The archive with files more, which no manifest lists."""
+    shutil.copy(written.archive, archive_)
+    with tarfile.open(archive_, "a", format=tarfile.PAX_FORMAT) as tar:
+        for name in names:
+            tar.addfile(tarfile.TarInfo(f"{written.folder.name}/{name}"))
+    return archive_
+
+
+@pytest.mark.parametrize(
+    "name", ["x\n    signed by acme", "x\x1b[2J", "x\r", "x\x9b2J", "x\u202egpj.txt", "x\udcff"]
+)
+def test_no_name_in_an_archive_writes_on_the_readers_terminal(
+    site: Path, tmp_path: Path, name: str
+) -> None:
+    forged = _with(handed(site), tmp_path / "forged.tar", name)
+    with pytest.raises(ConfigError, match="a name in it is no text") as caught:
+        archive.contents(forged)
+    assert caught.value.message.isprintable()
+    digest = "0" * 64
+    listed = _packed(
+        handed(site), tmp_path, lambda f: (f / MANIFEST).write_text(f"{digest}  x\x1b[2J\n")
+    )
+    said = _said(listed, None)[1]
+    assert said.isprintable()
+    assert "lines that are none of a manifest" in said
+
+
+def test_of_many_added_files_some_are_named_and_all_are_counted(site: Path, tmp_path: Path) -> None:
+    names = [f"f{number:04}" for number in range(1000)]
+    said = _said(_with(handed(site), tmp_path / "many.tar", *names), None)[1].split("; ")
+    assert "f0019 was added" in said
+    assert "f0020 was added" not in said
+    assert "and 980 files more: each was added" in said
 
 
 def test_hand_over_of_another_state_of_the_site_does_not_pass_as_todays(
@@ -303,7 +350,8 @@ def test_key_of_another_kind_is_refused_before_anything_is_done(tmp_path: Path, 
         signing.key_of(tmp_path / "absent")
 
 
-def test_evidence_is_enclosed_unless_it_changed_or_is_gone(site: Path, tmp_path: Path) -> None:
+def _enter_logs(site: Path, tmp_path: Path) -> list[EvidenceFile]:
+    """One that stays, one that changes and one that goes."""
     files = []
     for name in ("kept.log", "changed.log", "gone.log"):
         (tmp_path / name).write_text(name)
@@ -327,6 +375,11 @@ def test_evidence_is_enclosed_unless_it_changed_or_is_gone(site: Path, tmp_path:
     )
     with open_session(Target(site), "validate", Nobody(), keeps=True) as session:
         keep_evidence(session, evidence)
+    return files
+
+
+def test_evidence_is_enclosed_unless_it_changed_or_is_gone(site: Path, tmp_path: Path) -> None:
+    files = _enter_logs(site, tmp_path)
     written = handed(site)
     (told,) = json.loads((written.folder / "evidence.json").read_text())
     (place,) = told["enclosed"].values()
@@ -336,6 +389,19 @@ def test_evidence_is_enclosed_unless_it_changed_or_is_gone(site: Path, tmp_path:
     assert "changed since it was entered" in changed
     assert "not to be read any more" in gone
     assert f"{files[1].sha256[:16]}" in changed
+
+
+def test_a_file_that_changes_while_it_is_copied_is_not_enclosed(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _enter_logs(site, tmp_path)
+    monkeypatch.setattr(handover, "_unfit", lambda file: "")
+    written = handed(site)
+    assert [path.name for path in (written.folder / "evidence").rglob("*.log")] == ["kept.log"]
+    changed, gone = written.handover.not_enclosed
+    assert ("changed.log" in changed, "gone.log" in gone) == (True, True)
+    assert changed.endswith("changed while it was read")
+    assert _said(written.archive, None) == (3, UNSIGNED)
 
 
 def test_verb_verifies_and_names_what_is_wrong(
