@@ -182,7 +182,19 @@ def test_hosts_of_which_one_is_a_container_are_measured_in_turn_and_it_is_marked
     marks = {host: found["hpcc.hpl", host].simulated for host in ("gpu-1", "gpu-2")}
     assert marks == {"gpu-1": False, "gpu-2": True}
     wrong = {(r.id, r.host): r for r in hpcc.run(view, Hosts(wrong="gpu-2")).results}
-    assert wrong["hpcc.hpl", "gpu-2"].simulated
+    assert [r.simulated for r in wrong.values() if r.host == "gpu-2"] == [True, True]
+    assert not wrong["hpcc.hpl", "gpu-1"].simulated
+
+    class Broken(Hosts):
+        def step(self, argv: Sequence[str]) -> Completed:
+            asked.append(value(argv, "--nodelist"))
+            done = super().step(argv)
+            return Completed(done.argv, 0, done.stdout.replace("appliance-end code=0", "x"), "")
+
+    asked: list[str] = []
+    broken = [r for r in hpcc.run(view, Broken()).results if r.host == "gpu-2"]
+    assert [r.simulated for r in broken] == [True, True]
+    assert asked == ["gpu-1", "gpu-2"]
     (nobody,) = hpcc.run(View(profile_of(), site_of("head"), {}), Hosts()).results
     assert nobody.status is Status.NOT_ASSESSED
 

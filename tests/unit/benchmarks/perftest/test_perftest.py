@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appliance.adapters.process import Completed, run
+from appliance.benchmarks.jobs import Reach, Said, Task, Trouble
 from appliance.benchmarks.perftest import gates
 from appliance.benchmarks.perftest import run as perftest
 from appliance.benchmarks.perftest.table import bandwidth, latency
@@ -398,6 +399,40 @@ def test_why_a_port_has_no_verdict_is_said() -> None:
         "gpu-2/a": (Status.PASS, ""),
         "gpu-2/b": (Status.NOT_ASSESSED, "it was not measured"),
     }
+
+
+def test_a_slow_port_is_not_said_of_one_that_another_pair_left_out() -> None:
+    """The pair of gpu-1 and gpu-2 is slow; of gpu-3 nothing was measured."""
+    told = perftest.judge(
+        ["gpu-1", "gpu-2", "gpu-3"],
+        {"gpu-1": ["a:"], "gpu-2": ["a:"], "gpu-3": ["a:"]},
+        perftest.Measured({frozenset({"gpu-1", "gpu-2"}): {("perftest.write_bw", "a"): 4.0}}),
+        dict.fromkeys(gates.CHECKS, Limit(value=5, unit="Gb/s", source="x")),
+    )
+    causes = {r.target: r.cause for r in told if r.id == "perftest.write_bw"}
+    assert causes["gpu-1/a"].startswith("it is slow, and no host that is known to be good")
+    assert causes["gpu-3/a"] == "it was not measured"
+
+
+@pytest.mark.parametrize(("ports", "seconds"), [(2, 3 * 19 * 2 + 30), (1, 3 * 19 + 30)])
+def test_a_pair_has_three_times_its_parts_of_each_rail(
+    ports: int, seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = view(["gpu-1", "gpu-2"])
+    facts = {
+        name: one.model_copy(update={"ports": one.ports[:ports]})
+        for name, one in seen.facts.items()
+    }
+    asked: list[float] = []
+
+    def together(view: View, reach: Reach, task: Task, hosts: Sequence[str]) -> dict[str, Said]:
+        asked.append(task.seconds)
+        return {host: Said(trouble=Trouble.OVERDUE, cause="hung", fix="look") for host in hosts}
+
+    monkeypatch.setattr(perftest, "together", together)
+    outcome = perftest.run(View(seen.profile, seen.site, facts), Cluster())
+    assert asked == [seconds]
+    assert [raw.text for raw in outcome.raw] == ["hung"]
 
 
 def test_a_good_ports_best_is_shown_and_not_what_it_reached_with_a_slow_one() -> None:
