@@ -4,6 +4,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ from appliance.actions.opening import Target, open_session
 from appliance.adapters import archive, signing
 from appliance.adapters.archive import Contents
 from appliance.engine.baseline import differences
+from appliance.engine.earlier import answered_last
 from appliance.models.events import Observer
 from appliance.models.handover import Baseline, Difference
 from appliance.models.run import RunRecord
@@ -21,6 +23,8 @@ from appliance.text import shortened
 
 Kept = TypeVar("Kept", RunRecord, Baseline)
 LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
+OF_TODAY = timedelta(days=1)
+"""What a host answered longer ago says nothing of the site as it is."""
 NAMED = 20
 """Files of one kind of change that are named; of more their number is told."""
 NOT_ASKED = "whose signature counts was not said: add --allowed-signers FILE"
@@ -30,7 +34,8 @@ NOT_ASKED = "whose signature counts was not said: add --allowed-signers FILE"
 class Inspection:
     """``problems``: why it is not what was handed over; ``doubts``: what was not verified; ``differences`` from the site.
 
-    ``signer``: who signed, by the name that the file of allowed signers gives them.
+    ``signer``: who signed, by the name that the file of allowed signers gives them. ``answered``: when the host of the
+    site answered that was asked the longest ago.
     """
 
     record: RunRecord | None
@@ -39,6 +44,7 @@ class Inspection:
     problems: tuple[str, ...]
     doubts: tuple[str, ...]
     differences: tuple[Difference, ...]
+    answered: datetime | None = None
 
     @property
     def exit_code(self) -> int:
@@ -59,15 +65,27 @@ def verify(
     problems = list(_problems(found))
     signer, problem, doubt = _vouched(found, allowed)
     problems += filter(None, [problem])
-    doubts = tuple(filter(None, [doubt]))
+    doubts = [doubt] if doubt else []
     record, baseline = _read(RunRecord, found, RECORD), _read(Baseline, found, BASELINE)
     if record is None or baseline is None:
         problems.append(f"{RECORD} and {BASELINE} cannot be read")
     different: list[Difference] = []
+    answered: datetime | None = None
     if target is not None and baseline is not None:
         with open_session(target, "report", observer, only_looks=True) as session:
             different = differences(session, baseline)
-    return Inspection(record, signer, len(found.members), tuple(problems), doubts, tuple(different))
+            answered = min(filter(None, answered_last(session).values()), default=None)
+    if answered and answered < datetime.now(UTC) - OF_TODAY:
+        doubts.append(f"a host of the site answered last on {answered:%Y-%m-%d}: appliance health")
+    return Inspection(
+        record,
+        signer,
+        len(found.members),
+        tuple(problems),
+        tuple(doubts),
+        tuple(different),
+        answered,
+    )
 
 
 def _problems(found: Contents) -> Iterator[str]:

@@ -125,6 +125,8 @@ def _inspected(name: str, found: verify.Inspection) -> Iterator[str]:
         yield from (f"    {mark} {line}" for line in lines)
     if found.signer and not found.problems:
         yield f"    signed by {found.signer}"
+    if found.answered and not found.problems:
+        yield f"    compared with what its hosts answered, the longest ago on {found.answered:%Y-%m-%d %H:%M %Z}"
     if found.record and not found.problems:
         accepted = found.record.acceptance
         said = acceptance_words(accepted)[0] if accepted else "not judged"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from appliance.engine.deployed import declared
-from appliance.engine.earlier import last_facts
+from appliance.engine.earlier import last_facts, silent_since
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
 from appliance.models.handover import Baseline, Difference
@@ -76,11 +76,14 @@ def differences(
     ]
     for host in session.site.hosts:
         facts = answered.get(host.name) if answered is not None else last_facts(session, host.name)
+        gone = silent_since(session, host.name) if answered is None else ""
         built = before.get(host.name)
         if built is None:
             found.append(Difference(host=host.name, what="host", now="of the site"))
         elif facts is None:
             found.append(_unknown(host.name, "what it is now is not known: appliance health"))
+        elif gone:
+            found.append(_unknown(host.name, f"it was silent when it was asked last: {gone}"))
         elif built.unreachable:
             found.append(_unknown(host.name, f"what it was then is not known: {built.unreachable}"))
         else:

@@ -93,6 +93,21 @@ def last_facts(session: Session, host: str) -> HostFacts | None:
     return _last(session, host)
 
 
+def answered_last(session: Session) -> dict[str, datetime | None]:
+    """When each host of the site answered last; None where it never did."""
+    entries = {h.name: session.journal.last("facts", host=h.name) for h in session.site.hosts}
+    return {name: entry.time if entry else None for name, entry in entries.items()}
+
+
+def silent_since(session: Session, host: str) -> str:
+    """Why a host did not answer when it was asked last; "" where it did."""
+    missing = session.journal.last("unanswered", host=host)
+    facts = session.journal.last("facts", host=host)
+    if missing is None or (facts and facts.seq > missing.seq):
+        return ""
+    return str(missing.data.get("cause") or "it did not answer")
+
+
 def gpus_up_to(session: Session, host: str, seq: int) -> frozenset[str] | None:
     """The UUIDs of the GPUs a host had told of up to this entry of the journal; None where it had not."""
     entry = session.journal.last("gpus", host=host, seq=seq)

@@ -6,13 +6,14 @@ import os
 import shutil
 import tarfile
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from io import RawIOBase
 from pathlib import Path
 
 import pytest
 
 from appliance.actions import handover
+from appliance.actions import verify as verifying
 from appliance.actions.handover import BASELINE, MANIFEST, SIGNATURE, UNSIGNED, Written, hand_over
 from appliance.actions.opening import Target, open_session
 from appliance.actions.verify import verify
@@ -21,7 +22,7 @@ from appliance.checks.check import passed
 from appliance.engine.baseline import HANDOVER
 from appliance.engine.earlier import remember
 from appliance.engine.evidence import keep_evidence
-from appliance.engine.gather import Round
+from appliance.engine.gather import Round, Unanswered
 from appliance.engine.record import Findings, record_of
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
@@ -319,6 +320,36 @@ def test_what_nobody_knows_of_a_host_is_a_difference(site: Path, tmp_path: Path)
     assert "? head, gpu-[1-2]: what it is now is not known" in told
 
 
+def test_a_host_that_was_silent_when_it_was_asked_last_is_not_as_it_was(
+    site: Path, tmp_path: Path
+) -> None:
+    key = key_in(tmp_path)
+    written = handed(site, key)
+    silent = {"gpu-2": Unanswered("gpu-2", "10.0.0.12 refuses port 22", "is sshd up?")}
+    with open_session(Target(site), "health", Nobody()) as session:
+        remember(session, Round({"head": _facts("head"), "gpu-1": _facts("gpu-1")}, silent))
+    code, told = _said(written.archive, signers(key), site)
+    assert code == 1
+    assert told == ("? gpu-2: it was silent when it was asked last: 10.0.0.12 refuses port 22")
+    _tell(site)
+    assert _said(written.archive, signers(key), site) == (0, "")
+
+
+@pytest.mark.parametrize(("days", "code"), [(0.9, 0), (1.1, 3)])
+def test_answers_of_yesterday_say_nothing_of_today(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: float, code: int
+) -> None:
+    key = key_in(tmp_path)
+    written = handed(site, key)
+    then = datetime.now(UTC) - timedelta(days=days)
+    seen = {"head": datetime.now(UTC), "gpu-1": then, "gpu-2": None}
+    monkeypatch.setattr(verifying, "answered_last", lambda session: seen)
+    found = verify(written.archive, signers(key), Target(site), Nobody())
+    assert (found.exit_code, found.answered) == (code, then)
+    doubt = f"a host of the site answered last on {then:%Y-%m-%d}: appliance health"
+    assert found.doubts == ((doubt,) if code else ())
+
+
 def test_baseline_is_kept_in_the_sites_record_as_in_the_archive(site: Path) -> None:
     written = handed(site)
     with Journal(site / "runs") as kept:
@@ -415,6 +446,7 @@ def test_verb_verifies_and_names_what_is_wrong(
     shown = capsys.readouterr().out
     assert "AS HANDED OVER" in shown
     assert "signed by acme" in shown
+    assert "compared with what its hosts answered, the longest ago on 20" in shown
     assert run(monkeypatch, *words[:3]) == 3
     assert "NOT VERIFIED" in capsys.readouterr().out
     _tell(site, **{"gpu-1": _facts("gpu-1", first=1)})

@@ -243,6 +243,7 @@ def test_what_was_measured_is_kept_with_its_table_and_its_raw_words() -> None:
         *(f"{kind}-gpu-{n}.txt" for kind in ("host", "loopback") for n in (1, 2)),
         *(f"{name}-2-gpu-1-gpu-2.txt" for name in ("all_reduce", *nccl.OTHERS)),
     }
+    assert all("# Avg bus bandwidth" in raw.text for raw in outcome.raw)
     assert [t.title for t in outcome.tables] == [
         f"NCCL {name} over 2 hosts" for name in ("all_reduce", *nccl.OTHERS)
     ]
@@ -274,9 +275,11 @@ def test_a_host_without_the_tests_is_not_assessed() -> None:
             lines = (f"0: appliance-begin host={node}", "0: appliance-missing=all_reduce_perf")
             return Completed(tuple(argv), 0, "\n".join(lines), "")
 
-    result = found(1, Without())["nccl.host", "gpu-1"]
+    outcome = nccl.run(view(1), Without())
+    result = next(r for r in outcome.results if r.id == "nccl.host")
     assert (result.status, result.required) == (Status.NOT_ASSESSED, True)
     assert result.cause == "all_reduce_perf is not there"
+    assert {raw.text for raw in outcome.raw} == {result.cause}
 
 
 def test_hosts_that_pass_more_than_the_wire_are_no_good_ones() -> None:
