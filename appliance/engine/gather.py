@@ -14,7 +14,7 @@ from appliance.checks.check import View
 from appliance.engine.threads import threads
 from appliance.errors import ApplianceError, OutOfFiles
 from appliance.models.facts import HostFacts
-from appliance.probe.bundle import command, payload
+from appliance.probe.bundle import command, compiled, payload, program, sent
 from appliance.stages.kubernetes.facts import ExternalCluster
 from appliance.text import one_line, quoted, shortened
 
@@ -28,6 +28,8 @@ CONNECTS_S = 0.1
 """For so long connections need this machine's processor, and the hosts wait for it; then it waits for the hosts."""
 MANY = 32
 """Hosts, beyond which a round leaves each as soon as it has answered: 250 idle connections take a third of a processor."""
+FEW = 8
+"""Hosts, up to which they are sent bytecode too: each saves 50 ms of its processor, and costs this one 2 ms and 200 KB."""
 LONGEST_FIELD = 80
 DEFECT = (
     "look at the host: a sound one answers no such thing; if it is sound, report this as a defect"
@@ -74,8 +76,12 @@ def gather(
     facts: dict[str, HostFacts] = {}
     unanswered: dict[str, Unanswered] = {}
 
+    archive = compiled() if len(requests) <= FEW else program()
+    # Made once for all hosts; each thread would make its own.
+    sent(archive)
+
     def work(host: str) -> HostFacts | Unanswered:
-        answer = _answer(remote, host, requests[host])
+        answer = _answer(remote, host, requests[host], archive)
         if len(requests) > MANY:
             remote.leave(host)
         return answer
@@ -114,15 +120,18 @@ def each(
 def ask(remote: Remote, host: str, request: Mapping[str, object]) -> HostFacts | Unanswered:
     """Asks one host."""
     try:
-        return _answer(remote, host, request)
+        return _answer(remote, host, request, program())
     except OutOfFiles as error:
         return Unanswered(host, error.message, error.hint)
 
 
-def _answer(remote: Remote, host: str, request: Mapping[str, object]) -> HostFacts | Unanswered:
+def _answer(
+    remote: Remote, host: str, request: Mapping[str, object], archive: bytes
+) -> HostFacts | Unanswered:
     deadline = DEEP_DEADLINE if request.get("deep") else DEADLINE
+    told = payload(dict(request), archive)
     try:
-        done = remote.run(host, command(PYTHON), input=payload(dict(request)), timeout=deadline)
+        done = remote.run(host, command(PYTHON), input=told, timeout=deadline)
     except OutOfFiles:
         raise
     except ApplianceError as error:

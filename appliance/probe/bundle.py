@@ -6,12 +6,19 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from functools import cache
+from importlib.machinery import SourceFileLoader
+from importlib.util import MAGIC_NUMBER
+from marshal import dumps
 from pathlib import Path
 
 HERE = Path(__file__).parent
 STAGES = HERE.parent / "stages"
 STAYS = frozenset({"bundle.py"})
 EPOCH = (1980, 1, 1, 0, 0, 0)
+UNCHECKED = MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)
+"""The head of bytecode that is not compared with its source (PEP 552); another Python reads the source instead."""
+LEVEL = 4
+"""Of compression: 6 takes twice as long for 3 % less."""
 
 BOOTSTRAP = """
 import sys
@@ -41,6 +48,22 @@ main(take.read())
 def program() -> bytes:
     """The probe as a zip archive, the same bytes for the same sources."""
     return packed((name, path.read_bytes() if path else b"") for name, path in sources())
+
+
+@cache
+def compiled() -> bytes:
+    """The same with the bytecode that this Python keeps of it: a host with the same Python has 6,000 lines less to compile.
+
+    Another Python reads the sources. Sent, it is three times as large.
+    """
+    return packed(entry for name, path in sources() for entry in _with_bytecode(name, path))
+
+
+def _with_bytecode(name: str, path: Path | None) -> Iterator[tuple[str, bytes]]:
+    yield name, path.read_bytes() if path else b""
+    if path is not None:
+        code = SourceFileLoader(name, str(path)).get_code(name)
+        yield f"{name}c", UNCHECKED + dumps(code)
 
 
 def sources() -> Iterator[tuple[str, Path | None]]:
@@ -81,7 +104,7 @@ def executable(module: str) -> bytes:
 @cache
 def sent(archive: bytes) -> bytes:
     """An archive as it travels; made once for all hosts."""
-    return zlib.compress(archive)
+    return zlib.compress(archive, LEVEL)
 
 
 def bootstrap(module: str = "appliance.probe.__main__", what: str = "the probe") -> str:

@@ -71,10 +71,29 @@ def test_the_program_is_the_same_bytes_every_time() -> None:
 
 def test_the_program_is_small_enough_to_send_each_time() -> None:
     assert len(bundle.sent(bundle.program())) < 80 * 1024
+    assert len(bundle.sent(bundle.compiled())) < 300 * 1024
+
+
+def test_a_host_with_the_same_python_compiles_nothing() -> None:
+    """Its source cannot be compiled: where the Python is the same nobody tries, another does."""
+    whole = zipfile.ZipFile(BytesIO(bundle.compiled()))
+    archive = bundle.packed(
+        (name, b"?" if name.endswith("probe/ask.py") else whole.read(name))
+        for name in whole.namelist()
+        if name != "appliance/__init__.py"
+    )
+    same = run(bundle.command(sys.executable), input=bundle.payload({"areas": ["os"]}, archive))
+    assert HostFacts.model_validate_json(same.stdout).os.id
+    for python in SUPPORTED:
+        if not python.parents[1].name.startswith(f"{sys.version_info[0]}.{sys.version_info[1]}."):
+            command = bundle.command(str(python))
+            other = run(command, input=bundle.payload({}, archive), check=False)
+            assert "SyntaxError" in other.stderr
 
 
 def probe(python: str | Path, request: dict[str, object], *before: str) -> HostFacts:
-    done = run([*before, *bundle.command(str(python))], input=bundle.payload(request))
+    told = bundle.payload(request, bundle.compiled())
+    done = run([*before, *bundle.command(str(python))], input=told)
     assert done.stderr == ""
     return HostFacts.model_validate_json(done.stdout)
 
