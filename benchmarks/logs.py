@@ -1,5 +1,6 @@
 """Measures what it costs to read a training log of any size: the whole command against `grep -c` on the same file."""
 
+import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
@@ -22,6 +23,7 @@ GREP = {
     "nemo2": r"train_step_timing in s: [0-9.]+",
     "megatron": r"elapsed time per iteration \(ms\): [0-9.]+ \|",
 }
+GREP["dllogger"] = r'"train_step_timing in s": [0-9.]+'
 GREP["megatron of many ranks"] = GREP["megatron"]
 AT_MOST = 10.0
 """Times the processor time of grep."""
@@ -53,6 +55,32 @@ def _nemo2() -> Iterator[str]:
         step += 1
 
 
+def _dllogger() -> Iterator[str]:
+    step = 0
+    while True:
+        passed = step * STEP_MS / 1000
+        data = {
+            "reduced_train_loss": 2 + step % 997 / 1000.3,
+            "lr": 8.490565960528329e-06,
+            "global_step": float(step),
+            "consumed_samples": float((step + 1) * BATCH),
+            "train_backward_timing in s": 5.416870044427924e-05,
+            "grad_norm": 1.2 + step % 97 / 1000.7,
+            "train_step_timing in s": STEP_MS / 1000 + step % 89 / 10007.3,
+            "epoch": 0,
+        }
+        told = {
+            "timestamp": f"{1.7e9 + passed:.6f}",
+            "datetime": "2026-01-01 00:00:00.000000",
+            "elapsedtime": f"{passed:.6f}",
+            "type": "LOG",
+            "step": step,
+            "data": data,
+        }
+        yield f"DLLL {json.dumps(told)}\n"
+        step += 1
+
+
 def _megatron() -> Iterator[str]:
     at, step = datetime(2026, 1, 1), 0
     while True:
@@ -81,6 +109,7 @@ def _ranks() -> Iterator[str]:
 WRITERS: Mapping[str, Callable[[], Iterator[str]]] = {
     "nemo1": _nemo1,
     "nemo2": _nemo2,
+    "dllogger": _dllogger,
     "megatron": _megatron,
     "megatron of many ranks": _ranks,
 }

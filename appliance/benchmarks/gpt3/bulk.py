@@ -1,4 +1,4 @@
-"""Sound steps of Megatron-LM and NeMo 2.x, many lines at once: in a long log of nothing else each costs a fifth so."""
+"""Sound steps of Megatron-LM, NeMo 2.x and NeMo's DLLogger, many lines at once: in a long log of nothing else each costs a fifth so."""
 
 import re
 from array import array
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate, count
 from operator import add
 
-from appliance.benchmarks.gpt3.families import MEGATRON, NEMO_2, Family
+from appliance.benchmarks.gpt3.families import DLLOGGER, MEGATRON, NEMO_2, Family
 from appliance.benchmarks.gpt3.steps import half_unit
 from appliance.benchmarks.gpt3.stretch import BETWEEN, MINUTES, Known, Stretch
 
@@ -17,6 +17,12 @@ FURTHER = (
 )
 VALUES = rb"(?: (?:lr|consumed_samples|global_step|peak_memory_usage|memory_allocated|grad_norm|val_loss): -?\d[\d.e+-]*+ \|)*"
 NUMBER = rb"\d{1,9}+(?:\.\d{1,15}+)?(?:e[+-]\d\d)?"
+EXACT = rb"\d{1,9}+(?:\.\d{1,22}+)?(?:e[+-]\d\d)?"
+# Those that NeMo writes, which costs less than to ask each what it is not; then whatever else is logged.
+ENTRIES = (
+    rb'(?:"(?:lr|global_step|consumed_samples|train_backward_timing in s|grad_norm)": [\d.e+-]++, '
+    rb'|"(?!train_step_timing in s"|reduced_train_loss")[^"\\\n]++": -?\d[\d.e+-]*+, )*+'
+)
 LINES = {
     MEGATRON: re.compile(
         rb" \[(?P<minute>2\d{3}-\d\d-\d\d[ T]\d\d:\d\d):(?P<second>[0-5]\d(?:\.\d{1,6}+)?)\]"
@@ -40,6 +46,18 @@ LINES = {
         + NUMBER
         + rb")(?: \| TFLOPS_per_GPU: [\d.e+-]++)?\n"
     ),
+    DLLOGGER: re.compile(
+        rb'DLLL \{"timestamp": "(?P<since>\d{1,12}+\.\d{1,9}+)", "datetime": "[^"\n]*+", "elapsedtime": "[^"\n]*+",'
+        rb' "type": "LOG", "step": (?P<number>\d{1,9}+), "data": \{'
+        + ENTRIES
+        + rb'"reduced_train_loss": (?P<loss>'
+        + EXACT
+        + rb"), "
+        + ENTRIES
+        + rb'"train_step_timing in s": (?P<seconds>'
+        + EXACT
+        + rb')(?:, "(?!train_step_timing in s")[^"\\\n]++": -?\d[\d.e+-]*+)*+\}\}\n'
+    ),
 }
 """Of each a line as the program prints it where nothing is wrong; any other line is read by itself."""
 
@@ -49,8 +67,16 @@ class _Times:
 
     def __init__(self, family: Family) -> None:
         scale, digits = family.scale, family.significant
-        self.seconds = Known(lambda text: float(text) * scale)
-        self.halves = Known(lambda text: half_unit(text.decode(), digits) * scale)
+        self.precision = family.precision
+        self._seconds = Known(lambda text: float(text) * scale)
+        self._halves = Known(lambda text: half_unit(text.decode(), digits) * scale)
+
+    def of(self, texts: Sequence[bytes]) -> tuple[list[float], list[float]]:
+        """Both of each. Where all digits are printed hardly two texts are the same."""
+        if self.precision:
+            seconds = [*map(float, texts)]
+            return seconds, [one * self.precision for one in seconds]
+        return [*map(self._seconds.__getitem__, texts)], [*map(self._halves.__getitem__, texts)]
 
 
 TIMES = {family: _Times(family) for family in LINES}
@@ -93,7 +119,7 @@ def read(family: Family, line: int, block: bytes, marks: Sequence[bytes]) -> Bul
         epoch=int(column["epoch"][0]) if "epoch" in column else 0,
         number=int(column["number"][0]),
         steps=steps,
-        batches=frozenset(column["batch"]),
+        batches=frozenset(column.get("batch", ())),
         first=whole[: whole.find(b"\n")],
         last=whole[whole.rfind(b"\n", 0, -1) + 1 : -1],
         ends=sum(skipped) + len(steps),
@@ -119,11 +145,10 @@ def _steps(
     numbers = [*map(int, column["number"])]
     if behind := 1 - family.first:
         numbers = [number + behind for number in numbers]
-    times = TIMES[family]
-    seconds = [*map(times.seconds.__getitem__, column["seconds"])]
+    seconds, halves = TIMES[family].of(column["seconds"])
     if len(set(column.get("epoch", ()))) > 1 or not _goes_on(numbers):
         return None
-    if min(seconds) <= 0 or not all(map(int, set(column["batch"]))):
+    if min(seconds) <= 0 or not all(map(int, set(column.get("batch", ())))):
         return None
     try:
         minutes = [*map(MINUTES.__getitem__, column.get("minute", ()))]
@@ -132,10 +157,10 @@ def _steps(
     return Stretch(
         numbers=array("q", numbers),
         seconds=array("d", seconds),
-        halves=array("d", [*map(times.halves.__getitem__, column["seconds"])]),
+        halves=array("d", halves),
         lines=lines,
         losses=BETWEEN.join(column["loss"]),
-        minutes=array("d", minutes),
+        minutes=array("d", minutes or map(float, column.get("since", ()))),
         clock_seconds=BETWEEN.join(column.get("second", ())),
     )
 

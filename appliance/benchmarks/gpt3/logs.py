@@ -169,8 +169,9 @@ def _keep_bulk(reading: _Reading, found: bulk.Bulk) -> None:
     reading.order = (found.epoch, numbers[-1] - 1 + reading.family.first)
     reading.first = reading.first or (numbers[0], found.first)
     reading.last = (numbers[-1], found.last)
-    if last := reading.family.line.search(found.last):
-        reading.total = int(last["total"])
+    last = reading.family.line.search(found.last)
+    if last and (total := last.groupdict().get("total")):
+        reading.total = int(total)
 
 
 def _take_block(readings: list[_Reading], line: int, block: bytes, whole: bool) -> None:

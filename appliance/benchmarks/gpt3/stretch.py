@@ -36,7 +36,10 @@ BETWEEN = b";"
 
 @dataclass(frozen=True)
 class Stretch:
-    """Columns of some steps. ``losses`` and ``clock_seconds`` are texts, joined; a program that prints no time has no ``minutes``."""
+    """Columns of some steps. ``losses`` and ``clock_seconds`` are texts, joined.
+
+    A program that prints no time has no ``minutes``; of one that counts seconds since 1970 they are these, without others.
+    """
 
     numbers: "array[int]"
     seconds: "array[float]"
@@ -57,5 +60,7 @@ class Stretch:
         """When each step was printed, in s since 1970; nan where nothing says."""
         if not self.minutes:
             return array("d", [nan]) * len(self)
+        if not self.clock_seconds:
+            return self.minutes
         seconds = map(SECONDS.__getitem__, self.clock_seconds.split(BETWEEN))
         return array("d", [*map(add, self.minutes, seconds)])

@@ -270,8 +270,12 @@ WHOLE = " [2026-08-22 10:{m:02}:{s:02}] iteration {n:8d}/    1000 | consumed sam
 WHOLE_2 = "Training epoch {e}, iteration {n}/999 | lr: 3e-05 | consumed_samples: {c} | global_batch_size: {b} | global_step: {n} | reduced_train_loss: {loss} | train_step_timing in s: {t}\n"
 
 
+WHOLE_3 = 'DLLL {{"timestamp": "17959{n:05d}.5", "datetime": "2026-11-26 18:18:04.5", "elapsedtime": "{n}.5", "type": "LOG", "step": {n}, "data": {{"reduced_train_loss": {loss}, "lr": 3e-05, "global_step": {n}.0, "consumed_samples": {c}.0, "train_step_timing in s": {t}, "epoch": 0}}}}\n'
+FORMS = {"megatron": WHOLE, "nemo": WHOLE_2, "dllogger": WHOLE_3}
+
+
 def many(kind: str, first: int = 1, steps: int = 40, **odd: object) -> list[str]:
-    """Lines as the two programs print them, the ``odd`` values in the twentieth."""
+    """Lines as the three programs print them, the ``odd`` values in the twentieth."""
     made = []
     for i in range(first, first + steps):
         said: dict[str, object] = {
@@ -279,13 +283,9 @@ def many(kind: str, first: int = 1, steps: int = 40, **odd: object) -> list[str]
             **{"loss": f"{9 - i / 100:.6E}", "norm": "1.234", "skipped": 0, "nan": 0},
             "t": f"{570 + i / 10:.1f}" if kind == "megatron" else f"{0.57 + i / 1000:.4g}",
         }
-        if kind == "nemo":
+        if kind != "megatron":
             said["loss"] = f"{9 - i / 100:.4g}"
-        made.append(
-            (WHOLE if kind == "megatron" else WHOLE_2).format(
-                **said | (odd if i == first + 20 else {})
-            )
-        )
+        made.append(FORMS[kind].format(**said | (odd if i == first + 20 else {})))
     return made
 
 
@@ -320,6 +320,17 @@ PLANTED: dict[str, list[str]] = {
     "nemo exponent": many("nemo", t="1.2e+01"),
     "nemo epochs": many("nemo", e=1),
     "nemo back": many("nemo") + many("nemo", first=0),
+    "dllogger": many("dllogger"),
+    "dllogger noise": [x for line in many("dllogger") for x in (line, *NOISE)],
+    "dllogger nan": many("dllogger", t="NaN"),
+    "dllogger loss": many("dllogger", loss="NaN"),
+    "dllogger exponent": many("dllogger", t="1.25e+01"),
+    "dllogger zero": many("dllogger", t="0.0"),
+    "dllogger back": many("dllogger") + many("dllogger", first=0),
+    "dllogger gap": many("dllogger", steps=10) + many("dllogger", first=12),
+    "dllogger twice": many("dllogger", t='0.6, "train_step_timing in s": 0.7'),
+    "dllogger text": many("dllogger", t='0.6, "note": "a, b"'),
+    "dllogger and nemo": [x for i in range(20) for x in (many("dllogger")[i], many("nemo")[i])],
     "bridge": [
         x for line in many("megatron") for x in (line, "Step Time : 0.57s GPU utilization: 1\n")
     ],
@@ -341,7 +352,7 @@ def test_lines_read_at_once_say_what_they_say_one_by_one(
     assert replace(at_once, steps=none) == replace(one_by_one, steps=none)
 
 
-@pytest.mark.parametrize("kind", ["megatron", "nemo"])
+@pytest.mark.parametrize("kind", FORMS)
 def test_sound_lines_are_read_at_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the comparison above compares one way with itself."""
     monkeypatch.setattr(logs, "_take_block", None)
