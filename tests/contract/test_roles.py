@@ -129,11 +129,6 @@ def test_defaults_and_the_table_of_variables_follow_from_the_options(role: Path)
     assert (file.read_text() if file.exists() else "") == role_pages.defaults(given), refresh
 
 
-@each_role
-def test_meta_depends_on_no_other_role(role: Path) -> None:
-    assert read(role / "meta/main.yml").get("dependencies") == []
-
-
 def facts(host: str) -> HostFacts:
     """A machine with one processor and one GPU."""
     device = {"index": 0, "uuid": "u", "name": "NVIDIA H100", "bus_id": "b", "memory": 1}
