@@ -327,6 +327,11 @@ def test_what_storage_gives_by_itself_is_read_cold_and_to_the_end(change: dict[s
     assert verdicts(place(raw=own), share=0.1)[SHARE].status is Status.NOT_ASSESSED
 
 
+def test_what_went_past_the_page_cache_counts_whatever_lies_in_it() -> None:
+    own = [{**r, "stayed": 0.5} for r in RAW]
+    assert verdicts(place(raw=own), share=0.1)[SHARE].status is Status.PASS
+
+
 def test_a_load_that_does_not_say_whether_it_was_compared_was_not() -> None:
     silent = [{k: v for k, v in load.items() if k != "checked"} for load in GOOD]
     assert verdicts(place(silent))[TENSORS].status is Status.NOT_ASSESSED

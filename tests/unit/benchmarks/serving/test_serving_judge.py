@@ -2,6 +2,8 @@
 
 import json
 import stat
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,11 @@ from hypothesis import strategies as st
 from appliance.actions.serving import key, read_results
 from appliance.benchmarks.serving import vllm
 from appliance.benchmarks.serving.figures import Figure, percentile, saturation
+from appliance.benchmarks.serving.figures import figure as of_level
 from appliance.benchmarks.serving.gates import ANSWERS, THROUGHPUT, TPOT, TTFT
 from appliance.benchmarks.serving.http import server
 from appliance.benchmarks.serving.judge import judge
+from appliance.benchmarks.serving.load import Done, Level
 from appliance.benchmarks.serving.reference import load as reference
 from appliance.benchmarks.serving.reference import tables
 from appliance.benchmarks.serving.request import Request
@@ -41,6 +45,32 @@ def figure(rate: float | None = 1.0, **rest: Any) -> Figure:
 
 def statuses(*found: Figure) -> dict[str, Status]:
     return {result.id: result.status for result in judge(found, LIMITS)}
+
+
+def test_times_of_a_level_are_those_between_its_tokens() -> None:
+    """Three answers: 4 gaps of 0.1 s, 2 gaps of 0.3 s, and one that came in one piece and has no time between."""
+    done = (
+        Done(0.2, (0.1,) * 4, 0.6, 5, 10),
+        Done(0.4, (0.3, 0.3), 1.0, 3, 20),
+        Done(0.5, (), 0.5, 8, None),
+    )
+    level = Level(1.0, 2.0, 3.0, 0.1, done, Counter(x=1))
+    found = of_level(level)
+    assert found.tpot == pytest.approx({50: 100.0, 90: 300.0, 99: 300.0})
+    assert found.ttft == pytest.approx({50: 400.0, 90: 500.0, 99: 500.0})
+    assert found.e2e == pytest.approx({50: 600.0, 90: 1000.0, 99: 1000.0})
+    assert found.itl[50] == pytest.approx(100.0)
+    assert (found.least, found.tokens, found.prompt) == (500.0, 16, 15)
+    assert (found.asked, found.good, found.span, found.refused) == (4, 3, 2.0, {"x": 1})
+    one = of_level(replace(level, done=(Done(0.5, (0.1,), 0.6, 1, None),)))
+    assert one.tpot == {}
+    assert of_level(replace(level, done=())).least == 0.0
+
+
+def test_a_level_of_which_nothing_was_asked_kept_up_with_nothing() -> None:
+    assert not figure(asked=0, good=0).kept
+    assert figure(asked=100, good=99, seconds=111.0, least=1000.0).kept
+    assert not figure(asked=100, good=99, seconds=113.0, least=1000.0).kept
 
 
 def test_a_server_within_its_limits_passes() -> None:
