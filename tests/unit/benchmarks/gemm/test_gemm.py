@@ -282,13 +282,17 @@ def test_a_gpu_that_fell_away_and_one_that_failed_are_told() -> None:
         ({"torch": "", "why": "ModuleNotFoundError: No module named 'torch'"}, "does not load"),
         ({"torch": "2.4.1+cpu", "devices": []}, "PyTorch 2.4.1+cpu sees no GPU there"),
         (json.loads(REAL), "its processors were measured, no GPU"),
+        ({"torch": "2", "devices": [gpu(0, kind="processors"), gpu(1)]}, "its processors were"),
         ({"torch": "2", "devices": [gpu(0, name=f"{A100} MIG 1g.10gb")]}, "divided (MIG)"),
+        ({"torch": "2", "devices": [gpu(0), gpu(1, uuid="MIG-7a")]}, "divided (MIG)"),
     ],
 )
 def test_a_host_that_cannot_measure_its_gpus_is_not_assessed_with_what_helps(
     said: dict[str, Any], cause: str
 ) -> None:
-    found = by_name(outcome(json.dumps(said)))
+    answered = outcome(json.dumps(said))
+    assert [raw.text.strip() for raw in answered.raw] == [json.dumps(said)]
+    found = by_name(answered)
     assert set(found) == {"gemm.rate gpu-1", "gemm.memory gpu-1"}
     assert {r.status for r in found.values()} == {Status.NOT_ASSESSED}
     assert all(cause in r.cause and r.fix for r in found.values())

@@ -254,10 +254,14 @@ def test_a_waived_testcase_is_never_good(asked: bool) -> None:
 
 @pytest.mark.parametrize(("y", "x"), [(0, 1), (1, 0)])
 def test_a_pair_without_access_one_way_is_not_assessed_alone(y: int, x: int) -> None:
-    results = found(cell(EIGHT, READ, y, x, "N/A"))
+    results = found(cell(EIGHT, READ, y, x, "N/A"), view(limits={PEER: 20.0}))
     left = [key for key, r in results.items() if r.status is not Status.PASS]
     assert left == [(PEER, "gpu-1/GPU 0,1")]
-    assert results[left[0]].status is Status.NOT_ASSESSED
+    lacking = results[left[0]]
+    assert (lacking.status, lacking.required) == (Status.NOT_ASSESSED, True)
+    assert "one may not reach the other's memory" in lacking.cause
+    unasked = found(cell(EIGHT, READ, y, x, "N/A"), view(limits={}))[left[0]]
+    assert (unasked.status, unasked.required) == (Status.NOT_ASSESSED, False)
 
 
 def test_a_gpu_that_was_not_measured_is_not_assessed() -> None:
@@ -552,6 +556,21 @@ def test_divided_gpus_are_not_asked() -> None:
         (FROM_GPU, Status.NOT_ASSESSED, False),
         (PEER, Status.NOT_ASSESSED, False),
     ]
+    assert cluster.jobs == []
+
+
+def test_a_host_of_which_one_gpu_is_divided_is_not_asked() -> None:
+    seen = view()
+    facts = seen.facts["gpu-1"]
+    assert facts.gpus
+    one, *rest = facts.gpus.devices
+    divided = facts.gpus.model_copy(
+        update={"devices": (one.model_copy(update={"mig_enabled": True}), *rest)}
+    )
+    of_one = {"gpu-1": facts.model_copy(update={"gpus": divided})}
+    cluster = Cluster(EIGHT)
+    results = run(View(seen.profile, seen.site, of_one), cluster).results
+    assert {r.status for r in results} == {Status.NOT_ASSESSED}
     assert cluster.jobs == []
 
 
