@@ -75,13 +75,13 @@ def sections(record: RunRecord) -> tuple[Section, ...]:
 
 
 def open_points(record: RunRecord) -> tuple[Line, ...]:
-    """What failed or is near its limit, worst first, alike ones together."""
+    """What failed or is near its limit, worst first, alike ones together, whatever their evidence, which stands with every check."""
     ids = check_ids(record)
     wanted = {Status.FAIL, Status.ERROR, Status.WARN}
     found = {f.result.name: f for f in findings(record.results) if f.result.status in wanted}
     return tuple(
         replace(_line(ids, group, first=True), more=_more(found[r.name] for r in group))
-        for group in _alike(f.result for f in found.values())
+        for group in _alike([f.result for f in found.values()], apart=False)
     )
 
 
@@ -130,14 +130,15 @@ def _lines(ids: Sequence[str], check: str, results: Iterable[CheckResult]) -> li
     return [_line(ids, group, first=not index) for index, group in enumerate(_alike(own))]
 
 
-def _alike(results: Iterable[CheckResult]) -> list[list[CheckResult]]:
+def _alike(results: Iterable[CheckResult], *, apart: bool = True) -> list[list[CheckResult]]:
     """Results by all but target and value; so words that tell of one value keep a row of their own.
 
-    Of what passed the evidence may differ, too: it stands with the single values.
+    Of what passed the evidence may differ, too: it stands with the single values. ``apart``: of the rest it may not.
     """
-    same = _grouped((_bare(result), [result]) for result in results)
+    same = _grouped((_bare(result, apart=apart), [result]) for result in results)
     own = (
-        (bare, group) if _of_several(group) else (_unnamed(group), group) for bare, group in same
+        (bare, group) if _of_several(group) else (_unnamed(group, apart=apart), group)
+        for bare, group in same
     )
     return [group for _, group in _grouped(own)]
 
@@ -151,9 +152,9 @@ def _grouped(
     return groups.items()
 
 
-def _bare(result: CheckResult) -> CheckResult:
+def _bare(result: CheckResult, *, apart: bool) -> CheckResult:
     left_out: dict[str, object] = {**NOWHERE, "value": None}
-    if result.status is Status.PASS:
+    if result.status is Status.PASS or not apart:
         left_out["evidence"] = ""
     return result.model_copy(update=left_out)
 
@@ -162,8 +163,8 @@ def _of_several(group: Sequence[CheckResult]) -> bool:
     return any(r.host != group[0].host for r in group)
 
 
-def _unnamed(group: Sequence[CheckResult]) -> CheckResult:
-    return _bare(group[0].model_copy(update=_without_host(group[0])))
+def _unnamed(group: Sequence[CheckResult], *, apart: bool) -> CheckResult:
+    return _bare(group[0].model_copy(update=_without_host(group[0])), apart=apart)
 
 
 def _without_host(result: CheckResult) -> dict[str, str]:

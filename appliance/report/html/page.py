@@ -207,17 +207,20 @@ def figures(record: RunRecord) -> tuple[Figure, Figure, Figure]:
     rate = f"active at {number(expected.rate_gbps)} Gb/s or more"
     unpromised = "no rate promised" if record.ports_at_rate else "none in this profile"
     ports = rate if expected.ports else unpromised
+    # A GPU more on one host hides none that another lacks; a port more may be one of storage's.
     return (
-        _counted("GPUs", record.gpu_count, expected.gpus, inventory.gpu_models(record)),
-        _counted("Fabric ports at rate", record.ports_at_rate, expected.ports, ports),
+        _counted("GPUs", record.gpu_count, expected.gpus, inventory.gpu_models(record), False),
+        _counted("Fabric ports at rate", record.ports_at_rate, expected.ports, ports, None),
         _throughput(record),
     )
 
 
-def _counted(label: str, found: int, expected: int, note: str) -> Figure:
+def _counted(label: str, found: int, expected: int, note: str, more: bool | None) -> Figure:
+    """``more``: what it means that there are more than expected."""
     if not expected:
         return Figure(label, str(found), "", note, None, None)
-    return Figure(label, str(found), f"of {expected}", note, found / expected, found >= expected)
+    good = more if found > expected else found == expected
+    return Figure(label, str(found), f"of {expected}", note, found / expected, good)
 
 
 def _throughput(record: RunRecord) -> Figure:

@@ -9,9 +9,10 @@ from html.parser import HTMLParser
 
 import pytest
 
+from appliance.checks.check import failed
 from appliance.models.acceptance import Acceptance, Accepted, Gate, GateState
 from appliance.models.images import Held
-from appliance.models.result import CheckResult, Status, Verdict
+from appliance.models.result import CheckResult, Status, Verdict, place
 from appliance.models.run import (
     HostRecord,
     KeptFile,
@@ -24,7 +25,7 @@ from appliance.models.run import (
 )
 from appliance.models.waiver import Waiver
 from appliance.report.html import render
-from appliance.report.html.checks import bar, sections
+from appliance.report.html.checks import bar, open_points, sections
 from appliance.report.html.matrix import matrix
 from appliance.report.html.page import figures, sentence, texts
 from appliance.report.html.plot import drawing
@@ -517,6 +518,33 @@ def test_columns_of_words_are_read_from_their_left_and_numbers_from_their_right(
     assert texts(table) == (True, True, False, False)
     assert texts(table.model_copy(update={"rows": (*rows, ("2n", "x", "1", "from 2"))}))[3]
     assert texts(Table(title="t", columns=("a", "b"), rows=())) == (True, False)
+
+
+def test_open_points_that_differ_in_their_evidence_alone_are_one(sample: RunRecord) -> None:
+    """A page of GPUs that say the same hides what else is wrong; each serial stands with every check."""
+    bad = [
+        failed(place("gpu-1", f"GPU {n}"), "not divided", "apply", evidence=f"serial {n}").of(
+            "gpu.mig"
+        )
+        for n in range(8)
+    ]
+    record = sample.model_copy(update={"results": tuple(bad)})
+    assert [(p.targets, p.cause) for p in open_points(record)] == [
+        ("gpu-1 GPU [0-7]", "not divided")
+    ]
+    (section,) = sections(record)
+    assert len(section.lines) == 8
+
+
+@pytest.mark.parametrize(("fewer", "gpus", "ports"), [(0, True, False), (2, False, None)])
+def test_more_than_was_promised_hides_nothing_that_is_missing(
+    sample: RunRecord, fewer: int, gpus: bool, ports: bool | None
+) -> None:
+    """32 GPUs and 31 ports are there: a surplus of one host may stand for what another lost."""
+    promised = sample.expected
+    expected = {"gpus": promised.gpus - fewer, "ports": promised.ports - fewer}
+    found = figures(sample.model_copy(update={"expected": promised.model_copy(update=expected)}))
+    assert (found[0].good, found[1].good) == (gpus, ports)
 
 
 def test_what_stands_beside_an_axis_does_not_lie_on_its_numbers() -> None:
