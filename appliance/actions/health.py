@@ -15,6 +15,7 @@ from appliance.engine.acceptance import acceptance_of
 from appliance.engine.baseline import differences
 from appliance.engine.judge import REACHABLE, RECEIPTS, judge_all
 from appliance.engine.named import named
+from appliance.engine.outdated import outdated
 from appliance.engine.posture import keep_postures, posture_differences
 from appliance.engine.record import Findings, record_of, save, simulated_areas
 from appliance.engine.requests import ALL_CHECK_IDS, Beside
@@ -38,6 +39,7 @@ class Health:
     """The results of one look; ``since``: when a failure was first seen without a good look after it.
 
     ``then``: how the site was, where that was asked for, and ``differences`` from it. ``acceptance``: only of a whole site.
+    ``outdated``: stages with complaints that another release of the program deployed.
     """
 
     site: str
@@ -51,6 +53,7 @@ class Health:
     then: Then | None = None
     differences: tuple[Difference, ...] = ()
     acceptance: Acceptance | None = None
+    outdated: tuple[str, ...] = ()
 
 
 def look(
@@ -99,6 +102,7 @@ def look(
             then,
             _differences(session, then, found.facts, only),
             acceptance_of(session, view, simulated) if gates and not (checks or only) else None,
+            outdated(session, found.facts, results),
         )
 
 

@@ -92,6 +92,7 @@ def health(
                 report=seen.report if keep else None,
                 since=seen.then.said if seen.then else None,
                 differences=seen.differences if seen.then else None,
+                outdated=seen.outdated,
             )
             options.echo_json(document)
         case "nagios":
@@ -118,11 +119,20 @@ def health(
                 waivers=seen.waivers,
             )
             rest = _compared(seen.then, seen.differences)
-            for line in (*_accepted(seen.acceptance), *_looked(seen.results), *rest):
+            said = (*_outdated(seen.outdated), *_accepted(seen.acceptance), *_looked(seen.results))
+            for line in (*said, *rest):
                 options.echo(line)
             if keep:
                 click.echo(f"  report  {seen.report}")
     return verdict.exit_code
+
+
+def _outdated(stages: tuple[str, ...]) -> Iterator[str]:
+    """A new release asks more of hosts than an old one gave them: that is told beside what is wrong."""
+    if stages:
+        yield spoken.advice(
+            f"  Deployed by another release of this program: {', '.join(stages)}. What this one adds is not there yet: appliance plan"
+        )
 
 
 def _accepted(found: Acceptance | None) -> Iterator[str]:

@@ -7,7 +7,7 @@ from appliance.engine.judge import OF_HARDWARE, judge_all
 from appliance.engine.planning import Selection
 from appliance.engine.session import Session
 from appliance.engine.survey import view_of
-from appliance.models.plan import Plan
+from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.result import CheckResult, Status
 from appliance.report.findings import Roots
 from appliance.stages.base import ids as base_ids
@@ -21,7 +21,7 @@ def remaining(
 ) -> tuple[CheckResult, ...]:
     """What the hardware, and the finished ones of the chosen stages, complain of beyond what the plan is to mend."""
     wrong = _wrong(session, found, selection)
-    mended = _mended(plan, wrong) | _put_back(found, plan)
+    mended = _mended(session, plan, wrong) | _put_back(found, plan)
     roots = Roots(wrong)
     return tuple(r for r in wrong if not {r.name, roots.of(r).name} & mended)
 
@@ -47,8 +47,9 @@ def _put_back(found: Round, plan: Plan) -> set[str]:
     }
 
 
-def _mended(plan: Plan, wrong: Sequence[CheckResult]) -> set[str]:
-    """What a stage that runs proves of a host it runs on; of the whole cluster where it goes through it host by host."""
+def _mended(session: Session, plan: Plan, wrong: Sequence[CheckResult]) -> set[str]:
+    """What a stage that runs proves of a host it runs on; of the whole cluster where it runs on all its hosts, or goes through them one by one."""
+    whole = _whole(session, plan)
     proofs = {stage.name: frozenset(stage.checks) for stage in STAGES}
     of_host: dict[str | None, list[CheckResult]] = {}
     for result in wrong:
@@ -56,7 +57,22 @@ def _mended(plan: Plan, wrong: Sequence[CheckResult]) -> set[str]:
     return {
         result.name
         for cell in plan.pending()
-        for host in (cell.host, *([None] if cell.drain else []))
+        for host in (cell.host, *([None] if cell.drain or cell.stage in whole else []))
         for result in of_host.get(host, ())
         if result.id in proofs.get(cell.stage, ())
     }
+
+
+def _whole(session: Session, plan: Plan) -> set[str]:
+    """Stages that run on every host they concern."""
+    if len(plan.hosts) < len(session.site.hosts):
+        return set()
+    return {
+        stage
+        for stage in plan.stages
+        if {cell.host for cell in plan.by_stage(stage) if _settled(cell)} == set(plan.hosts)
+    }
+
+
+def _settled(cell: HostStage) -> bool:
+    return cell.action.changes or cell.action is Action.NOT_CONCERNED

@@ -29,6 +29,10 @@ class Health(Document):
     report: str | None = None
     since: str | None = Field(default=None, description="What it was compared with")
     differences: tuple[Difference, ...] | None = None
+    outdated: tuple[Line, ...] = Field(
+        default=(),
+        description="Stages with complaints that another release of the program deployed",
+    )
 
 
 class TriedEvidence(Model):

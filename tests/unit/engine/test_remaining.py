@@ -9,6 +9,7 @@ from appliance.engine.session import Session
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.result import CheckResult
 from appliance.stages.catalog import STAGES
+from appliance.stages.observe.checks import RULES
 from tests.facts import facts_of
 from tests.unit.engine.world import receipt_of
 
@@ -47,6 +48,21 @@ def test_what_a_stage_mends_is_the_plans_to_say(session: Session) -> None:
     assert stopped not in wrong(session, found, repair)
     elsewhere = HostStage(stage="observe", host="gpu-2", action=Action.REPAIR)
     assert stopped in wrong(session, found, elsewhere)
+
+
+def test_of_the_whole_cluster_where_the_stage_runs_on_every_host(session: Session) -> None:
+    """As after an upgrade of the program: rules that come with it are no fault that a deployment cannot mend."""
+    receipts = {"observe": receipt_of("observe", "f")}
+    rules = Round(
+        {h: facts_of(h, receipts=receipts, observe={"rules": RULES - 4}) for h in HOSTS}, {}
+    )
+    told = ("observe.rules", "cluster")
+    cells = [HostStage(stage="observe", host=h, action=Action.RUN) for h in HOSTS]
+    assert told in wrong(session, rules)
+    assert told in wrong(session, rules, cells[0])
+    one_left = [*cells[:2], cells[2].model_copy(update={"action": Action.BLOCKED})]
+    assert told in wrong(session, rules, *one_left)
+    assert told not in wrong(session, rules, *cells)
 
 
 def test_other_hosts_than_the_chosen_ones_are_left_out(session: Session) -> None:
