@@ -1,7 +1,7 @@
 """Asking hosts: one round trip each, whatever is asked; a host that does not answer is a value."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from appliance.engine.gather import Unanswered, ask, gather
 from appliance.engine.requests import request_for
 from appliance.engine.session import Session
 from appliance.errors import OutOfFiles
+from appliance.probe.bundle import compiled, payload, program
 from appliance.text import LONGEST
 from tests.facts import facts_of
 from tests.unit.engine.conftest import hosts, recorder, session
@@ -41,6 +42,18 @@ def test_each_of_many_hosts_is_left_once_it_was_asked(
     hosts.down.add("gpu-2")
     gather(hosts, {"gpu-1": {}, "gpu-2": {}})
     assert sorted(hosts.left) == left
+
+
+@pytest.mark.parametrize(("few", "archive"), [(2, compiled), (1, program)])
+def test_few_hosts_are_sent_bytecode_and_many_are_not(
+    few: int,
+    archive: Callable[[], bytes],
+    hosts: FakeHosts,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gathering, "FEW", few)
+    gather(hosts, {"gpu-1": {}, "gpu-2": {}})
+    assert [told for _, _, told in hosts.calls] == 2 * [payload({}, archive())]
 
 
 def test_a_round_that_cannot_ask_a_host_says_why_and_blames_none(hosts: FakeHosts) -> None:
