@@ -182,7 +182,7 @@ def _side_by_side(
         )
         for name, one in known.items()
     }
-    reports = Reports(session.observer)
+    reports = Reports(session.observer, session.site)
     with (
         tempfile.TemporaryDirectory(prefix="appliance-media-") as folder,
         BootServer(

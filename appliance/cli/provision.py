@@ -160,6 +160,7 @@ def _entry(one: Provisioned) -> documents.ProvisionedHost:
         cause=one.error.message if one.error else "",
         fix=one.error.hint if one.error else "",
         verified_medium=one.is_verified,
+        foreign_dhcp=one.strangers,
     )
 
 

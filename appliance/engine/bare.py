@@ -18,8 +18,8 @@ from appliance.config.public_key import complaint
 from appliance.engine.session import Session
 from appliance.errors import AnotherKey, ApplianceError, DeadlineExceeded
 from appliance.models.events import Message, Observer
-from appliance.models.site import Host
-from appliance.provision import media
+from appliance.models.site import Host, Site
+from appliance.provision import dhcp, media
 from appliance.provision.manifest import Image
 from appliance.provision.server import BootServer, Guest, Report
 from appliance.provision.settings import ServedFrom, settings
@@ -65,6 +65,8 @@ class Provisioned:
     error: ApplianceError | None = None
     is_verified: bool = True
     """Whether its controller compared the certificate of the server that it fetched the medium from."""
+    strangers: tuple[str, ...] = ()
+    """DHCP servers that answered it and that the site does not name."""
 
 
 @dataclass
@@ -79,10 +81,12 @@ class Heard:
 class Reports:
     """What machines say while they are installed, for those who wait for it."""
 
-    def __init__(self, observer: Observer) -> None:
-        self._observer = observer
+    def __init__(self, observer: Observer, site: Site) -> None:
+        self._observer, self._site = observer, site
         self._changed = threading.Condition()
         self._heard: dict[str, Heard] = {}
+        self._strangers: dict[str, tuple[str, ...]] = {}
+        self._known: set[tuple[IPv4Address, str]] = set()
 
     def take(self, host: str, said: Report) -> None:
         """Another report of a host; steps are shown, not each percent."""
@@ -93,6 +97,24 @@ class Reports:
             self._changed.notify_all()
         if before is None or before.state != state:
             self._observer.handle(Message(text=f"{host}: {_step(state, said)}"))
+        if "dhcp" in said:
+            self._answered(host, str(said["dhcp"]))
+
+    def _answered(self, host: str, said: str) -> None:
+        """Which DHCP servers a host found; each stranger is told once, by the first that it answered."""
+        found = dhcp.strangers(self._site, dhcp.servers(said))
+        with self._changed:
+            self._strangers[host] = tuple(dhcp.told(self._site, one) for one in found)
+            new = [one for one in found if (one.address, one.mac) not in self._known]
+            self._known |= {(one.address, one.mac) for one in new}
+        for one in new:
+            text = f"{host}: {dhcp.told(self._site, one)}: {dhcp.REMEDY}"
+            self._observer.handle(Message(text=text, level="warning"))
+
+    def strangers(self, host: str) -> tuple[str, ...]:
+        """DHCP servers that answered it and that the site does not name."""
+        with self._changed:
+            return self._strangers.get(host, ())
 
     def last(self, host: str) -> Heard | None:
         """The newest."""
@@ -150,12 +172,21 @@ def install(work: Work, known: Controller) -> Provisioned:
         told = ApplianceError(work.server.redacted(error.message), error.hint)
         with suppress(ApplianceError), Redfish(known, work.patience) as controller:
             Drive(controller).eject()
-        return Provisioned(known.host, State.FAILED, time.monotonic() - began, told)
+        return Provisioned(
+            known.host,
+            State.FAILED,
+            time.monotonic() - began,
+            told,
+            strangers=work.reports.strangers(known.host),
+        )
     finally:
         work.server.dismiss(known.host)
         (work.folder / f"{known.host}.iso").unlink(missing_ok=True)
     seconds = time.monotonic() - began
-    return Provisioned(known.host, State.INSTALLED, seconds, is_verified=verified)
+    strangers = work.reports.strangers(known.host)
+    return Provisioned(
+        known.host, State.INSTALLED, seconds, is_verified=verified, strangers=strangers
+    )
 
 
 def _through(work: Work, known: Controller) -> bool:

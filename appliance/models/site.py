@@ -89,6 +89,10 @@ class Network(Model):
     cidr: IPv4Network = Field(description="Address and prefix length, as 10.0.0.0/24")
     gateway: IPv4Address | None = Field(default=None, description="Default gateway of the network")
     dns: Few[IPv4Address] = Field(default=(), description="Name servers")
+    dhcp: Few[IPv4Address] = Field(
+        default=(),
+        description="Servers that are meant to hand out addresses there; another one that answers a machine while it is installed is told",
+    )
     mtu: int = Field(default=1500, ge=1280, le=9216, description="Bytes")
 
 

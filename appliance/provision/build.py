@@ -22,7 +22,7 @@ from appliance.provision.sources import CONFINED, leave
 BUILD_S = 1800.0
 NEEDED_GIB = 5
 UNITS = ("systemd-networkd.service", "ssh.service")
-RAMDISK_FILES = ("__init__.py", "disks.py", "images.py", "main.py", "ports.py", "server.py", "shared.py", "system.py")  # fmt: skip
+RAMDISK_FILES = ("__init__.py", "dhcp.py", "disks.py", "images.py", "main.py", "ports.py", "server.py", "shared.py", "system.py")  # fmt: skip
 
 
 def require() -> None:

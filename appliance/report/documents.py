@@ -185,7 +185,11 @@ class ImagesLocked(Document):
 
 
 class ProvisionedHost(Model):
-    """One machine: how it ended, why, and what to do. ``verified_medium``: its controller compared the server's certificate."""
+    """One machine: how it ended, why, and what to do.
+
+    ``verified_medium``: its controller compared the server's certificate. ``foreign_dhcp``: servers that answered it and
+    that the site does not name.
+    """
 
     host: Line
     state: Line
@@ -193,6 +197,7 @@ class ProvisionedHost(Model):
     cause: Line = ""
     fix: Line = ""
     verified_medium: bool = True
+    foreign_dhcp: tuple[Line, ...] = ()
 
 
 class Provisioning(Document):

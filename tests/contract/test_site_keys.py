@@ -35,6 +35,7 @@ ELSEWHERE = {
     "observe.receivers[].webhook.": "read as a run begins: config/secrets.py",
     "observe.receivers[].slack.": "read as a run begins: config/secrets.py",
     "observe.mail.password.": "read as a run begins: config/secrets.py",
+    "networks.NAME.dhcp[]": "who may answer a machine that is installed: provision/dhcp.py",
     "provision.image": "what machines are installed with: actions/provision.py",
     "provision.signers": "who may have signed it: actions/provision.py",
     "provision.address": "where it is served: actions/provision.py",

@@ -30,7 +30,12 @@ SITE: Document = {
     "profile": "hpc",
     "access": {"user": "root", "private_key": "id", "known_hosts": "known_hosts"},
     "networks": {
-        "management": {"cidr": "10.0.0.0/24", "gateway": "10.0.0.1", "dns": ["10.0.0.2"]},
+        "management": {
+            "cidr": "10.0.0.0/24",
+            "gateway": "10.0.0.1",
+            "dns": ["10.0.0.2"],
+            "dhcp": ["10.0.0.2"],
+        },
         "storage": {"cidr": "10.0.8.0/24", "mtu": 9000},
         "ipoib": {"cidr": "10.0.9.0/24"},
     },

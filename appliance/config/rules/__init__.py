@@ -26,6 +26,7 @@ CORE_RULES: tuple[Rule, ...] = (
     networks.unicast,
     networks.overlaps,
     networks.gateways,
+    networks.dhcp_servers,
     networks.members,
     networks.known,
     networks.room,

@@ -70,6 +70,18 @@ def gateways(case: Case) -> Iterator[Finding]:
             yield from _placed(case, path, network.gateway, name, network.cidr)
 
 
+def dhcp_servers(case: Case) -> Iterator[Finding]:
+    """Machines are installed, and ask, in one network alone."""
+    for name, network in case.site.networks.items():
+        if network.dhcp and name != MANAGEMENT:
+            message = f"nobody asks for DHCP servers in {name}"
+            yield case.problem(
+                ("networks", name, "dhcp"),
+                message,
+                f"take this out; machines are installed in {MANAGEMENT}",
+            )
+
+
 def members(case: Case) -> Iterator[Finding]:
     """Each address lies in the network it is given for."""
     for i, host in enumerate(case.site.hosts):

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from appliance.provision.ramdisk import disks, images, ports, system
+from appliance.provision.ramdisk import dhcp, disks, images, ports, system
 from appliance.provision.ramdisk.server import Server
 from appliance.provision.ramdisk.shared import Refused, run
 
@@ -79,7 +79,9 @@ def _told(teller: Teller, error: Refused) -> bool:
 
 def install(settings: Settings, teller: Teller) -> None:
     """Finds port and disk, writes the image, makes the system the host's. Raises Refused."""
-    network = {**settings["network"], "mac": _port(settings, teller)}
+    port, mac = _port(settings, teller)
+    network = {**settings["network"], "mac": mac}
+    asking = dhcp.Asking(port, mac)
     image = settings["image"]
     disk = disks.find(settings["disk"], int(image["disk_bytes"]))
     device = str(disk["path"])
@@ -96,7 +98,7 @@ def install(settings: Settings, teller: Teller) -> None:
     images.reread(device)
     boot, root = (images.partition(device, number) for number in (1, 2))
     images.grow(device, root)
-    teller.step("written", seconds=round(time.monotonic() - began))
+    teller.step("written", seconds=round(time.monotonic() - began), dhcp=asking.answer())
     new = system.new_identity(root, image["root_uuid"])
     with system.mounted(root, boot) as target:
         key = system.configure(
@@ -106,8 +108,8 @@ def install(settings: Settings, teller: Teller) -> None:
     teller.step("installed", host_key=key)
 
 
-def _port(settings: Settings, teller: Teller) -> str:
-    """Raises the management port and finds the control host; returns the port's MAC address."""
+def _port(settings: Settings, teller: Teller) -> tuple[str, str]:
+    """Raises the management port and finds the control host; returns the port's name and MAC address."""
     network = settings["network"]
     ports.raise_all()
     time.sleep(0 if network.get("mac") else 5)
@@ -116,7 +118,7 @@ def _port(settings: Settings, teller: Teller) -> str:
     if settings.get("server"):
         teller.server = Server(settings["server"])
         _set_clock(teller.step("started"))
-    return (ports.NET / name / "address").read_text(encoding="ascii").strip()
+    return name, (ports.NET / name / "address").read_text(encoding="ascii").strip()
 
 
 def _set_clock(now: float) -> None:

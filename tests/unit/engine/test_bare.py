@@ -50,7 +50,26 @@ def work(told: Told) -> Work:
     values["folder"] = Path("/nonexistent")
     values |= {"session": session, "image": image, "server": server, "deadlines": SOON}
     del values["pinning"]
-    return Work(**{**values, "reports": Reports(told), "reinstall": frozenset()})
+    return Work(**{**values, "reports": Reports(told, session.site), "reinstall": frozenset()})
+
+
+def test_a_dhcp_server_that_nobody_named_is_told_once_with_what_to_do(work: Work, told: Told) -> None:  # fmt: skip
+    stranger = "10.0.0.66 02:00:00:00:00:66 10.0.0.99"
+    for host in ("gpu-1", "gpu-2"):
+        work.reports.take(host, {"state": "written", "seconds": 1, "dhcp": stranger})
+    (line,) = [text for text in told.texts if "DHCP" in text]
+    assert line.startswith("gpu-1: ")
+    assert "10.0.0.66, MAC address 02:00:00:00:00:66; it offers 10.0.0.99" in line
+    assert "networks.management.dhcp" in line
+    for host in ("gpu-1", "gpu-2"):
+        assert "10.0.0.66" in work.reports.strangers(host)[0]
+
+
+@pytest.mark.parametrize("said", ["none", "unknown", ""])
+def test_where_no_server_answers_nothing_is_told(work: Work, told: Told, said: str) -> None:
+    work.reports.take("gpu-1", {"state": "written", "seconds": 1, "dhcp": said})
+    assert not [text for text in told.texts if "DHCP" in text]
+    assert work.reports.strangers("gpu-1") == ()
 
 
 def test_the_installers_last_word_is_the_host_key(work: Work) -> None:
