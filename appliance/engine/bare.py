@@ -47,7 +47,7 @@ class Deadlines:
     start: float = 900.0
     silence: float = 300.0
     system: float = 900.0
-    pause: float = 3.0
+    pause: float = 1.0
 
     @property
     def whole(self) -> float:

@@ -124,7 +124,7 @@ def _system(recipe: Recipe, root: Path, progress: Progress) -> None:
     run(("systemctl", f"--root={root}", "--quiet", "enable", *UNITS))
     # PAM reads it at each login, and calls it an error where it is not there.
     (root / "etc/default/locale").write_text("LANG=C.UTF-8\n", encoding="ascii")
-    # Nobody has a password, and the first start makes this host's own.
+    # Nobody has a password, and a host's own is made with its keys.
     (root / "etc/machine-id").write_text("uninitialized\n", encoding="ascii")
 
 

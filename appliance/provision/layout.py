@@ -14,8 +14,8 @@ EFI_MIB = 256
 ALIGNED_MIB = 1
 END_MIB = 1
 """For the second copy of the partition table."""
-SPARE_MIB = 256
-"""Free space of the root before it grows: keys, configuration, a first update."""
+SPARE_MIB = 96
+"""Free space of the root before it grows, which is before anything is written to it: for mke2fs, whose files end in whole blocks."""
 SPACE = UUID("6b0b5a0e-6e3f-5c6d-9a51-0f3c0d2c7a11")
 """Identities of an image follow from its name. Its bytes do not repeat: mke2fs 1.47.0 takes over when files last changed."""
 BUILD_S = 900.0

@@ -1,23 +1,40 @@
 """An image on its way to the disk: verified while it is written, bootable only once it was."""
 
+import ctypes
+import errno
+import fcntl
 import hashlib
-import subprocess  # noqa: TID251 - the ramdisk has nothing of this program
+import mmap
+import os
+import queue
+import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, suppress
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar
 
 from appliance.provision.ramdisk.shared import Refused, run
 
 MIB = 1 << 20
 CHUNK = 4 * MIB
+READ = MIB
+"""Bytes of the compressed image that are digested at once."""
+AHEAD = 4
+"""Blocks that a step of the way may be ahead of the next."""
 REREADS = 30
 HEAD = MIB
 """Bytes at a disk's start that are written last. The partition table lies there."""
 TAIL = MIB
 """Bytes at a disk's end where the second copy of the table lies."""
+BLKZEROOUT = 0x127F
+"""linux/fs.h: the kernel's zeros, or the drive's own where it can."""
+LIBRARY = "libzstd.so.1"
+NOTHING = bytes(CHUNK)
+PROBED = 512
+STEP_S = 0.5
+Item = TypeVar("Item")
 
 
 class Source(Protocol):
@@ -36,18 +53,61 @@ def install(
     """
     size = int(image["disk_bytes"])
     counted = Counted(source, int(image["bytes"]), tell)
-    with Path(device).open("r+b", buffering=0) as disk:
-        end = disk.seek(0, 2)
-        for at, length in ((0, HEAD), (end - TAIL, TAIL)):
-            disk.seek(at)
-            disk.write(bytes(length))
+    with Disk(device) as disk:
+        disk.zero(0, HEAD)
+        disk.zero(disk.size - TAIL, TAIL)
+        disk.settle()
         try:
-            head = write(unpacked(counted), disk, size)
+            head = write(counted, disk, size)
         finally:
             # Also where it could not be unpacked: of an image that was changed that is no more than a consequence.
             counted.compare(str(image["sha256"]))
-        disk.seek(0)
-        disk.write(head)
+        # What lies behind it is on the disk before the table is.
+        disk.settle()
+        disk.write(0, head)
+        disk.settle()
+
+
+class Disk:
+    """A disk that is written past the kernel's cache where it lets itself: a copy of each byte less."""
+
+    def __init__(self, device: str) -> None:
+        try:
+            self._file = os.open(device, os.O_RDWR | os.O_DIRECT)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # a file of a file system that cannot
+                raise
+            self._file = os.open(device, os.O_RDWR)
+        self.size = os.lseek(self._file, 0, os.SEEK_END)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        os.close(self._file)
+
+    def write(self, at: int, block: memoryview) -> None:
+        """Writes a block; its memory and its place are multiples of what the disk is written in."""
+        while block:
+            done = os.pwrite(self._file, block, at)
+            at, block = at + done, block[done:]
+
+    def zero(self, at: int, length: int) -> None:
+        """Zeros, whatever was there."""
+        try:
+            fcntl.ioctl(self._file, BLKZEROOUT, struct.pack("QQ", at, length))
+        except OSError:
+            # No block device, or one that cannot.
+            self.write(at, memoryview(mmap.mmap(-1, length)))
+
+    def settle(self) -> None:
+        """Until all that was written is on the disk itself."""
+        os.fsync(self._file)
 
 
 class Counted:
@@ -78,54 +138,112 @@ class Counted:
             )
 
 
-def write(raw: Iterator[bytes], disk: Any, size: int) -> bytes:
-    """Writes a raw image of ``size`` bytes but for its head, which is returned. Raises Refused for another length."""
-    head = bytearray()
+def write(source: Source, disk: Disk, size: int) -> memoryview:
+    """Unpacks an image of ``size`` bytes to a disk but for its head, which is returned. Raises Refused for another length.
+
+    Reading with digesting, unpacking, and writing are each a thread's: a machine has more processors than one.
+    """
+    head = memoryview(mmap.mmap(-1, HEAD))
     at = 0
-    for block in raw:
-        if at + len(block) > size:
-            raise Refused("the image is longer than its manifest says", "build it anew")
-        keep = min(len(block), max(0, HEAD - at))
-        head += block[:keep]
-        if rest := memoryview(block)[keep:]:
-            disk.seek(at + keep)
-            disk.write(rest)
-        at += len(block)
+    with closing(ahead(unpacked(source))) as raw:
+        for block in raw:
+            if at + len(block) > size:
+                raise Refused("the image is longer than its manifest says", "build it anew")
+            keep = min(len(block), max(0, HEAD - at))
+            head[at : at + keep] = block[:keep]
+            if rest := block[keep:]:
+                if is_empty(rest):
+                    disk.zero(at + keep, len(rest))
+                else:
+                    disk.write(at + keep, rest)
+            at += len(block)
     if at != size:
         raise Refused(f"the image ended after {at} of {size} bytes", "try again")
-    return bytes(head)
+    return head
 
 
-def unpacked(source: Source) -> Iterator[bytes]:
-    """What zstd makes of a stream, in blocks. Raises Refused where it is none, and what reading the source raises."""
-    command = ("zstd", "--decompress", "--stdout", "--quiet")
-    failed: list[BaseException] = []
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin
-        assert process.stdout
-        pipe = process.stdin
+def is_empty(block: memoryview) -> bool:
+    """Whether a block is zeros alone. As views they would be compared byte by byte, and the other steps stand meanwhile."""
+    return not any(block[:PROBED]) and block.tobytes() == NOTHING[: len(block)]
 
-        def feed() -> None:
-            try:
-                with suppress(BrokenPipeError), pipe:
-                    while block := source.read(CHUNK):
-                        pipe.write(block)
-            except (OSError, Refused) as error:
-                failed.append(error)
-                process.kill()
 
-        feeder = threading.Thread(target=feed, daemon=True)
-        feeder.start()
-        while block := process.stdout.read(CHUNK):
-            yield block
-        feeder.join()
-    if failed:
-        raise failed[0]
-    if process.returncode:
-        # zstd may have given up long before the end.
-        while source.read(CHUNK):
-            pass
-        raise Refused("the image cannot be unpacked", "build it anew: appliance provision build")
+class _Span(ctypes.Structure):
+    """ZSTD_inBuffer and ZSTD_outBuffer: memory, its length, and how far it is used."""
+
+    _fields_ = (("at", ctypes.c_void_p), ("size", ctypes.c_size_t), ("used", ctypes.c_size_t))
+
+
+def unpacked(source: Source) -> Generator[memoryview]:
+    """What zstd makes of a stream, in blocks of one length but the last; each is worth nothing once AHEAD others came.
+
+    Raises Refused where it is none, and what reading the source raises.
+    """
+    zstd = ctypes.CDLL(LIBRARY)
+    zstd.ZSTD_createDStream.restype = ctypes.c_void_p
+    zstd.ZSTD_decompressStream.restype = ctypes.c_size_t
+    zstd.ZSTD_decompressStream.argtypes = [ctypes.c_void_p, *[ctypes.POINTER(_Span)] * 2]
+    stream = ctypes.c_void_p(zstd.ZSTD_createDStream())
+    # One is filled, one is with who writes, the others wait for it.
+    rooms = [mmap.mmap(-1, CHUNK) for _ in range(AHEAD + 2)]
+    places = [ctypes.addressof(ctypes.c_char.from_buffer(room)) for room in rooms]
+    turn, left = 0, 1
+    out = _Span(places[turn], CHUNK, 0)
+    with closing(ahead(iter(lambda: source.read(READ), b""))) as packed:
+        for block in packed:
+            given = _Span(ctypes.cast(ctypes.c_char_p(block), ctypes.c_void_p), len(block), 0)
+            # Asked once more after the image's end, it would speak of another one that is to begin.
+            while given.used < given.size or (left and out.used == CHUNK):
+                if out.used == CHUNK:
+                    yield memoryview(rooms[turn])
+                    turn = (turn + 1) % len(rooms)
+                    out = _Span(places[turn], CHUNK, 0)
+                left = zstd.ZSTD_decompressStream(stream, ctypes.byref(out), ctypes.byref(given))
+                if zstd.ZSTD_isError(ctypes.c_size_t(left)):
+                    for _ in packed:  # its digest says more
+                        pass
+                    raise _broken()
+    if left:
+        raise _broken()
+    if out.used:
+        yield memoryview(rooms[turn])[: out.used]
+
+
+def _broken() -> Refused:
+    return Refused("the image cannot be unpacked", "build it anew: appliance provision build")
+
+
+def ahead(made: Iterator[Item]) -> Generator[Item]:
+    """The same items, made by a thread of its own up to AHEAD of who takes them; what making them raises is raised here."""
+    ready: queue.Queue[tuple[Item] | BaseException | None] = queue.Queue(AHEAD)
+    left = threading.Event()
+
+    def put(what: tuple[Item] | BaseException | None) -> None:
+        while not left.is_set():
+            with suppress(queue.Full):
+                ready.put(what, timeout=STEP_S)
+                break
+
+    def work() -> None:
+        try:
+            for one in made:
+                put((one,))
+                if left.is_set():
+                    return
+            put(None)
+        except BaseException as error:  # noqa: BLE001 - it is another thread's
+            put(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        while (found := ready.get()) is not None:
+            if isinstance(found, BaseException):
+                raise found
+            yield found[0]
+    finally:
+        # It may wait for a line that does not end.
+        left.set()
+        thread.join(STEP_S)
 
 
 def grow(device: str, root: str) -> None:

@@ -6,11 +6,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from appliance.provision.ramdisk.shared import Refused, run
 
 TARGET = Path("/target")
 HOST_KEY = "etc/ssh/ssh_host_ed25519_key"
+KEYS = ("ed25519", "ecdsa")
+"""No RSA: to find its primes takes longer than all else that is written of a host, and no client of today needs it."""
 
 
 @contextmanager
@@ -49,8 +52,12 @@ def configure(target: Path, settings: Mapping[str, Any], identity: Mapping[str, 
         file.write_text(text.replace(identity["old"], identity["new"]), encoding="utf-8")
     for name, text in texts(settings).items():
         write(target / name, text)
+    # Made here, the first start is one as any other: it would try units' presets for seconds, on a root that is not to be written yet.
+    write(target / "etc/machine-id", f"{uuid4().hex}\n", 0o444)
     _let_in(target, settings)
-    run("chroot", str(target), "ssh-keygen", "-q", "-A")
+    for kind in KEYS:
+        key = f"/etc/ssh/ssh_host_{kind}_key"
+        run("chroot", str(target), "ssh-keygen", "-q", "-t", kind, "-N", "", "-f", key)
     return (target / f"{HOST_KEY}.pub").read_text(encoding="ascii").strip()
 
 

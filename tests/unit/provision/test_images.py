@@ -4,22 +4,28 @@ import hashlib
 import io
 import random
 import subprocess  # noqa: TID251 - the ramdisk's own programs, as it calls them
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from appliance.provision.ramdisk import images
-from appliance.provision.ramdisk.images import HEAD, MIB, TAIL
+from appliance.provision.ramdisk.images import CHUNK, HEAD, MIB, TAIL
 from appliance.provision.ramdisk.shared import Refused
 
 RAW = random.Random(7).randbytes(3 * MIB) + bytes(2 * MIB) + b"end" + bytes(MIB - 3)
 OLD = b"\xff"
 
 
+def pack(raw: bytes) -> bytes:
+    return subprocess.run(("zstd", "-q", "-c"), input=raw, capture_output=True, check=True).stdout
+
+
 @pytest.fixture(scope="module")
 def packed() -> bytes:
-    return subprocess.run(("zstd", "-q", "-c"), input=RAW, capture_output=True, check=True).stdout
+    return pack(RAW)
 
 
 @pytest.fixture
@@ -54,6 +60,65 @@ def test_the_disk_is_the_image_and_the_old_table_at_its_end_is_gone(packed: byte
     assert found[-TAIL:] == bytes(TAIL)
     assert found[len(RAW) : -TAIL] == OLD * (len(found) - len(RAW) - TAIL)
     assert told[-1] == 99
+
+
+def test_where_the_image_is_empty_nothing_of_the_old_system_is_left(tmp_path: Path) -> None:
+    raw = b"a" * MIB + bytes(4 * CHUNK) + b"z" * MIB
+    file = tmp_path / "disk"
+    file.write_bytes(OLD * (24 * MIB))
+    packed = pack(raw)
+    images.install(io.BytesIO(packed), described(packed, disk_bytes=len(raw)), str(file), lambda _: None)  # fmt: skip
+    assert file.read_bytes()[: len(raw)] == raw
+
+
+@pytest.mark.parametrize("blocks", [1, 2, images.AHEAD + 3])
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_an_image_that_ends_where_a_block_does_is_whole(blocks: int, more: int) -> None:
+    raw = random.Random(blocks).randbytes(MIB) * (blocks * CHUNK // MIB)
+    raw = raw[:more] if more < 0 else raw + b"z" * more
+    assert b"".join(bytes(block) for block in images.unpacked(io.BytesIO(pack(raw)))) == raw
+
+
+def test_an_image_of_several_parts_is_one(disk: Path) -> None:
+    packed = b"".join(pack(RAW[at : at + MIB]) for at in range(0, len(RAW), MIB))
+    install(packed, disk)
+    assert disk.read_bytes()[: len(RAW)] == RAW
+
+
+def test_the_table_is_written_after_all_else_is_on_the_disk(packed: bytes, disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    done: list[object] = []
+    write, settle = images.Disk.write, images.Disk.settle
+
+    def told(self: images.Disk, at: int, block: memoryview) -> None:
+        done.append(at)
+        write(self, at, block)
+
+    def settled(self: images.Disk) -> None:
+        done.append("settled")
+        settle(self)
+
+    monkeypatch.setattr(images.Disk, "write", told)
+    monkeypatch.setattr(images.Disk, "settle", settled)
+    install(packed, disk)
+    first = done.index("settled")
+    assert {0, 9 * MIB} <= set(done[:first])
+    assert done[first + 1 :] == [HEAD, CHUNK, "settled", 0, "settled"]
+
+
+def test_steps_are_ahead_of_each_other_by_some_blocks_and_end_with_who_takes_them() -> None:
+    made: list[int] = []
+
+    def make() -> Iterator[int]:
+        for number in range(1000):
+            made.append(number)
+            yield number
+
+    taken = images.ahead(make())
+    assert [next(taken) for _ in range(3)] == [0, 1, 2]
+    threads = threading.active_count()
+    taken.close()
+    assert threading.active_count() == threads - 1
+    assert 3 <= len(made) <= 3 + images.AHEAD + 1
 
 
 def test_another_image_than_the_named_one_leaves_a_disk_that_does_not_boot(packed: bytes, disk: Path) -> None:  # fmt: skip

@@ -1,6 +1,7 @@
 """What makes the system on the disk one host's own."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,15 @@ def test_a_host_has_its_name_address_and_key(target: Path) -> None:
     assert keys.read_text() == "ssh-ed25519 AAAA owner\n"
     assert keys.stat().st_mode & 0o777 == 0o600
     assert json.loads((target / "etc/appliance/image.json").read_text())["image"] == "ab" * 32
+
+
+def test_each_host_is_known_by_a_number_of_its_own(target: Path) -> None:
+    made = []
+    for identity in ({"old": OLD, "new": NEW}, {"old": NEW, "new": OLD}):
+        system.configure(target, SETTINGS, identity)
+        made.append((target / "etc/machine-id").read_text())
+    assert made[0] != made[1]
+    assert all(re.fullmatch(r"[0-9a-f]{32}\n", text) for text in made)
 
 
 def test_its_root_has_an_identity_of_its_own_wherever_it_is_named(target: Path) -> None:
