@@ -70,11 +70,16 @@ def deployment(name: str, space: str, queue: str, image: str) -> Body:
     }
 
 
+def pods(api: KubernetesApi, space: str, queue: str) -> list[Body]:
+    """Pods of a queue, those about to go, too: they hold their GPUs until they are gone."""
+    path = f"/api/v1/namespaces/{space}/pods?labelSelector=app%3D{queue}"
+    found: list[Body] = api.send("GET", path, "list pods")[1]["items"]
+    return found
+
+
 def running(api: KubernetesApi, space: str, queue: str) -> int:
     """Pods of a queue that run and are not about to go."""
-    path = f"/api/v1/namespaces/{space}/pods?labelSelector=app%3D{queue}"
-    pods = api.send("GET", path, "list pods")[1]["items"]
     return sum(
         p["status"].get("phase") == "Running" and "deletionTimestamp" not in p["metadata"]
-        for p in pods
+        for p in pods(api, space, queue)
     )

@@ -24,7 +24,7 @@ from appliance.lab.programs import KAI, KUBERNETES
 from appliance.lab.spec import RackSpec
 from appliance.models.result import CheckResult, Status
 from tests.integration.rack import PROGRAM, Deployment, own_name, raised
-from tests.integration.tenants_at_work import ALPHA, BETA, SITE, deployment, job, running
+from tests.integration.tenants_at_work import ALPHA, BETA, SITE, deployment, job, pods, running
 from tests.integration.test_kubernetes import KUBECTL, SECONDS, Cluster
 
 IMAGE = "appliance.local/busybox:1"
@@ -84,15 +84,15 @@ def test_every_gpu_host_offers_its_gpus_and_the_head_none(cluster: Cluster) -> N
 def test_pods_get_gpus_of_their_own_and_one_too_many_waits(cluster: Cluster) -> None:
     offers(cluster, "gpu-1", "8")
     cluster.kubectl(f"apply -f - <<'END'\n{PAIRS.read_text()}\nEND")
-    pods = "get pods -l app=pairs --no-headers"
-    until(lambda: cluster.kubectl(pods).count(" Running ") == 4, "four pods of two GPUs run")
+    asked = "get pods -l app=pairs --no-headers"
+    until(lambda: cluster.kubectl(asked).count(" Running ") == 4, "four pods of two GPUs run")
     said = cluster.kubectl("logs -l app=pairs --tail=1 --ignore-errors").splitlines()
     names = [name for line in said for name in line.split()[0].split(",")]
     nodes = [node for line in said for node in line.split()[1:]]
     told = cluster.said("gpu-1", "nvidia-smi --query-gpu=uuid --format=csv,noheader 2>/dev/null")
     assert sorted(names) == sorted(told.split())
     assert sorted(nodes) == [f"/dev/nvidia{index}" for index in range(8)]
-    assert cluster.kubectl(pods).count(" Pending ") == 1
+    assert cluster.kubectl(asked).count(" Pending ") == 1
     events = cluster.kubectl("get events --field-selector reason=FailedScheduling")
     assert "Insufficient nvidia.com/gpu" in events
     cluster.kubectl("delete job pairs --wait=true")
@@ -185,8 +185,8 @@ def test_policies_leave_kai_and_controllers_to_their_work(cluster: Cluster) -> N
         alice.delete(Ref("batch/v1", "Job", "lent", ALPHA))
         bob.delete(Ref("batch/v1", "Job", "owner", BETA))
         bob.delete(Ref("apps/v1", "Deployment", "notes", BETA))
-        until(lambda: running(alice, ALPHA, "alpha-train") == 0, "alpha's pods are gone")
-        until(lambda: running(bob, BETA, "beta-train") == 0, "beta's pods are gone")
+        until(lambda: not pods(alice, ALPHA, "alpha-train"), "alpha's pods are gone")
+        until(lambda: not pods(bob, BETA, "beta-train"), "beta's pods are gone")
 
 
 def test_a_controller_that_is_refused_would_be_seen(cluster: Cluster) -> None:
@@ -293,7 +293,7 @@ def test_the_cluster_declared_as_somebody_elses_has_the_queues_of_the_site(
         alice.apply(job("outside", ALPHA, "alpha-train", IMAGE, 2))
         until(lambda: running(alice, ALPHA, "alpha-train") == 2, "her pods run")
         alice.delete(Ref("batch/v1", "Job", "outside", ALPHA))
-        until(lambda: running(alice, ALPHA, "alpha-train") == 0, "her pods are gone")
+        until(lambda: not pods(alice, ALPHA, "alpha-train"), "her pods are gone")
 
 
 def test_an_interrupted_trial_leaves_nothing(cluster: Cluster) -> None:
