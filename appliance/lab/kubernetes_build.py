@@ -49,6 +49,7 @@ LAYER_SOURCES = (
     "10-kubeadm.conf",
     "mount_nfs.c",
     "kube-router.yml",
+    "reservation",
 )
 OWN_PACKAGES = ("kubeadm", "kubelet", "kubectl")
 """One program each, of the release."""
@@ -58,7 +59,9 @@ KAI_REGISTRY = "ghcr.io/nvidia/kai-scheduler"
 """Where its makers publish the images of this release (README of the module)."""
 KAI_TOOLS = f"{KAI_PREFIX}crd-upgrader"
 """The image of the chart's hooks: kubectl, a shell, and what lies in the module."""
-KAI_IMAGES = (*(name for name, _ in KAI.programs), KAI_TOOLS)
+KAI_RESERVATION = f"{KAI_PREFIX}resourcereservation"
+"""The image of pods that hold a GPU for others with parts of it: a stand-in, for the program proper wants NVML in its container."""
+KAI_IMAGES = (*(name for name, _ in KAI.programs), KAI_TOOLS, KAI_RESERVATION)
 CONTROL_IMAGES = {
     "kube-apiserver": f"registry.k8s.io/kube-apiserver:v{RELEASE}",
     "kube-controller-manager": f"registry.k8s.io/kube-controller-manager:v{RELEASE}",
@@ -84,6 +87,7 @@ ENTRYPOINTS = {
     "busybox": ("sh",),
     "kube-vip": ("/usr/local/bin/busybox", "sh", "/address-holder"),
     KAI_TOOLS: ("/bin/bash", "/apply-crds.sh"),
+    KAI_RESERVATION: ("/usr/local/bin/busybox", "sh", "/reservation"),
 }
 SOURCES_OF_MODULES = (
     # The one program of Kubernetes that is C.

@@ -1,9 +1,12 @@
-"""The program: looks at the GPUs every few seconds, and keeps kubelet informed."""
+"""The program: looks at the GPUs every few seconds, and keeps kubelet informed; with ``pods`` it says once who holds them."""
 
 from __future__ import annotations
 
+import json
+import sys
 import time
 
+from appliance.lab.device_plugin import pods
 from appliance.lab.device_plugin.gpus import read
 from appliance.lab.device_plugin.inventory import Inventory
 from appliance.lab.device_plugin.service import Service
@@ -12,7 +15,10 @@ BEAT_S = 2.0
 
 
 def main() -> None:
-    """Never returns; without a driver or a kubelet it waits for them."""
+    """Without an argument it never returns; without a driver or a kubelet it waits for them."""
+    if sys.argv[1:] == ["pods"]:
+        print(json.dumps(pods.held()))  # noqa: T201 - its answer
+        return
     inventory = Inventory()
     services: dict[str, Service] = {}
     while True:

@@ -33,27 +33,27 @@ FIELDS: dict[str, dict[str, tuple[int, str]]] = {
 }
 
 
-def _made() -> dict[str, Any]:
+def made(package: str, messages: dict[str, dict[str, tuple[int, str]]]) -> dict[str, Any]:
+    """The class of each message by its name, from the number and kind of its fields."""
     file = descriptor_pb2.FileDescriptorProto(
-        name="device_plugin.proto", package=PACKAGE, syntax="proto3"
+        name=f"{package}.proto", package=package, syntax="proto3"
     )
-    for name, fields in FIELDS.items():
+    for name, fields in messages.items():
         message = file.message_type.add(name=name)
         for field, (number, kind) in fields.items():
-            made = message.field.add(name=field, number=number)
-            made.label = made.LABEL_REPEATED if kind.endswith(MANY) else made.LABEL_OPTIONAL
-            made.type = made.TYPE_STRING
+            added = message.field.add(name=field, number=number)
+            added.label = added.LABEL_REPEATED if kind.endswith(MANY) else added.LABEL_OPTIONAL
+            added.type = added.TYPE_STRING
             if kind.rstrip(MANY) != TEXT:
-                made.type = made.TYPE_MESSAGE
-                made.type_name = f".{PACKAGE}.{kind.rstrip(MANY)}"
+                added.type = added.TYPE_MESSAGE
+                added.type_name = f".{package}.{kind.rstrip(MANY)}"
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     factory = message_factory.MessageFactory(pool)
     return {
-        name: factory.GetPrototype(pool.FindMessageTypeByName(f"{PACKAGE}.{name}"))
-        for name in FIELDS
+        name: factory.GetPrototype(pool.FindMessageTypeByName(f"{package}.{name}"))
+        for name in messages
     }
 
 
-MESSAGES = _made()
-"""The class of each message by its name."""
+MESSAGES = made(PACKAGE, FIELDS)

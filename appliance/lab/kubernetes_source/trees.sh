@@ -52,7 +52,9 @@ cp -r /bin-of-kubernetes/crds "$tools/internal-crds"
 tree busybox /bin/busybox
 tree kube-vip /bin/busybox /bin-of-kubernetes/kubectl
 cp /source/address-holder /out/trees/kube-vip/
-for name in busybox kube-vip kai-crd-upgrader; do
+tree kai-resourcereservation /bin/busybox /bin-of-kubernetes/kubectl
+cp /source/reservation /out/trees/kai-resourcereservation/
+for name in busybox kube-vip kai-crd-upgrader kai-resourcereservation; do
     mkdir -p "/out/trees/$name/bin"
     for applet in $(/bin/busybox --list); do [ -e "/out/trees/$name/bin/$applet" ] || ln -s /usr/local/bin/busybox "/out/trees/$name/bin/$applet"; done
 done

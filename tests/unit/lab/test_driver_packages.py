@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,3 +79,25 @@ def test_dpkg_reads_what_was_built(tmp_path: Path) -> None:
     assert f"Size: {made.stat().st_size}\n" in paragraph
     assert "Filename: ./fan_2.0-1_all.deb\n" in paragraph
     assert [entry.name for entry in tmp_path.iterdir()] == [made.name]
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_the_exporter_names_the_pod_that_holds_a_gpu_where_it_is_told_to(
+    told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = '[{"namespace": "n", "pod": "p", "container": "c", "devices": ["GPU-1"]}]'
+    plugin, tool = tmp_path / "plugin", tmp_path / "nvidia-smi"
+    plugin.write_text(f"#!/bin/sh\n[ \"$1\" = pods ] && echo '{held}'\n")
+    tool.write_text("#!/bin/sh\necho '0, GPU-0, 30, 60.00, 0'; echo '1, GPU-1, 31, 61.00, 0'\n")
+    for file in (plugin, tool):
+        file.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("DCGM_EXPORTER_KUBERNETES", "true" if told else "")
+    text = data.root().joinpath("appliance/lab/driver/dcgm-exporter").read_text()
+    program: dict[str, Any] = {}
+    exec(text.partition("\nHTTPServer(")[0], program)
+    program["PODS"][0] = str(plugin)
+    of = ',namespace="n",pod="p",container="c"' if told else ""
+    lines = program["metrics"]().splitlines()
+    assert f'DCGM_FI_DEV_GPU_UTIL{{gpu="1",UUID="GPU-1",simulated="true"{of}}} 0' in lines
+    assert 'DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-0",simulated="true"} 0' in lines
