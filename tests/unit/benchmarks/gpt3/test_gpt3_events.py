@@ -1,16 +1,22 @@
 """TensorBoard event files: framing, checksums, the scalar, and damage."""
 
 import struct
+from contextlib import suppress
+from datetime import timedelta
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from appliance.benchmarks.gpt3 import events, logs
+from appliance.benchmarks.gpt3.families import RUNNING_MEAN
 from appliance.benchmarks.gpt3.once import Once
 from appliance.benchmarks.gpt3.steps import Log, UnusableLog
 from tests.unit.benchmarks.gpt3.recorded_logs import (
+    BEGAN,
     event,
     megatron_events,
     record,
@@ -132,3 +138,75 @@ def test_a_batch_that_grows_is_refused_and_one_that_is_none_told() -> None:
 def test_a_loss_of_megatrons_that_is_nan_is_a_diverged_run() -> None:
     log = _read(megatron_events([1.5], 256) + record(event(2, "lm loss", float("nan"))))
     assert (log.refused.diverged, log.refused.first[0].reason) == (True, "loss is nan")
+
+
+def test_the_first_event_that_has_a_time_dates_the_run_and_each_step_has_its_own() -> None:
+    log = _read(tensorboard([1.5, 1.25], 256))
+    assert log.printed.began == BEGAN + timedelta(seconds=1.5)
+    assert [s.clock for s in log.steps] == [
+        BEGAN.timestamp() + 1.5,
+        BEGAN.timestamp() + 2.75,
+    ]
+    assert log.notes == (f"lines are record numbers; {RUNNING_MEAN}",)
+
+
+@pytest.mark.parametrize("wall", [0.0, float("nan"), float("inf"), 1e300, -1e300])
+def test_a_time_no_calendar_has_dates_nothing(wall: float) -> None:
+    odd = event(0, events.TIMING, 2.0)[9:]
+    log = _read(record(b"\x09" + struct.pack("<d", wall) + odd))
+    assert (log.printed.began, log.steps[0].seconds) == (None, 2.0)
+
+
+def test_only_the_first_events_date_a_run() -> None:
+    undated = record(event(0, "lr", 1.0)[9:])
+    late = tensorboard([1.5], 256)
+    assert _read(undated * (events.DATED - 3) + late).printed.began is not None
+    assert _read(undated * events.DATED + late).printed.began is None
+
+
+def test_a_step_that_is_written_again_counts_once_and_one_that_goes_back_begins_anew() -> None:
+    again = record(event(1, events.TIMING, 9.0))
+    log = _read(tensorboard([1.5, 1.25], 256) + again)
+    assert [(s.number, s.seconds) for s in log.steps] == [(1, 1.5), (2, 9.0)]
+    assert len(log.notes) == 1
+    back = _read(tensorboard([1.5, 1.25], 256) + tensorboard([3.0], 256))
+    assert [(s.number, s.seconds) for s in back.steps] == [(1, 3.0)]
+    assert "began again at record 11" in back.notes[1]
+
+
+def test_samples_are_those_after_the_step_and_a_loss_is_that_of_its_step() -> None:
+    log = _read(tensorboard([1.5, 1.25], 256))
+    assert log.samples.first == (1, 256.0, 256 * 2.0**-24)
+    assert log.samples.last == (2, 512.0, 512 * 2.0**-24)
+    other = record(event(4, "reduced_train_loss", 3.0)) + record(event(5, events.TIMING, 2.0))
+    assert _read(other).steps[0].loss is None
+    nan = record(event(0, "consumed_samples", float("nan"))) + tensorboard([1.5], 256)
+    assert _read(nan).samples.first == (1, 256.0, 256 * 2.0**-24)
+
+
+def test_a_batch_of_one_is_one() -> None:
+    assert _read(megatron_events([1.5], 1)).global_batch == 1
+
+
+def test_a_checksum_that_is_cut_off_is_no_record() -> None:
+    for cut in (1, 4, 5):
+        log = _read(tensorboard([1.5, 1.25], 256)[:-cut])
+        assert [s.seconds for s in log.steps] == [1.5]
+        assert "cut off" in log.refused.first[0].reason
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=60))
+def test_no_record_of_others_breaks_the_reader_or_moves_a_step(noise: bytes) -> None:
+    log = _read(record(noise) + tensorboard([1.5, 1.25], 256))
+    assert [s.seconds for s in log.steps] == [1.5, 1.25]
+
+
+@settings(max_examples=200)
+@given(st.integers(0, 400), st.binary(min_size=1, max_size=6))
+def test_a_sound_checksum_makes_no_sound_event(at: int, noise: bytes) -> None:
+    """Octets of an event are others, and its frame is right."""
+    sound = event(3, events.TIMING, 1.5)
+    spoilt = sound[: at % len(sound)] + noise + sound[at % len(sound) :]
+    with suppress(UnusableLog):
+        assert len(_read(record(spoilt)).steps) == 1
