@@ -54,6 +54,8 @@ def in_order(gates: Iterable[Gate]) -> tuple[Gate, ...]:
 def _gate(level: Level, results: Sequence[CheckResult], waivers: Sequence[Waiver]) -> Gate:
     bad = lacking(results)
     passed = sum(result.status is Status.PASS for result in results)
+    unknown = sum(result.status in {Status.NOT_ASSESSED, Status.SKIP} for result in results)
+    left = f", {unknown} not assessed" if unknown else ""
     failed = [r for r in bad if r.status in {Status.FAIL, Status.ERROR}]
     first = next(iter(failed or bad), None)
     state = (
@@ -63,7 +65,7 @@ def _gate(level: Level, results: Sequence[CheckResult], waivers: Sequence[Waiver
     why = f"{first.id} {first.target}: {first.cause}{more}" if first else ""
     return Gate(
         id=f"checks.{level.name.lower()}",
-        title=f"{passed} of {plural(len(results), 'check')} passed now",
+        title=f"{passed} of {plural(len(results), 'check')} passed now{left}",
         level=level,
         state=state,
         why=why or ("" if passed else "nothing was judged"),

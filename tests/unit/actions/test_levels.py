@@ -63,6 +63,13 @@ def test_what_a_level_is_decides_with_what_was_measured(
 @pytest.mark.parametrize("verdict", [Accepted.NO, Accepted.SIMULATED, Accepted.NO_GATES])
 def test_good_checks_make_no_verdict_better(verdict: Accepted) -> None:
     gates = check_gates([GOOD], ())
+    assert gates[0].title == "1 of 1 check passed now"
+    unknown = not_assessed(GOOD.target, "a container", required=False).of(GOOD.id)
+    (gate,) = check_gates([GOOD, unknown], ())
+    assert (gate.state, gate.title) == (
+        GateState.PASSED,
+        "1 of 2 checks passed now, 1 not assessed",
+    )
     assert with_checks(Acceptance(verdict=verdict), gates).verdict is verdict
 
 
