@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import subprocess  # noqa: TID251 - sfdisk and blkid read what was made
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,27 @@ RECIPE = Recipe("12", Sources((), "", {}), ("firmware-bnx2x",))
 
 def test_every_module_of_the_installer_goes_into_the_ramdisk() -> None:
     assert sorted(build.RAMDISK_FILES) == sorted(file.name for file in HERE.glob("*.py"))
+
+
+def test_what_the_installer_reads_is_compiled_on_its_medium(tmp_path: Path) -> None:
+    library = Path(os.__file__).parent
+    unused = shutil.ignore_patterns("__pycache__", "test", "site-packages", "dist-packages", "idlelib", "lib-dynload", "config-*")  # fmt: skip
+    shutil.copytree(library, tmp_path / library.relative_to("/"), ignore=unused)
+    installer = tmp_path / "opt/appliance/provision/ramdisk"
+    shutil.copytree(HERE, installer, ignore=unused)
+    for package in installer.parents[:2]:
+        (package / "__init__.py").touch()
+    hook = (HERE / "hook").read_text()
+    program = hook.partition("python3 -I -S - \"$DESTDIR\" <<'END'\n")[2].partition("\nEND\n")[0]
+    argv = (sys.executable, "-I", "-S", "-", str(tmp_path))
+    subprocess.run(argv, input=program, text=True, check=True)
+    compiled = {file.name.split(".")[0] for file in installer.rglob("*.pyc")}
+    assert compiled == {name.removesuffix(".py") for name in build.RAMDISK_FILES}
+    # It is what is read, whatever times the medium's files have.
+    (installer / "main.py").write_text("raise SystemExit('compiled anew')")
+    reading = "import sys; sys.path.insert(0, sys.argv[1]); import appliance.provision.ramdisk.main"
+    again = (sys.executable, "-I", "-S", "-B", "-c", reading, f"{tmp_path}/opt")
+    subprocess.run(again, check=True)
 
 
 def test_packages_that_were_asked_for_come_along() -> None:
