@@ -178,6 +178,38 @@ def test_no_octet_of_the_archive_changes_unseen(site: Path, tmp_path: Path) -> N
             continue
 
 
+def test_octets_that_belong_to_no_file_are_seen(site: Path, tmp_path: Path) -> None:
+    """Behind the end, in the padding of a file, and in a header whose own checksum is right again."""
+    written = handed(site)
+    whole = written.archive.read_bytes()
+    with tarfile.open(written.archive) as tar:
+        member = next(m for m in tar if m.size % 512)
+        header = member.tobuf(tarfile.PAX_FORMAT)
+        member.mode = 0o600
+        other = member.tobuf(tarfile.PAX_FORMAT)
+    padding = member.offset_data + member.size
+    at = whole.index(header, member.offset)
+    for changed in (
+        whole + bytes(10240),
+        whole[:padding] + b"x" + whole[padding + 1 :],
+        whole[:at] + other + whole[at + len(other) :],
+    ):
+        (tmp_path / "changed.tar").write_bytes(changed)
+        code, told = _said(tmp_path / "changed.tar", None)
+        assert (code, told.split("; ")[0]) == (
+            1,
+            "the archive itself was changed beside its files",
+        )
+
+
+@pytest.mark.parametrize("name", ["baseline.json", "handover.json"])
+def test_a_hand_over_without_its_record_is_none(site: Path, tmp_path: Path, name: str) -> None:
+    code, told = _said(_packed(handed(site), tmp_path, lambda f: (f / name).unlink()), None, site)
+    assert code == 1
+    assert f"{name} is missing" in told
+    assert "cannot be read" in told
+
+
 def _packed(written: Written, tmp_path: Path, change: Callable[[Path], object]) -> Path:
     folder = tmp_path / "again" / written.folder.name
     shutil.copytree(written.folder, folder)
