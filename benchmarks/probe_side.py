@@ -7,7 +7,7 @@ from appliance.actions.opening import Target, open_session
 from appliance.cli.options import quiet
 from appliance.engine.gather import PYTHON
 from appliance.engine.requests import request_for
-from appliance.probe.bundle import command, payload
+from appliance.probe.bundle import command, compiled, payload
 from benchmarks.timing import Cost, Row
 
 # Runs the probe as a child and prints its seconds: wall, then processor time of it and of all programs it asks.
@@ -25,7 +25,7 @@ def probes(site: Path, rounds: int) -> tuple[Row, ...]:
     with open_session(Target(site), "benchmark", quiet()) as session:
         rows = []
         for host in session.site.hosts:
-            request = payload(dict(request_for(session, host.name)))
+            request = payload(dict(request_for(session, host.name)), compiled())
             argv = [PYTHON, "-c", STOPWATCH, *command(PYTHON)]
             costs = []
             for _ in range(rounds):
