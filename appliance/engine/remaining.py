@@ -1,5 +1,6 @@
 """What is wrong on the hosts and no stage of a plan mends: a deployment is not the remedy for everything."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from appliance.engine.gather import Round
@@ -49,11 +50,11 @@ def _put_back(found: Round, plan: Plan) -> set[str]:
 
 def _mended(session: Session, plan: Plan, wrong: Sequence[CheckResult]) -> set[str]:
     """What a stage that runs proves of a host it runs on; of the whole cluster where it runs on all its hosts, or goes through them one by one."""
-    whole = _whole(session, plan)
     proofs = {stage.name: frozenset(stage.checks) for stage in STAGES}
     of_host: dict[str | None, list[CheckResult]] = {}
     for result in wrong:
         of_host.setdefault(result.host, []).append(result)
+    whole = _whole(session, plan) if None in of_host else set()
     return {
         result.name
         for cell in plan.pending()
@@ -67,11 +68,8 @@ def _whole(session: Session, plan: Plan) -> set[str]:
     """Stages that run on every host they concern."""
     if len(plan.hosts) < len(session.site.hosts):
         return set()
-    return {
-        stage
-        for stage in plan.stages
-        if {cell.host for cell in plan.by_stage(stage) if _settled(cell)} == set(plan.hosts)
-    }
+    settled = Counter(cell.stage for cell in plan.cells if _settled(cell))
+    return {stage for stage, hosts in settled.items() if hosts == len(plan.hosts)}
 
 
 def _settled(cell: HostStage) -> bool:
