@@ -5,11 +5,9 @@ from collections.abc import Collection, Iterable, Mapping
 from appliance.engine.fingerprint import files_of
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts, Receipt
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import COMPLAINTS, CheckResult
 from appliance.stages.catalog import STAGES
 from appliance.stages.stage import Stage
-
-BAD = frozenset({Status.FAIL, Status.ERROR, Status.WARN})
 
 
 def outdated(
@@ -18,7 +16,7 @@ def outdated(
     """Stages that have a bad result, and on a host that it speaks of a receipt of other files than this program's."""
     bad: dict[str, set[str | None]] = {}
     for result in results:
-        if result.status in BAD:
+        if result.status in COMPLAINTS:
             bad.setdefault(result.id, set()).add(result.host)
     return tuple(
         stage.name

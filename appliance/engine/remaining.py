@@ -9,12 +9,10 @@ from appliance.engine.planning import Selection
 from appliance.engine.session import Session
 from appliance.engine.survey import view_of
 from appliance.models.plan import Action, HostStage, Plan
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import COMPLAINTS, CheckResult
 from appliance.report.findings import Roots
 from appliance.stages.base import ids as base_ids
 from appliance.stages.catalog import STAGES
-
-BAD = frozenset({Status.FAIL, Status.ERROR, Status.WARN})
 
 
 def remaining(
@@ -33,7 +31,7 @@ def _wrong(session: Session, found: Round, selection: Selection) -> list[CheckRe
     return [
         result
         for result in judge_all(view, found, ids | OF_HARDWARE)
-        if result.status in BAD
+        if result.status in COMPLAINTS
         and (result.host is None or not selection.hosts or result.host in selection.hosts)
     ]
 

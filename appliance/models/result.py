@@ -25,6 +25,8 @@ class Status(StrEnum):
     NOT_ASSESSED = "not_assessed"
 
 
+COMPLAINTS = frozenset({Status.FAIL, Status.ERROR, Status.WARN})
+"""What says that something is wrong, or may be."""
 SEVERITY = (
     Status.PASS,
     Status.SKIP,

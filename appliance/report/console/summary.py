@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from appliance.models.result import Status, Verdict
+from appliance.models.result import COMPLAINTS, Status, Verdict
 from appliance.models.run import RunRecord, StageOutcome, StageState
 from appliance.models.waiver import Waiver
 from appliance.report.console.acceptance import acceptance_fold, acceptance_lines, waiver_line
@@ -46,7 +46,7 @@ def run_summary(
     for line in _failures(console, failed, _never_run(record)):
         console.print(Padding(line, (0, 0, 0, 2), expand=False))
     results = [r for r in record.results if not tells_of(r, record.outcomes)]
-    open_points = [f for f in findings(results) if f.result.status in _SHOWN]
+    open_points = [f for f in findings(results) if f.result.status in COMPLAINTS]
     findings_list(console, open_points)
     for line in _verdict(record):
         console.print(Padding(line, (0, 0, 0, 2), expand=False))
@@ -72,7 +72,6 @@ def waivers_list(console: Console, record: RunRecord, shown: Collection[Waiver] 
 _MEASURING = {"accept", "validate"}
 """Verbs whose reader wants to see every gate."""
 _UNASSESSED = 6
-_SHOWN = {Status.FAIL, Status.ERROR, Status.WARN}
 
 
 def _stages(console: Console, record: RunRecord) -> Padding:

@@ -6,7 +6,7 @@ Words that name the result's own host differ with it: in a row of several hosts 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from appliance.models.result import CheckResult, Status, Value
+from appliance.models.result import COMPLAINTS, CheckResult, Status, Value
 from appliance.models.run import RunRecord
 from appliance.report.findings import ORDER, Finding, findings
 from appliance.report.host_words import without_host
@@ -77,8 +77,7 @@ def sections(record: RunRecord) -> tuple[Section, ...]:
 def open_points(record: RunRecord) -> tuple[Line, ...]:
     """What failed or is near its limit, worst first, alike ones together, whatever their evidence, which stands with every check."""
     ids = check_ids(record)
-    wanted = {Status.FAIL, Status.ERROR, Status.WARN}
-    found = {f.result.name: f for f in findings(record.results) if f.result.status in wanted}
+    found = {f.result.name: f for f in findings(record.results) if f.result.status in COMPLAINTS}
     return tuple(
         replace(_line(ids, group, first=True), more=_more(found[r.name] for r in group))
         for group in _alike([f.result for f in found.values()], apart=False)
