@@ -1,6 +1,6 @@
 """Judges one figure of each host, or of each part of hosts: against the limit of site or profile, and against the others of its kind."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -37,7 +37,7 @@ def judge_hosts(
 ) -> Iterator[CheckResult]:
     """One result per host. A host within the limit can still be an outlier; without a limit and with too few equals nothing is judged.
 
-    ``limit``: a floor (a ceiling where less is better); where None, that of site or profile.
+    ``limit``: a floor (a ceiling where less is better) where site and profile set none; of all three see ``held``.
     """
     at = {host: place(host, *figure.parts) for host in values}
     told = {
@@ -54,12 +54,39 @@ def judge_places(
     limit: Limit | None = None,
 ) -> Iterator[CheckResult]:
     """The same of parts of hosts, all of which are equals."""
-    bound = view.limit(figure.check) or limit
     named = {str(at): value for at, value in values.items()}
     compared = compare(named, least=figure.least, more_is_better=figure.more_is_better)
     for at, value in values.items():
         told = evidence.get(at, "")
-        yield _judged(view, figure, at, value, told, bound, compared, len(values))
+        held_to = held(view, figure.check, [at.host or ""], limit)
+        yield _judged(view, figure, at, value, told, held_to, compared, len(values))
+
+
+@dataclass(frozen=True)
+class Held:
+    """What figures are held to; None: nothing, and ``why``."""
+
+    limit: Limit | None
+    why: str = ""
+
+
+def held(view: View, check: str, hosts: Iterable[str], published: Limit | None = None) -> Held:
+    """The limit of the site, else of the profile, else what is published for the product.
+
+    The site's speaks of its own hosts, whatever they are. The others speak of hardware, and hosts without any of their
+    own, as those of a virtual rack, are not held to them.
+    """
+    if own := view.site.limits.get(check):
+        return Held(own)
+    bound = view.limit(check) or published
+    if bound is None:
+        return Held(None, f"no limit is set ({check})")
+    if any(in_container(view, host) for host in hosts):
+        why = (
+            f"the limit of {bound.value} {bound.unit} is for real hardware of this class ({check})"
+        )
+        return Held(None, why)
+    return Held(bound)
 
 
 def _judged(
@@ -68,11 +95,11 @@ def _judged(
     at: Place,
     value: float,
     evidence: str,
-    bound: Limit | None,
+    held_to: Held,
     compared: Compared,
     equals: int,
 ) -> CheckResult:
-    host = at.host or ""
+    host, bound = at.host or "", held_to.limit
     outlier = next((o for o in compared.outliers if o.name == str(at)), None)
     shown: dict[str, Any] = {
         "value": _rounded(value),
@@ -99,7 +126,7 @@ def _judged(
         cause = f"{figure.what} is {outlier.percent:.0f} % worse than the median of {equals} equal {figure.equals}"
         return failed(at, cause, figure.fix, names=(host,), **shown).of(figure.check)
     if bound is None and compared.why:
-        cause = f"no limit is set ({figure.check}), and of {compared.why}"
+        cause = f"{held_to.why}, and of {compared.why}"
         return not_assessed(at, cause, required=False, **shown).of(figure.check)
     if bound is not None and compared.why.startswith("they differ"):
         return warned(at, compared.why, figure.fix, **shown).of(figure.check)

@@ -8,7 +8,7 @@ from typing import Any
 from appliance.adapters.remote import Remote
 from appliance.benchmarks.batch import Book, Memory
 from appliance.benchmarks.benchmark import Outcome, Raw
-from appliance.benchmarks.equals import Figure, in_container, judge_hosts
+from appliance.benchmarks.equals import Figure, held, in_container, judge_hosts
 from appliance.benchmarks.fio import meeting, sweep
 from appliance.benchmarks.fio.gates import DECAY, TOTALS, UNITS
 from appliance.benchmarks.fio.sweep import PARTS, Sweep
@@ -202,10 +202,10 @@ def _totals(
             "unit": "GB/s",
             "simulated": simulated,
         }
-        bound = view.limit(check)
+        held_to = held(view, check, sweeps)
+        bound = held_to.limit
         if bound is None:
-            why = f"no limit is set ({check})"
-            yield not_assessed(at, why, required=False, fix=LIMITS, **shown).of(check)
+            yield not_assessed(at, held_to.why, required=False, fix=LIMITS, **shown).of(check)
             continue
         shown |= {"limit": bound.value, "limit_source": bound.source}
         if sums[part] < float(bound.value or 0):
@@ -220,9 +220,10 @@ def _totals(
 
 def _decay(view: View, at: Place, sweeps: Mapping[str, Sweep], simulated: bool) -> CheckResult:
     known = [found for s in sweeps.values() for found in s.decay.values()]
-    bound = view.limit(DECAY)
+    held_to = held(view, DECAY, sweeps)
+    bound = held_to.limit
     if not known or bound is None:
-        why = "no limit is set (fio.decay)" if known else "the parts were too short to see it"
+        why = held_to.why if known else "the parts were too short to see it"
         seen = {"value": round(max(known), 1), "unit": "%"} if known else {}
         return not_assessed(at, why, required=False, simulated=simulated, **seen).of(DECAY)
     if lacking := [host for host, found in sweeps.items() if not found.decay]:

@@ -143,3 +143,44 @@ def test_an_outlier_above_the_floor_keeps_the_limit_it_reached() -> None:
     values = {"a": 7.0, "b": 7.1, "c": 6.9, "gpu-2": 4.0}
     found = {r.host: r for r in judge_hosts(view(floor=FLOOR), FIGURE, values)}
     assert found["gpu-2"].limit_source == found["a"].limit_source == FLOOR.source
+
+
+CLASS = Limit(value=9.3, unit="GB/s", source="Azure NHC")
+
+
+def of_a_class(container: str) -> View:
+    """The profile asks for ten times of what a container host gives; the site for nothing."""
+    profile = profile_of().model_copy(update={"limits": {"fio.scratch_read": CLASS}})
+    facts = {name: facts_of(name, os={"container": container}) for name in ("gpu-1", "gpu-2")}
+    return View(profile, site_of("gpu-1", "gpu-2"), facts)
+
+
+def test_hosts_without_hardware_of_their_own_are_not_held_to_the_limit_of_a_class() -> None:
+    spared = list(judge_hosts(of_a_class("nspawn"), FIGURE, {"gpu-1": 0.9, "gpu-2": 0.8}))
+    assert [(r.status, r.required, r.value) for r in spared] == [
+        (Status.NOT_ASSESSED, False, 0.9),
+        (Status.NOT_ASSESSED, False, 0.8),
+    ]
+    assert spared[0].cause == (
+        "the limit of 9.3 GB/s is for real hardware of this class (fio.scratch_read), "
+        "and of 2 equals; 4 are needed to name an outlier"
+    )
+    real = of_a_class("")
+    assert statuses(real, {"gpu-1": 0.9, "gpu-2": 9.4}) == [Status.FAIL, Status.PASS]
+
+
+def test_they_are_still_compared_and_held_to_what_the_site_asks_of_them() -> None:
+    shared = of_a_class("nspawn")
+    slow = {"a": 0.7, "b": 0.71, "c": 0.69, "gpu-2": 0.4}
+    facts = {name: facts_of(name, os={"container": "nspawn"}) for name in slow}
+    found = {r.host: r for r in judge_hosts(View(shared.profile, shared.site, facts), FIGURE, slow)}
+    assert [host for host, r in found.items() if r.status is Status.FAIL] == ["gpu-2"]
+    asked = shared.site.model_copy(update={"limits": {"fio.scratch_read": FLOOR}})
+    own = View(shared.profile, asked, shared.facts)
+    assert statuses(own, {"gpu-1": 3.5, "gpu-2": 2.9}) == [Status.PASS, Status.FAIL]
+
+
+def test_what_is_published_of_a_product_speaks_of_hardware_too() -> None:
+    plain = View(profile_of(), site_of("gpu-1"), of_a_class("nspawn").facts)
+    (found,) = judge_hosts(plain, FIGURE, {"gpu-1": 0.9}, limit=CLASS)
+    assert (found.status, found.simulated) == (Status.NOT_ASSESSED, True)
