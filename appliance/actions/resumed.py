@@ -22,11 +22,12 @@ PLAIN = {"dcgm", "burnin"}
 
 @dataclass(frozen=True)
 class Asked:
-    """Which benchmarks, in which container, and by benchmark what its run is given."""
+    """Which benchmarks, in which container, and by benchmark what its run is given; ``left_out``: which others not, and why."""
 
     names: tuple[str, ...]
     container: JobContainer | None = None
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
 
 def note(session: Session, asked: Asked, unkept: tuple[str, ...] = ()) -> None:
@@ -38,7 +39,13 @@ def note(session: Session, asked: Asked, unkept: tuple[str, ...] = ()) -> None:
     lost = [n for n in sorted(asked.settings) if n not in kept and n in asked.names] + list(unkept)
     container = asked.container.model_dump(mode="json") if asked.container else None
     session.journal.append(
-        session.run, ASKED, names=asked.names, container=container, settings=kept, lost=lost
+        session.run,
+        ASKED,
+        names=asked.names,
+        container=container,
+        settings=kept,
+        lost=lost,
+        left_out=asked.left_out,
     )
 
 
@@ -87,7 +94,8 @@ def _read(data: Mapping[str, Any]) -> Asked:
             "request": Request(str(given["model"]), tuple(map(int, given["nodes"])))
         }
     container = JobContainer.model_validate(data["container"]) if data["container"] else None
-    return Asked(tuple(map(str, data["names"])), container, settings)
+    left_out = tuple(map(str, data.get("left_out", ())))
+    return Asked(tuple(map(str, data["names"])), container, settings, left_out)
 
 
 def _shown(session: Session) -> dict[str, Outcome]:

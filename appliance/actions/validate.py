@@ -50,13 +50,15 @@ def validate(
     container: JobContainer | None = None,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     pods: Pods | None = None,
+    left_out: tuple[str, ...] = (),
 ) -> tuple[RunRecord, str]:
     """Runs benchmarks on the site as it is. The record, and where its report lies.
 
     ``container``: what gpt3 trains in, in place of the site's own choice; ``settings``: by benchmark what its run is given.
-    ``pods``: hosts of Kubernetes are reached through it. Raises KeyboardInterrupt when it was interrupted, after what was measured until then has been kept.
+    ``pods``: hosts of Kubernetes are reached through it. ``left_out``: which benchmarks were not chosen, and why. Raises KeyboardInterrupt when it was interrupted, after what was measured until then has been kept.
     """
-    asked = Asked(tuple(b.name for b in choose(names)), container, settings or {})
+    chosen = tuple(b.name for b in choose(names))
+    asked = Asked(chosen, container, settings or {}, left_out)
     with (
         open_session(target, "validate", observer, keeps=True) as opened,
         through(opened, pods) as session,
@@ -85,7 +87,7 @@ def _carried_out(
     session = _with_container(opened, asked.container) if asked.container else opened
     found = take_facts(session)
     view = view_of(session, found)
-    findings = Findings()
+    findings = Findings(left_out=asked.left_out)
     findings.results += judge_all(view, found, ())
     if not found.unanswered:
         with interruptible(session):

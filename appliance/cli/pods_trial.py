@@ -21,15 +21,49 @@ WITHOUT_GPU = {
     KUBERNETES: ("gpt3", "gemm", "fio", "hpcc"),
 }
 """What measures something where there is no GPU."""
+ON_GPUS, ON_PORTS = "need GPUs that compute", "needs a fabric that carries data"
+OF_SLURM = "go through Slurm alone"
+BY_NAME: dict[tuple[str, ...], str] = {
+    ("alerts",): "sends a trial to everybody who is told of alerts",
+    ("model-load",): "needs a Python with the loaders (--python)",
+    ("serving",): "needs a server to ask (--endpoint)",
+}
+LEFT_OUT: dict[str, dict[tuple[str, ...], str]] = {
+    SLURM: {
+        ("dcgm", "nvbandwidth", "nccl", "burnin"): ON_GPUS,
+        ("perftest",): ON_PORTS,
+        **BY_NAME,
+    },
+    KUBERNETES: {
+        ("nvbandwidth", "nccl"): ON_GPUS,
+        ("slurm", "perftest", "burnin"): OF_SLURM,
+        ("storage", "dcgm"): "reach hosts of Kubernetes over ssh",
+        **BY_NAME,
+    },
+}
+"""What --through alone leaves out, and why."""
 
 
 def named(benchmarks: tuple[str, ...]) -> tuple[str, ...]:
     """Those that were named; where --through alone was given, those of that way that need no GPU."""
+    way = _alone(benchmarks)
+    return WITHOUT_GPU.get(way, ()) if way else benchmarks
+
+
+def left_out(benchmarks: tuple[str, ...]) -> tuple[str, ...]:
+    """Where ``named`` chose, one sentence for each reason that left others out."""
+    return tuple(
+        f"left out where none is named: {', '.join(names)} ({why})"
+        for names, why in LEFT_OUT.get(_alone(benchmarks), {}).items()
+    )
+
+
+def _alone(benchmarks: tuple[str, ...]) -> str:
+    """The way that --through names where it says by itself what is to be measured."""
     context = click.get_current_context()
-    alone = context.get_parameter_source("through") is ParameterSource.COMMANDLINE
-    if benchmarks or not alone or context.params["render"] or context.params["self_test"]:
-        return benchmarks
-    return WITHOUT_GPU.get(context.params["through"], ())
+    given = context.get_parameter_source("through") is ParameterSource.COMMANDLINE
+    chosen = benchmarks or not given or context.params["render"] or context.params["self_test"]
+    return "" if chosen else str(context.params["through"])
 
 
 def asked(

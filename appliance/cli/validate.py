@@ -188,6 +188,7 @@ def validate(
 
     Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete.
     """
+    left_out = pods_trial.left_out(benchmarks)
     benchmarks = pods_trial.named(benchmarks)
     _refuse_strays(benchmarks)
     if resume or foreign:
@@ -236,6 +237,7 @@ def validate(
         None if pods else container,
         given,
         pods,
+        left_out,
     )
     return _told(record, report, as_json)
 

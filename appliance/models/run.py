@@ -171,7 +171,9 @@ class RunRecord(Document):
         description="Verdict on the whole site; None where the verb does not speak of it",
     )
     narrowed: Line = Field(default="", description="Flags that kept the run to a part of the site")
-    left_out: tuple[Line, ...] = Field(default=(), description="What a narrowed run did not judge")
+    left_out: tuple[Line, ...] = Field(
+        default=(), description="What a narrowed run did not judge, or did not choose to measure"
+    )
     expected: Expected = Expected()
     hosts: tuple[HostRecord, ...] = ()
     outcomes: tuple[StageOutcome, ...] = ()

@@ -1,9 +1,14 @@
 """appliance validate fio hpcc --through kubernetes: what cannot be carried is refused before a host is asked."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from appliance.actions import validate as action
+from appliance.benchmarks import BENCHMARKS
+from appliance.cli import pods_trial
+from appliance.errors import ConfigError
 from tests.command_line import run as command
 from tests.site_files import ready_site
 
@@ -49,3 +54,42 @@ def test_what_cannot_be_carried_is_refused(
     site = ready_site(tmp_path / "site")
     assert command(monkeypatch, "validate", *words, "--inventory", str(site)) == 2
     assert told in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("way", ["slurm", "kubernetes"])
+def test_what_the_bare_command_leaves_out_has_a_reason(way: str) -> None:
+    """A benchmark that is new is either run or said to be left out."""
+    left = [name for names in pods_trial.LEFT_OUT[way] for name in names]
+    assert sorted([*pods_trial.WITHOUT_GPU[way], *left]) == sorted(b.name for b in BENCHMARKS)
+
+
+@pytest.mark.parametrize(
+    ("words", "names", "told"),
+    [
+        (
+            ["--through", "slurm"],
+            ("storage", "slurm", "gpt3", "gemm", "fio", "hpcc"),
+            "left out where none is named: dcgm, nvbandwidth, nccl, burnin (need GPUs that compute)",
+        ),
+        (["fio"], ("fio",), ""),
+        ([], (), ""),
+    ],
+)
+def test_the_bare_command_says_what_it_leaves_out(
+    words: list[str],
+    names: tuple[str, ...],
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[Any] = []
+
+    def noted(*arguments: Any) -> None:
+        given.extend(arguments)
+        raise ConfigError("far enough", "")
+
+    monkeypatch.setattr(action, "validate", noted)
+    site = ready_site(tmp_path / "site")
+    assert command(monkeypatch, "validate", *words, "--inventory", str(site)) == 2
+    assert given[1] == names
+    assert list(given[-1][:1]) == ([told] if told else [])
