@@ -7,7 +7,7 @@ from click.core import ParameterSource
 
 from appliance.actions.kubeconfig import find
 from appliance.actions.opening import Target
-from appliance.actions.through_pods import BENCHMARKS, Pods
+from appliance.actions.through_pods import BENCHMARKS, Pods, trial_image
 from appliance.adapters.pods import Way
 from appliance.cli import options
 from appliance.cli.gpt3_render import IMAGE, QUEUE, WAYS, refuse_without
@@ -97,9 +97,8 @@ def asked(
         raise click.UsageError(f"--through kubernetes goes with {words} alone")
     if given("queue") and not QUEUE.fullmatch(queue):
         raise click.UsageError("--queue is the name of a queue of KAI")
-    if not IMAGE.fullmatch(image):
+    if image and not IMAGE.fullmatch(image):
         raise click.UsageError("--image is written as registry/name:tag")
     named = options.target(target.inventory, target.profile)
-    return Pods(
-        find(kubeconfig, named, options.quiet()), Way(image, queue if given("queue") else "")
-    )
+    way = Way(image or trial_image(named, options.quiet()), queue if given("queue") else "")
+    return Pods(find(kubeconfig, named, options.quiet()), way)

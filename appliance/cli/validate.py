@@ -11,6 +11,7 @@ from appliance.acceptance.sandbox import Settings
 from appliance.actions import validate as action
 from appliance.actions.kubeconfig import find
 from appliance.actions.opening import Target
+from appliance.actions.through_pods import trial_image
 from appliance.benchmarks import BENCHMARKS
 from appliance.cli import (
     conformance_trial,
@@ -109,9 +110,9 @@ OPTIONS_OF = {
 @click.option("--scheduler-name", default=DEFAULTS.scheduler, show_default=True)
 @click.option(
     "--image",
-    default=DEFAULTS.image,
-    show_default=True,
-    help="scheduler: has sleep; conformance: sh, too; --through kubernetes: has sh and chroot.",
+    default="",
+    metavar="IMAGE",
+    help="scheduler: has sleep; conformance: sh, too; --through kubernetes: has sh and chroot. Else the site's kubernetes.trial_image, or busybox 1.36.1.",
 )
 @click.option(
     "--evidence",
@@ -208,8 +209,9 @@ def validate(
     if container and (from_logs or "gpt3" not in (benchmarks or ("gpt3",))):
         raise click.UsageError("--container-image goes with a training: appliance validate gpt3")
     if set(TRIALS) & set(benchmarks):
-        settings = Settings(scheduler=scheduler_name, image=image, gpu_image=gpu_image)
         target = options.target(inventory, profile)
+        chosen = image or trial_image(target, options.quiet())
+        settings = Settings(scheduler=scheduler_name, image=chosen, gpu_image=gpu_image)
         return _trial(
             benchmarks, target, kubeconfig, settings, prometheus, evidence, clean, as_json
         )

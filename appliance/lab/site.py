@@ -117,6 +117,7 @@ def render(
         release=kubernetes_build.RELEASE,
         containerd=kubernetes_build.CONTAINERD,
         source=f"/{kubernetes_build.PLACE}",
+        trial_image=kubernetes_build.HOST_IMAGES["busybox"],
         kai=".".join(KAI.version.split(".")[:2]),
         mirror=repository.address(rack),
         key=repository.KEY,

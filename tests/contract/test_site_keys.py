@@ -45,6 +45,7 @@ ELSEWHERE = {
     "gpu.": "how hosts are drained: engine/roll.py, engine/rollout.py",
     "slurm.containers.benchmark.": "what validate measures in: actions/validation.py",
     "kubernetes.network_policies": "closes projects of KAI alone: stages/workloads/network.py",
+    "kubernetes.trial_image": "what pods that try and measure run in: actions/through_pods.py",
     "scheduler.runai.edition": "which keys are refused: stages/scheduler/rules",
     "workloads.queue": "where trials run: actions/workloads.py",
     "workloads.images.NAME": "what trials run: actions/workloads.py",

@@ -150,6 +150,7 @@ SITE: Document = {
         "network_version": "v3.32.1",
         "address": "10.0.0.100",
         "address_image": f"mirror/kube-vip:v1.0.0@sha256:{DIGEST}",
+        "trial_image": "mirror/busybox:1",
         "source": "/srv/offline",
         "source_parts": ["images", "charts", "manifests"],
         "registry_mirrors": {"docker.io": "http://mirror.example/docker"},

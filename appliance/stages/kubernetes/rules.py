@@ -68,6 +68,19 @@ def address_image(case: Case) -> Iterator[Finding]:
         )
 
 
+def trial_image(case: Case) -> Iterator[Finding]:
+    """What runs as root on hosts, for benchmarks, is the very image somebody chose."""
+    given = _own(case)
+    if given is None or given.trial_image is None or "@" in given.trial_image:
+        return
+    if not given.offline("images"):
+        yield case.problem(
+            (SECTION, "trial_image"),
+            f"{given.trial_image} would be fetched by a tag, which can be given to another image",
+            f"name it with its digest: skopeo inspect --format '{{{{.Digest}}}}' docker://{given.trial_image} prints it",
+        )
+
+
 def networks(case: Case) -> Iterator[Finding]:
     """Pods and services have addresses nobody else has: a packet to them must never leave by InfiniBand."""
     given = _own(case)
@@ -211,6 +224,7 @@ RULES: tuple[Rule, ...] = (
     *repository_rules.RULES,
     control_planes,
     address_image,
+    trial_image,
     networks,
     bridge,
     network_version,

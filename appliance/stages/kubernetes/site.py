@@ -23,6 +23,7 @@ from appliance.models.texts import (
 RELEASE = r"^1\.[0-9]{1,2}(\.[0-9]{1,2})?$"
 CONTAINERD = r"^[0-9]{1,2}\.[0-9]{1,2}(\.[0-9]{1,2})?$"
 REGISTRY = r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[0-9]{1,5})?$"
+IMAGE = r"^[a-z0-9][a-z0-9._:/-]*(:[A-Za-z0-9._-]+)?(@sha256:[0-9a-f]{64})?$"
 PINNED_IMAGE = r"^[a-z0-9][a-z0-9._:/-]*(:[A-Za-z0-9._-]+)?@sha256:[0-9a-f]{64}$"
 
 ISSUER = (
@@ -163,6 +164,12 @@ class KubernetesOptions(Model):
         default=("packages", "images", "charts", "manifests"),
         description="What source brings, charts with Helm's program; the rest comes from its makers",
     )
+    trial_image: str | None = Field(
+        default=None,
+        pattern=IMAGE,
+        max_length=512,
+        description="Image of pods that try the scheduler, wait, or measure hosts, with sh and chroot: with its digest, in an offline source by tag; none: busybox 1.36.1 by its digest",
+    )
     registry_mirrors: NamedFew[Registry, MirrorUrl] = Field(
         default_factory=dict, description="Registry host to the URL of its mirror"
     )
@@ -252,6 +259,10 @@ WORDS = {
     PINNED_IMAGE: (
         "an image with its digest",
         "as registry.example.com/kube-vip:v0.8.9@sha256: and 64 hexadecimal digits",
+    ),
+    IMAGE: (
+        "an image",
+        "registry, name and tag or digest, as registry.example.com/team/busybox:1.36.1",
     ),
     RELEASE: ("a release of Kubernetes", "as 1.35 or 1.35.2"),
     CONTAINERD: ("a release of containerd", "as 2.3"),

@@ -16,12 +16,12 @@ from appliance.models.texts import (
     Named,
     NamedFew,
 )
+from appliance.stages.kubernetes.site import IMAGE
 from appliance.stages.scheduler.site import Label, Namespace
 
 STORAGE = r"^[1-9][0-9]{0,6}(Mi|Gi|Ti)$"
 BELOW = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$"
 AUTHENTICATOR = r"^[A-Za-z][A-Za-z0-9_.-]{0,127}$"
-IMAGE = r"^[a-z0-9][a-z0-9._:/-]*(:[A-Za-z0-9._-]+)?(@sha256:[0-9a-f]{64})?$"
 
 Image = Annotated[str, Field(pattern=IMAGE, max_length=512)]
 
@@ -201,9 +201,5 @@ WORDS = {
     AUTHENTICATOR: ("a name of an authenticator", "as generic-oauth"),
     STORAGE: ("a size", "as 50Gi"),
     BELOW: ("a folder below the export", "as llama/3-8b, without a leading /"),
-    IMAGE: (
-        "an image",
-        "registry, name and tag or digest, as registry.example.com/team/busybox:1.36.1",
-    ),
 }
 """What a text of each pattern is, and how to write one."""

@@ -5,10 +5,15 @@ from typing import Any
 
 import pytest
 
+from appliance.acceptance.sandbox import PLAIN
 from appliance.actions import validate as action
+from appliance.actions.opening import Target
+from appliance.actions.through_pods import trial_image
 from appliance.benchmarks import BENCHMARKS
-from appliance.cli import pods_trial
+from appliance.cli import options, pods_trial
+from appliance.config.fresh import CLUSTER_KEY, write_cluster_key
 from appliance.errors import ConfigError
+from appliance.lab import spec
 from tests.command_line import run as command
 from tests.site_files import ready_site
 
@@ -93,3 +98,23 @@ def test_the_bare_command_says_what_it_leaves_out(
     assert command(monkeypatch, "validate", *words, "--inventory", str(site)) == 2
     assert given[1] == names
     assert list(given[-1][:1]) == ([told] if told else [])
+
+
+@pytest.mark.parametrize("chosen", ["", "mine/busybox:1"])
+def test_pods_run_in_the_image_of_the_site(chosen: str, tmp_path: Path) -> None:
+    folder = ready_site(tmp_path / "site")
+    write_cluster_key(folder / "secrets")
+    site = folder / "site.yml"
+    line = f", trial_image: {chosen}" if chosen else ""
+    cluster = f'kubernetes: {{version: "1.35", source: /opt/source{line}}}\n'
+    key = f"  {CLUSTER_KEY}: {{file: secrets/{CLUSTER_KEY}}}\n"
+    site.write_text(site.read_text() + key + cluster)
+    assert trial_image(Target(site, None), options.quiet()) == (chosen or PLAIN)
+
+
+def test_without_a_site_pods_run_in_busybox_by_its_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(spec, "load", lambda _: None)
+    assert trial_image(Target(None, None), options.quiet()) == PLAIN

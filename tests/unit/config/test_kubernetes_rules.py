@@ -107,6 +107,23 @@ def test_what_holds_the_address_is_pinned_by_its_digest(
     assert any(said in line for line in told) == bool(said)
 
 
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ("{trial_image: docker.io/library/busybox:1.36.1}", "fetched by a tag"),
+        ("{trial_image: 'Busybox; rm'}", "not an image"),
+        (f"{{trial_image: {PINNED}}}", ""),
+        ("{trial_image: mine/busybox:1, source: /opt/source}", ""),
+        ("{trial_image: mine/busybox:1, source: /opt/s, source_parts: [charts]}", "by a tag"),
+    ],
+)
+def test_what_runs_as_root_on_hosts_is_pinned_or_of_the_sites_own_source(
+    site_folder: Path, section: str, said: str
+) -> None:
+    told = [line for line in problems(site_folder, section) if "trial_image " in line]
+    assert any(said in line for line in told) == bool(said), told
+
+
 def test_the_key_of_secrets_is_asked_for(site_folder: Path) -> None:
     assert any(CLUSTER_KEY in line for line in problems(site_folder, "{}", key=False))
 
