@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import quote
 
 from appliance.limits.pods import QUEUE, Owner, controller
 from appliance.limits.trouble import Unknown
@@ -12,16 +12,18 @@ if TYPE_CHECKING:
     from appliance.limits.api import Api, Resource
 
 PLURALS = {
-    ("apps", "Deployment"): "deployments",
-    ("apps", "ReplicaSet"): "replicasets",
-    ("apps", "StatefulSet"): "statefulsets",
-    ("batch", "Job"): "jobs",
-    ("", "Pod"): "pods",
+    ("apps/v1", "Deployment"): "deployments",
+    ("apps/v1", "ReplicaSet"): "replicasets",
+    ("apps/v1", "StatefulSet"): "statefulsets",
+    ("batch/v1", "Job"): "jobs",
+    ("v1", "Pod"): "pods",
 }
-"""What is known how to end, by group and kind. Anything else is left alone, and said."""
-TOPMOST = frozenset({("batch", "CronJob")})
+"""What is known how to end, by version and kind. Anything else is left alone, and said."""
+TOPMOST = frozenset({("batch/v1", "CronJob"), ("batch/v1beta1", "CronJob")})
 """Owners that make something new at their own time: what they made ends, they stay."""
 STEPS = 5
+NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
+"""The API takes any text for the name of an owner, x/log as well, and a member may write that on a pod."""
 
 
 class Known(NamedTuple):
@@ -41,20 +43,20 @@ class Owners:
         """The topmost owner this program can end, and the queue of the work. Raises Unknown."""
         here = first
         for _ in range(STEPS):
-            if _group(here) not in PLURALS:
+            if _kind(here) not in PLURALS:
                 raise Unknown(
                     f"it belongs to a {here.kind} ({here.api_version}), which is not known here"
                 )
             known = self._read(api, here)
             queue = queue or known.queue
-            if known.owner is None or _group(known.owner) in TOPMOST:
+            if known.owner is None or _kind(known.owner) in TOPMOST:
                 return here, queue
             here = known.owner
         raise Unknown(f"has more than {STEPS} owners above each other")
 
     def above(self, api: Api, first: Owner) -> tuple[Owner, ...]:
         """An owner and the owner of that. Raises Unknown."""
-        known = self._read(api, first) if _group(first) in PLURALS else None
+        known = self._read(api, first) if _kind(first) in PLURALS else None
         return (first, known.owner) if known and known.owner else (first,)
 
     def keep(self, uids: set[str]) -> None:
@@ -63,6 +65,8 @@ class Owners:
 
     def _read(self, api: Api, owner: Owner) -> Known:
         if owner.uid not in self._known:
+            if not NAME.fullmatch(owner.name):
+                raise Unknown(f"its {owner.kind} has a name that none can have")
             found = api.get(path(owner))
             if found is None or found["metadata"].get("uid") != owner.uid:
                 raise Unknown(f"its {owner.kind} {owner.name} is gone")
@@ -74,9 +78,8 @@ class Owners:
 
 def path(owner: Owner) -> str:
     """Where it is in the API."""
-    group = _group(owner)
-    base = f"/apis/{owner.api_version}" if group[0] else f"/api/{owner.api_version}"
-    return f"{base}/namespaces/{quote(owner.namespace)}/{PLURALS[group]}/{quote(owner.name)}"
+    base = "/apis" if "/" in owner.api_version else "/api"
+    return f"{base}/{owner.api_version}/namespaces/{owner.namespace}/{PLURALS[_kind(owner)]}/{owner.name}"
 
 
 def end(api: Api, root: Owner) -> str:
@@ -96,5 +99,5 @@ def end(api: Api, root: Owner) -> str:
     return f"scaled from {before} to 0; kubectl scale --replicas={before} starts it again"
 
 
-def _group(owner: Owner) -> tuple[str, str]:
-    return owner.api_version.rpartition("/")[0], owner.kind
+def _kind(owner: Owner) -> tuple[str, str]:
+    return owner.api_version, owner.kind

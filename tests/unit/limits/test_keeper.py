@@ -220,9 +220,10 @@ def test_a_clock_that_jumps_costs_a_round_and_no_work(world: World) -> None:
         ({"status": {"phase": "Running", "startTime": "tomorrow"}}, "tomorrow is no date"),
         ({"age": -2}, "starts in the future"),
         ({"owner": ("kubeflow.org/v1", "PyTorchJob", "x")}, "which is not known here"),
+        ({"owner": ("batch/v1?x", "Job", "x")}, "which is not known here"),
         ({"owner": JOB}, "its Job train is gone"),
     ],
-    ids=["no-start", "odd-start", "future", "foreign-owner", "no-owner"],
+    ids=["no-start", "odd-start", "future", "foreign-owner", "odd-version", "no-owner"],
 )
 def test_work_nobody_can_judge_is_left_alone(
     world: World, capsys: pytest.CaptureFixture[str], given: dict[str, object], told: str
@@ -232,6 +233,20 @@ def test_work_nobody_can_judge_is_left_alone(
     assert world.changes == []
     assert sum(seen["unknown"].values()) > 0
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["served/log", "../../secrets/x", "x?watch=1", "..", "X"])
+def test_an_owner_that_a_member_made_up_keeps_no_limit_from_being_kept(
+    world: World, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """What the server refuses to tell, as a pod's log, would end the round for everybody."""
+    world.pod("forged", age=100, owner=("v1", "Pod", name))
+    world.pod("late", age=100)
+    world.server.faults.extend([("GET", "/log", status(403, "pods/log is forbidden"))] * 40)
+    world.rounds(16)
+    assert [path.rsplit("/", 1)[-1] for _, path, _ in world.changes] == ["late"]
+    assert not [path for _, path, _ in world.server.seen if "served" in path or ".." in path]
+    assert "its Pod has a name that none can have" in capsys.readouterr().err
 
 
 def test_administrators_exempt_work_and_members_cannot(world: World) -> None:
