@@ -156,6 +156,8 @@ Check = HostCheck | ClusterCheck
 """What stages bring."""
 AnyCheck = Check | BmcCheck
 ALL_ROLES = frozenset(Role)
+PASS = Status.PASS
+"""A member of an enumeration is looked up each time, and most of what is said is this."""
 GPU_HOSTS = frozenset({Role.GPU})
 CONTROL_HOSTS = frozenset({Role.CONTROL})
 
@@ -167,7 +169,8 @@ def judged(at: Place | str, status: Status, **told: Any) -> Judgement:
 
 def passed(at: Place | str, value: Value = None, **told: Any) -> Judgement:
     """It is good."""
-    return Judgement(at, Status.PASS, {"value": value, **told})
+    told["value"] = value
+    return Judgement(at, PASS, told)
 
 
 def failed(at: Place | str, cause: str, fix: str, **told: Any) -> Judgement:

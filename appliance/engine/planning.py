@@ -22,6 +22,8 @@ from appliance.stages.base.checks.foreign import purged
 from appliance.stages.stage import PINS, Stage
 from appliance.text import first_few
 
+FAIL = Status.FAIL
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -192,7 +194,7 @@ def _reason(
         unread = f"{receipt.unread} of its {receipt.resources} resources could not be compared"
         return Action.REPAIR, f"{unread}: {errors.get('receipts', '')}"
     told = judge_stage(view, host, stage)
-    broken = [r for r in told if r.status is Status.FAIL and r.id in stage.checks]
+    broken = [r for r in told if r.status is FAIL and r.id in stage.checks]
     if broken:
         return Action.REPAIR, first_few([_short(r) for r in broken])
     if cause := view.unproved.get((stage.name, host.name)):

@@ -53,7 +53,7 @@ class Numerous(Model):
     def _of_values(self, values: dict[str, Any]) -> Self:
         """A model of these values as they are: nothing is looked at."""
         # What object.__setattr__ does, each slot found once: nobody else may write into a frozen model.
-        made = object.__new__(type(self))
+        made = _new(type(self))
         _set_values(made, values)
         _set_given(made, _NOT_REMEMBERED)
         _set_extra(made, None)
@@ -70,6 +70,7 @@ _set_values, _set_given, _set_extra, _set_private = (
         "__pydantic_private__",
     )
 )
+_new = object.__new__
 _NOT_REMEMBERED: set[str] = set()
 MOST = 4096
 _KNOWN: dict[tuple[object, ...], Any] = {}

@@ -1,10 +1,9 @@
 """The verdict every check and benchmark gives, and how verdicts add up."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -50,8 +49,7 @@ class Kind(StrEnum):
 CLUSTER = "cluster"
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """What a result speaks of: a host, None for the cluster, and where it is about these alone, parts of it."""
 
     host: str | None = None
@@ -136,8 +134,7 @@ SAYINGS = 4096
 """Results that differ in more than their place, and are kept: some sixty checks, each with a few values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):
     """What a judge says of a place: ``told`` are fields of CheckResult. Which check says it, the check itself adds."""
 
     at: Place | str
@@ -146,12 +143,13 @@ class Judgement:
 
     def of(self, check_id: str) -> CheckResult:
         """The result of that check."""
+        at, status, told = self
         try:
-            said = _said(check_id, self.status, **self.told)
+            said = _said(check_id, status, **told)
         except TypeError:
             # A list has no hash, and is read as what it holds.
-            said = _said.__wrapped__(check_id, self.status, **self.told)
-        return said.at(self.at)
+            said = _said.__wrapped__(check_id, status, **told)
+        return said.at(at)
 
 
 @lru_cache(SAYINGS, typed=True)
@@ -167,9 +165,11 @@ NAMES = 16_384
 
 
 def _spelled(where: Place) -> Spelled:
-    host = where.host if where.host is None else line(where.host)
-    suffix, parts = _told_of(where.parts)
-    return line(f"{where.host or CLUSTER}{suffix}"), host, parts
+    name, parts = where
+    if not parts:
+        return line(name or CLUSTER), name if name is None else line(name), ()
+    suffix, told = _told_of(parts)
+    return line(f"{name or CLUSTER}{suffix}"), name and _named(name)[1], told
 
 
 @lru_cache(256)
