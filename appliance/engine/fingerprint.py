@@ -23,8 +23,8 @@ STRAYS = (
 
 Inputs = dict[str, str]
 """Name of an input ("role slurm", "module slurm_node", "slurm_partitions") -> its digest."""
-ATOMS = frozenset({str, int, bool})
-"""Types of variables whose equal values have equal digests."""
+NUMBERS = frozenset({int, bool})
+"""Types of variables whose equal values have equal digests, within one type, as those of texts have."""
 ALL_MODULES = "modules"
 """The input of receipts up to 0.1.0 that stood for every module of the collection at once."""
 PLUGINS = Path("playbooks/collections/ansible_collections/appliance/host/plugins")
@@ -45,13 +45,27 @@ class Digests:
         self._shared = shared
         self._known: dict[object, str] = {}
         self._empty = hashlib.blake2b(key=salt, digest_size=12)
+        self._last: dict[str, tuple[Any, str]] = {}
+
+    def of_all(self, variables: Mapping[str, object]) -> Inputs:
+        """The digest of each, by its name."""
+        last = self._last
+        for name, value in variables.items():
+            known = last.get(name)
+            # The host before mostly had the very same object.
+            if known is None or known[0] is not value:
+                last[name] = value, self.of(value)
+        return {name: last[name][1] for name in variables}
 
     def of(self, value: Any) -> str:
         """The digest of one variable's value."""
         key: object
-        if type(value) in ATOMS:
+        kind = type(value)
+        if kind is str:
+            key = value
+        elif kind in NUMBERS:
             # 1 and True are equal, and two texts.
-            key = type(value), value
+            key = kind, value
         elif self._shared.holds(value):
             key = id(value)
         else:
@@ -60,9 +74,10 @@ class Digests:
                 key = marshal.dumps(value, 2)
             except ValueError:  # what only we know how to write
                 return self._digest(value)
-        if key not in self._known:
-            self._known[key] = self._digest(value)
-        return self._known[key]
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._digest(value)
+        return known
 
     def _digest(self, value: object) -> str:
         digest = self._empty.copy()
@@ -74,10 +89,7 @@ def inputs_of(
     stage: Stage, data: Path, variables: Mapping[str, object], digests: Digests
 ) -> Inputs:
     """Digests of the stage's roles, playbook, variables, and of the modules these roles call."""
-    return {
-        **files_of(stage, data),
-        **{name: digests.of(value) for name, value in variables.items()},
-    }
+    return {**files_of(stage, data), **digests.of_all(variables)}
 
 
 def files_of(stage: Stage, data: Path) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ from appliance.engine.prepare import Preparation, prepare
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
 from appliance.stages.base import variables as base
-from appliance.stages.context import RoleContext, Shared
+from appliance.stages.context import RoleContext, Shared, Variables
 from appliance.stages.fabric import topology
 from appliance.stages.slurm import variables as slurm
 from tests.facts import facts_of
@@ -122,6 +122,20 @@ def test_equal_values_of_other_types_are_digested_apart() -> None:
     # A secret is digested as its text.
     assert len(set(found)) == len(alone) - 1
     assert digests.of(Secret("1")) == digests.of("1")
+
+
+def test_a_host_that_is_given_another_value_gets_another_digest() -> None:
+    digests = Digests(b"salt", Shared())
+    same = ["a"]
+    hosts: list[Variables] = [
+        {"x": 1, "y": same},
+        {"x": True, "y": same},
+        {"y": ["b"]},
+        {"x": 1, "y": ["a"]},
+    ]
+    found = [digests.of_all(host) for host in hosts]
+    alone = Digests(b"salt", Shared())
+    assert found == [{name: alone.of(value) for name, value in host.items()} for host in hosts]
 
 
 def test_hosts_with_equal_inputs_share_them(with_secrets: Session) -> None:
