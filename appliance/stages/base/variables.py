@@ -4,6 +4,7 @@ import re
 from base64 import b64encode
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Profile
@@ -192,31 +193,52 @@ def in_container(site: Site, facts: HostFacts | None) -> bool:
     return bool(facts.os.container) if facts else bool(site.simulated)
 
 
-def sysctl(profile: Profile, site: Site, host: Host) -> dict[str, str]:
-    """Kernel parameters of a host; the profile's word comes before ours."""
-    pages = profile.stages.hugepages_2m if Role.GPU in host.roles else 0
-    huge = {"vm.nr_hugepages": str(pages)} if pages else {}
-    strict = STRICT_SYSCTL if site.base.strict else {}
-    profiling = PROFILING_SYSCTL if site.base.profiling else {}
-    return {**HPC_SYSCTL, **SAFE_SYSCTL, **strict, **profiling, **huge, **profile.stages.sysctl}
-
-
 Parameters = Mapping[str, str]
+
+
+class Chosen(NamedTuple):
+    """What kernel parameters follow from; hosts have few different ones."""
+
+    strict: bool
+    profiling: bool
+    hugepages: int
+    own: tuple[tuple[str, str], ...]
+
+
+def sysctl(profile: Profile, site: Site, host: Host) -> Parameters:
+    """Kernel parameters of a host; the profile's word comes before ours."""
+    return _sysctl(_chosen(profile, site, host))
+
+
+def _chosen(profile: Profile, site: Site, host: Host) -> Chosen:
+    pages = profile.stages.hugepages_2m if Role.GPU in host.roles else 0
+    own = tuple(profile.stages.sysctl.items())
+    return Chosen(site.base.strict, site.base.profiling, pages, own)
+
+
+@lru_cache(64)
+def _sysctl(chosen: Chosen) -> Parameters:
+    strict = STRICT_SYSCTL if chosen.strict else {}
+    profiling = PROFILING_SYSCTL if chosen.profiling else {}
+    huge = {"vm.nr_hugepages": str(chosen.hugepages)} if chosen.hugepages else {}
+    return {**HPC_SYSCTL, **SAFE_SYSCTL, **strict, **profiling, **huge, **dict(chosen.own)}
 
 
 def judged(
     profile: Profile, site: Site, host: Host, facts: HostFacts
 ) -> tuple[Parameters, Parameters]:
     """Kernel parameters of a host, blanks as the kernel writes them: its own, and those that a container shares."""
-    wanted = sysctl(profile, site, host)
-    if facts.sysctl and not any(key.startswith(IPV6) for key in facts.sysctl):
-        wanted = {key: value for key, value in wanted.items() if not key.startswith(IPV6)}
-    return _judged(tuple(wanted.items()), bool(facts.os.container))
+    has_ipv6 = not facts.sysctl or any(key.startswith(IPV6) for key in facts.sysctl)
+    return _judged(_chosen(profile, site, host), has_ipv6, bool(facts.os.container))
 
 
 @lru_cache(64)
-def _judged(items: tuple[tuple[str, str], ...], container: bool) -> tuple[Parameters, Parameters]:
-    wanted = {key: " ".join(value.split()) for key, value in items}
+def _judged(chosen: Chosen, has_ipv6: bool, container: bool) -> tuple[Parameters, Parameters]:
+    wanted = {
+        key: " ".join(value.split())
+        for key, value in _sysctl(chosen).items()
+        if has_ipv6 or not key.startswith(IPV6)
+    }
     shared = {key: value for key, value in wanted.items() if container and not _has_own(key)}
     return {key: value for key, value in wanted.items() if key not in shared}, shared
 

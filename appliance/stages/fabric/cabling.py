@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from appliance.models.facts import HostFacts
 from appliance.models.site import Host
@@ -11,8 +11,7 @@ from appliance.stages.fabric.facts import Link, Port, Topology
 INFINIBAND = "InfiniBand"
 
 
-@dataclass(frozen=True, order=True)
-class Plug:
+class Plug(NamedTuple):
     """An adapter's port. Single-port adapters are port 1."""
 
     host: str
@@ -23,8 +22,7 @@ class Plug:
         return f"{self.device}{f' port {self.port}' if self.port > 1 else ''} of {self.host}"
 
 
-@dataclass(frozen=True, order=True)
-class Socket:
+class Socket(NamedTuple):
     """A switch's port; port 0 means whichever."""
 
     switch: str
@@ -57,12 +55,16 @@ def found_cables(known: Known, topology: Topology) -> dict[Plug, Socket]:
     is_told = all(node.description in named for node in topology.hcas)
     by_guid = {} if is_told else _by_guid(known, topology)
     cables: dict[Plug, Socket] = {}
-    for end, port, peer, peer_port in _directions(topology.links):
-        if peer in switches and end not in switches:
-            name = named.get(end)
-            plug = Plug(*name, port) if name else by_guid.get((end, port))
-            if plug:
-                cables[plug] = Socket(peer, peer_port)
+    for link in topology.links:
+        if (link.peer in switches) is (link.node in switches):
+            continue
+        end, port, peer, peer_port = link.node, link.port, link.peer, link.peer_port
+        if end in switches:
+            end, port, peer, peer_port = peer, peer_port, end, port
+        name = named.get(end)
+        plug = Plug(*name, port) if name else by_guid.get((end, port))
+        if plug:
+            cables[plug] = Socket(peer, peer_port)
     return cables
 
 

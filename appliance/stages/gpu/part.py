@@ -1,6 +1,6 @@
 """What a GPU product is by its data sheet."""
 
-from functools import cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -69,7 +69,7 @@ class GpuPart(Model):
     shown: str = "unit"
     rack: dict[str, Any] | None = None
 
-    @property
+    @cached_property
     def cite(self) -> str:
         """Where its figures come from."""
         return f"{self.source}, {self.date}"
@@ -90,6 +90,12 @@ class GpuParts(Model):
     def find(self, name: str) -> GpuPart | None:
         """The product called ``name``."""
         return next((part for part in self.parts if part.name == name), None)
+
+
+@lru_cache(256)
+def part_named(name: str) -> GpuPart | None:
+    """The product called ``name``: most GPUs of a site are one."""
+    return gpu_parts().find(name)
 
 
 @cache

@@ -85,10 +85,9 @@ def judge_sysctl(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
 
 
 def _judge_own(host: Host, facts: HostFacts, own: Mapping[str, str]) -> Iterable[Judgement]:
-    wrong = [
-        k for k, v in own.items() if k in facts.sysctl and " ".join(facts.sysctl[k].split()) != v
-    ]
-    unread = [key for key in own if key not in facts.sysctl]
+    unlike = [key for key, value in own.items() if facts.sysctl.get(key) != value]
+    unread = [key for key in unlike if key not in facts.sysctl]
+    wrong = [key for key in unlike if " ".join(facts.sysctl.get(key, own[key]).split()) != own[key]]
     common = {"unit": "parameters", "limit": len(own), "limit_source": "role base and profile"}
     if wrong:
         live = ", ".join(f"{key} is {facts.sysctl[key]}, not {own[key]}" for key in wrong)

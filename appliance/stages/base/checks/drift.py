@@ -36,8 +36,9 @@ def judge_drift(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
 
 
 def _changed(view: View, host: Host, facts: HostFacts) -> Iterator[Drift]:
-    judged = {("sysctl", key) for key in sysctl(view.profile, view.site, host)}
+    own = sysctl(view.profile, view.site, host)
     for receipt in facts.receipts.values():
         for drift in receipt.drift:
-            if drift.kind not in OF_OTHERS and (drift.kind, drift.name) not in judged:
+            is_judged = drift.kind == "sysctl" and drift.name in own
+            if drift.kind not in OF_OTHERS and not is_judged:
                 yield drift

@@ -117,11 +117,14 @@ def _is_same(one: Filesystem, other: Filesystem) -> bool:
 
 def _judge(host: Host, found: list[Filesystem], least: float, source: str) -> Judgement | None:
     fs, *others = found
-    also = f", and so have {', '.join(o.at for o in others)}: one file system" if others else ""
     percent = round(_percent(fs), 1)
+    is_full = fs.type in FIXED_INODES and fs.inodes_free < FAIL_INODES
+    if percent >= max(WARN_PERCENT, least) and not is_full:
+        return None
+    also = f", and so have {', '.join(o.at for o in others)}: one file system" if others else ""
     target = place(host.name, fs.at)
     common = {"value": percent, "unit": "% free", "limit": least, "limit_source": source}
-    if fs.type in FIXED_INODES and fs.inodes_free < FAIL_INODES:
+    if is_full:
         cause = f"{fs.at} has {plural(fs.inodes_free, 'inode')} left{also}"
         return failed(
             target,
@@ -133,8 +136,6 @@ def _judge(host: Host, found: list[Filesystem], least: float, source: str) -> Ju
     cause = f"{fs.at} has {percent:g} % free ({fs.free >> 20} MiB){also}"
     if percent < least:
         return failed(target, cause, fix, **common)
-    if percent >= max(WARN_PERCENT, least):
-        return None
     return warned(target, cause, fix, **common)
 
 

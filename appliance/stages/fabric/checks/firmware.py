@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from appliance.checks.causes import UNASKED
 from appliance.checks.check import (
@@ -29,8 +30,7 @@ OURS = "site.fabric.firmware_minimum"
 HAVE_PORTS = frozenset({Role.CONTROL, Role.GPU})
 
 
-@dataclass(frozen=True)
-class Adapter:
+class Adapter(NamedTuple):
     """An adapter of a host; those with several ports speak with one firmware."""
 
     host: str
@@ -123,10 +123,10 @@ def _kept(known: AdapterFirmware) -> str:
 
 def _unlike(adapters: list[Adapter], common: dict[str, object]) -> Iterator[Judgement]:
     """Boards of one kind with another firmware than most of them."""
-    boards: dict[str, Counter[str]] = {}
+    boards: dict[str, list[str]] = {}
     for adapter in adapters:
-        boards.setdefault(adapter.port.board, Counter())[adapter.port.firmware] += 1
-    most = {board: counts.most_common(1)[0][0] for board, counts in boards.items()}
+        boards.setdefault(adapter.port.board, []).append(adapter.port.firmware)
+    most = {board: Counter(firmware).most_common(1)[0][0] for board, firmware in boards.items()}
     for adapter in adapters:
         board, firmware = adapter.port.board, adapter.port.firmware
         usual = most[board]

@@ -10,11 +10,12 @@ from appliance.models.gap import Gap
 from appliance.models.result import Judgement, Status, Value, place
 from appliance.models.site import Host
 from appliance.stages.gpu.facts import Gpu
-from appliance.stages.gpu.part import GpuPart, gpu_parts
+from appliance.stages.gpu.part import GpuPart, part_named
 from appliance.text import plural
 
 AREA = "gpu"
 ILL = frozenset({Status.FAIL, Status.WARN})
+GOOD = Status.PASS
 NO_ANSWER = "the GPU does not answer (gpu.error)"
 
 
@@ -73,7 +74,7 @@ def address(bus_id: str) -> str:
 
 def part_of(gpu: Gpu) -> GpuPart | None:
     """The GPU's data sheet, None for a product the program does not know."""
-    return gpu_parts().find(gpu.name)
+    return part_named(gpu.name)
 
 
 def silence(facts: HostFacts) -> Gap:
@@ -89,10 +90,14 @@ def each(
     found = devices(facts)
     if not found:
         return [not_assessed(host.name, silence(facts), simulated=simulated)]
-    seen = [(gpu, judge(gpu) if gpu.bus_id else unknown(NO_ANSWER)) for gpu in found]
-    results = [_result(host, gpu, one, unit, simulated) for gpu, one in seen if one.status in ILL]
-    results += _unmeasured(host, seen, simulated)
-    return results or [_all_good(host, [one for _, one in seen], unit, simulated)]
+    seen = [judge(gpu) if gpu.bus_id else unknown(NO_ANSWER) for gpu in found]
+    # GPUs of a host mostly say the same, and what is good is one object then: the rest need not be asked.
+    if seen[0].status is GOOD and seen.count(seen[0]) == len(seen):
+        return [_all_good(host, seen, seen[:1], unit, simulated)]
+    pairs = list(zip(found, seen, strict=True))
+    results = [_result(host, gpu, one, unit, simulated) for gpu, one in pairs if one.status in ILL]
+    results += _unmeasured(host, pairs, simulated)
+    return results or [_all_good(host, seen, seen, unit, simulated)]
 
 
 def _result(host: Host, gpu: Gpu, seen: Seen, unit: str, simulated: bool) -> Judgement:
@@ -128,9 +133,11 @@ def _unmeasured(host: Host, seen: Iterable[tuple[Gpu, Seen]], simulated: bool) -
     ]
 
 
-def _all_good(host: Host, seen: list[Seen], unit: str, simulated: bool) -> Judgement:
-    """The value of all, or the first and the last of those there are."""
-    values = sorted({one.value for one in seen if one.value is not None}, key=_order)
+def _all_good(
+    host: Host, seen: list[Seen], unlike: list[Seen], unit: str, simulated: bool
+) -> Judgement:
+    """The value of all, or the first and the last of those there are; ``unlike``: at least one of each there is."""
+    values = sorted({one.value for one in unlike if one.value is not None}, key=_order)
     value = values[0] if len(values) == 1 else None
     spread = f", {values[0]} to {values[-1]}" if len(values) > 1 else ""
     return passed(

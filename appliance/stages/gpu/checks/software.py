@@ -101,15 +101,16 @@ def _few(names: list[str]) -> str:
 
 def judge_vbios_spread(view: View) -> Iterable[Judgement]:
     """GPUs of one product carry one firmware; outliers are named."""
-    groups: dict[str, Counter[str]] = {}
+    found: dict[str, list[str]] = {}
     unread: set[str] = set(_silent(view, {n for n, f in _gpu_hosts(view).items() if devices(f)}))
     for name, facts in _gpu_hosts(view).items():
         for gpu in devices(facts):
             if gpu.vbios and gpu.name:
-                groups.setdefault(gpu.name, Counter())[gpu.vbios] += 1
+                found.setdefault(gpu.name, []).append(gpu.vbios)
             else:
                 unread.add(str(place(name, f"GPU {gpu.index}")))
     simulated = _any_simulated(view)
+    groups = {product: Counter(versions) for product, versions in found.items()}
     mixed = {product: versions for product, versions in groups.items() if len(versions) > 1}
     results = [_outliers(view, p, v.most_common(1)[0][0], simulated) for p, v in mixed.items()]
     if unread or not groups:
