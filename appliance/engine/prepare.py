@@ -30,10 +30,11 @@ def prepare(
     made: dict[tuple[str, str], Prepared] = {}
     shared = Shared()
     digests = Digests(session.salt, shared)
+    contexts = {h.name: session.context(h, facts, shared) for h in session.site.hosts}
     for stage in stages:
         same: dict[tuple[str, ...], tuple[Inputs, str]] = {}
         for host in concerned(stage, session, facts):
-            variables = stage.variables(session.context(host, facts, shared))
+            variables = stage.variables(contexts[host.name])
             inputs = inputs_of(stage, session.data, variables, digests)
             key = (*inputs, *inputs.values())
             if key not in same:

@@ -102,12 +102,12 @@ def _named(known: Known, topology: Topology) -> dict[str, tuple[str, str]]:
     """
     names = {host: host for host in known}
     names |= {facts.os.hostname: host for host, facts in known.items() if facts}
-    words = {node.description: node.description.split(" ") for node in topology.hcas}
-    return {
-        text: (names[parts[0]], parts[1])
-        for text, parts in words.items()
-        if len(parts) == 2 and parts[0] in names and not parts[1].startswith("HCA-")
-    }
+    named: dict[str, tuple[str, str]] = {}
+    for node in topology.hcas:
+        host, _, device = node.description.partition(" ")
+        if host in names and device and " " not in device and not device.startswith("HCA-"):
+            named[node.description] = names[host], device
+    return named
 
 
 def _by_guid(known: Known, topology: Topology) -> dict[tuple[str, int], Plug]:

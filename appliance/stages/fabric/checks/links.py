@@ -9,7 +9,7 @@ from appliance.checks.check import Check, ClusterCheck, Nature, View, failed, no
 from appliance.models.gap import Gap
 from appliance.models.result import Judgement, Place, place
 from appliance.stages.fabric import ids
-from appliance.stages.fabric.cabling import Plug, Socket
+from appliance.stages.fabric.cabling import Plug
 from appliance.stages.fabric.causes import LINK_DOWN
 from appliance.stages.fabric.checks.ports import RATE
 from appliance.stages.fabric.checks.subnet import (
@@ -35,6 +35,8 @@ LANE_GBPS = {
 }
 """Gb/s of one lane as the InfiniBand roadmap names it (data rates, FDR rounded as tools do)."""
 LANES = 4
+Owners = Mapping[tuple[str, int], Plug]
+"""The adapter at a switch and its port."""
 WIDTH = re.compile(r"([0-9]{1,3})x?")
 
 
@@ -48,7 +50,7 @@ def judge_links(view: View) -> Iterable[Judgement]:
         gap = why(view, ("topology", "fabric"), "no control host could discover the fabric")
         return [not_assessed("cluster", gap, **rest)]
     cables = cables_of(view, seen[1]).items()
-    owners = {socket: plug for plug, socket in cables}
+    owners: Owners = {socket: plug for plug, socket in cables}
     links = _concerned(owners, seen[1])
     if not links:
         cause = "discovery shows no cable of a GPU host or between switches"
@@ -75,7 +77,7 @@ def _rate(width: str, speed: str) -> float:
     return int(lanes[1]) * LANE_GBPS.get(speed.upper(), 0.0) if lanes else 0.0
 
 
-def _concerned(owners: Mapping[Socket, Plug], topology: Topology) -> list[Link]:
+def _concerned(owners: Owners, topology: Topology) -> list[Link]:
     switches = {node.description for node in topology.switches}
     return [
         link
@@ -84,12 +86,11 @@ def _concerned(owners: Mapping[Socket, Plug], topology: Topology) -> list[Link]:
     ]
 
 
-def _owner(owners: Mapping[Socket, Plug], link: Link) -> Plug | None:
-    here, there = Socket(link.node, link.port), Socket(link.peer, link.peer_port)
-    return owners.get(here) or owners.get(there)
+def _owner(owners: Owners, link: Link) -> Plug | None:
+    return owners.get((link.node, link.port)) or owners.get((link.peer, link.peer_port))
 
 
-def _place(owners: Mapping[Socket, Plug], link: Link) -> Place:
+def _place(owners: Owners, link: Link) -> Place:
     plug = _owner(owners, link)
     return place(plug.host, plug.device) if plug else Place()
 

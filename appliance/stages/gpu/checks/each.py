@@ -137,7 +137,8 @@ def _all_good(
     host: Host, seen: list[Seen], unlike: list[Seen], unit: str, simulated: bool
 ) -> Judgement:
     """The value of all, or the first and the last of those there are; ``unlike``: at least one of each there is."""
-    values = sorted({one.value for one in unlike if one.value is not None}, key=_order)
+    found = {one.value for one in unlike if one.value is not None}
+    values = sorted(found, key=_order) if len(found) > 1 else list(found)
     value = values[0] if len(values) == 1 else None
     spread = f", {values[0]} to {values[-1]}" if len(values) > 1 else ""
     return passed(

@@ -146,7 +146,7 @@ def _topology(profile: Profile, facts: HostFacts | None) -> tuple[int, int, int]
 def gpus_offered(count: int, facts: HostFacts | None) -> dict[str, int]:
     """What Slurm offers of a host's GPUs: parts by their type, and how many are whole (type "")."""
     divided = _divided(facts)
-    whole = sum(1 for index in range(count) if index not in divided)
+    whole = len(set(range(count)) - divided.keys())
     parts = [type_of(i.profile) for gpu in divided.values() for i in gpu.mig or () for _ in i.parts]
     return ({"": whole} if whole else {}) | {name: parts.count(name) for name in sorted(set(parts))}
 
