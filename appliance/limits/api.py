@@ -25,7 +25,9 @@ WAITS_S = (0.5, 2.0)
 LONGEST_WAIT_S = 10.0
 PAGE = 500
 PASSING = frozenset({429, 500, 502, 503, 504})
-MERGE = "application/merge-patch+json"
+JSON, MERGE = "application/json", "application/merge-patch+json"
+METADATA = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+"""Of a list what its things are called, carry and belong to, and nothing else of them."""
 
 
 class Api:
@@ -48,8 +50,10 @@ class Api:
         """One resource; None where it is not there."""
         return self._call("GET", path)
 
-    def items(self, path: str, query: Mapping[str, str] | None = None) -> Iterator[Resource]:
-        """All resources of a list, page by page, as they were at this object's first list or later.
+    def items(
+        self, path: str, query: Mapping[str, str] | None = None, accept: str = JSON
+    ) -> Iterator[Resource]:
+        """All resources of a list, page by page, as they were at this object's list before it or later.
 
         A server that is asked for the newest waits until its database has told it that there is nothing newer, a tenth of a second
         for each list (Kubernetes 1.31 and later): one that waited for the first list of a round need not wait for the others.
@@ -58,7 +62,8 @@ class Api:
         since = self._since()
         while True:
             try:
-                found = self._call("GET", f"{path}?{urlencode({**asked, **since})}") or {}
+                where = f"{path}?{urlencode({**asked, **since})}"
+                found = self._call("GET", where, accept=accept) or {}
             except Trouble:
                 if not since:
                     raise
@@ -66,7 +71,8 @@ class Api:
                 since, self._told_so = {}, False
                 continue
             meta = found.get("metadata") or {}
-            self._seen = self._seen or str(meta.get("resourceVersion") or "")
+            if "continue" not in asked:
+                self._seen = str(meta.get("resourceVersion") or "") or self._seen
             yield from found.get("items") or ()
             if not meta.get("continue"):
                 return
@@ -87,19 +93,19 @@ class Api:
 
     def patch(self, path: str, change: Resource) -> Resource | None:
         """Changes the named fields; None where there is no such resource."""
-        return self._call("PATCH", path, change, MERGE)
+        return self._call("PATCH", path, change)
 
     def delete(self, path: str, uid: str) -> Resource | None:
         """Deletes the one with this UID, and not one that came after it under the same name."""
         return self._call("DELETE", path, {"preconditions": {"uid": uid}})
 
     def _call(
-        self, method: str, path: str, body: Resource | None = None, kind: str = "application/json"
+        self, method: str, path: str, body: Resource | None = None, accept: str = JSON
     ) -> Resource | None:
         what = f"{method} {path.partition('?')[0]}"
         for wait in (*WAITS_S, None):
             try:
-                answer = self._once(method, path, body, kind)
+                answer = self._once(method, path, body, accept)
             except web.NoAnswer:
                 if wait is None:
                     raise
@@ -115,15 +121,15 @@ class Api:
             self._sleep(min(float(asked) if asked.isdigit() else wait, LONGEST_WAIT_S))
         raise AssertionError("the last try returns or raises")
 
-    def _once(self, method: str, path: str, body: Resource | None, kind: str) -> web.Answer:
+    def _once(self, method: str, path: str, body: Resource | None, accept: str) -> web.Answer:
         headers = {
-            "Accept": "application/json",
+            "Accept": accept,
             "Authorization": f"Bearer {self._token}",
             "User-Agent": "appliance-limits",
         }
         data = None
         if body is not None:
-            headers["Content-Type"] = kind
+            headers["Content-Type"] = MERGE if method == "PATCH" else JSON
             data = json.dumps(body).encode()
         answer = self._wire.ask(method, self._path + path, headers, data)
         if answer.skew is not None and abs(answer.skew) >= abs(self.skew or 0.0):

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from appliance.limits import owners as owning
 from appliance.limits import rules
+from appliance.limits.api import METADATA
 from appliance.limits.pods import Pod, Work, pod
 from appliance.limits.trouble import Trouble, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from appliance.limits.api import Api, Resource
     from appliance.limits.pods import Owner
@@ -21,6 +22,7 @@ HOME = "appliance-limits"
 SELECTOR = "appliance/limits=true"
 EXEMPT = "appliance/limits-exempt"
 """Annotation of a namespace, which members cannot set: names of workloads, or *."""
+ALIVE = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 class Space(NamedTuple):
@@ -54,15 +56,39 @@ def limits(
     return found, spaces
 
 
-def space(api: Api, name: str, doubt: Callable[[str, str], None]) -> Space | None:
-    """A namespace; None where it does not exist. Raises Trouble."""
-    found = api.get(f"/api/v1/namespaces/{name}")
-    if found is None:
-        return None
-    said = str((found["metadata"].get("annotations") or {}).get(EXEMPT, ""))
-    pods = [_pod(one, doubt) for one in api.items(f"/api/v1/namespaces/{name}/pods")]
-    exempt = frozenset(word for word in said.replace(",", " ").split() if word)
-    return Space(name, tuple(p for p in pods if p), exempt)
+def spaces(
+    api: Api,
+    names: Sequence[str],
+    doubt: Callable[[str, str], None],
+    trouble: Callable[[Trouble], None],
+) -> list[Space]:
+    """The namespaces of these names that exist. Raises Trouble; what is wrong in one of them is told, and that one left out.
+
+    All are asked for at once, and so are their pods: a question for each took longer than a round may, with 200 of them.
+    """
+    exempt: dict[str, frozenset[str]] = {}
+    for one in api.items("/api/v1/namespaces", accept=METADATA):
+        said = str((one["metadata"].get("annotations") or {}).get(EXEMPT, ""))
+        exempt[one["metadata"]["name"]] = frozenset(said.replace(",", " ").split())
+    found: dict[str, list[Pod]] = {name: [] for name in names if name in exempt}
+    for one in api.items("/api/v1/pods", {"fieldSelector": ALIVE}):
+        inside = found.get(str(one["metadata"].get("namespace")))
+        if inside is None:
+            continue
+        try:
+            inside += [made] if (made := _pod(one, doubt)) else []
+        except Trouble as error:
+            del found[one["metadata"]["namespace"]]
+            trouble(error)
+    return [Space(name, tuple(pods), exempt[name]) for name, pods in found.items()]
+
+
+def learn(
+    api: Api, spaces: Sequence[Space], known: Mapping[str, rules.Limits], owners: owning.Owners
+) -> None:
+    """Reads at once who owns pods wherever the answer may matter. Raises Trouble."""
+    asked = [one for one in spaces if any(not p.queue or p.queue in known for p in one.pods)]
+    owners.learn(api, [p.owner for one in asked for p in one.pods if p.owner is not None])
 
 
 def works(

@@ -147,7 +147,7 @@ class Demand:
         now = self._wall()
         troubles: list[str] = []
         hosts = list(self._hosts(api, pools, now, troubles))
-        waiting = [pod for space in spaces for pod in _waiting(api, space)]
+        waiting = list(_waiting(api, frozenset(spaces)))
         self._tried = {p.uid: self._tried[p.uid] for p in waiting if p.uid in self._tried}
         unmet = self._met(sorted(waiting, key=lambda pod: (pod.since, pod.name)), hosts)
         for host in hosts:
@@ -232,11 +232,12 @@ def _pools(found: Resource | None) -> dict[str, Pool]:
     return hosts
 
 
-def _waiting(api: Api, space: str) -> Iterable[Wants]:
-    """Pods a scheduler has looked at and found no place for."""
-    chosen = {"fieldSelector": "status.phase=Pending"}
-    for pod in api.items(f"/api/v1/namespaces/{quote(space)}/pods", chosen):
+def _waiting(api: Api, spaces: frozenset[str]) -> Iterable[Wants]:
+    """Pods of these namespaces a scheduler has looked at and found no place for."""
+    for pod in api.items("/api/v1/pods", {"fieldSelector": "status.phase=Pending"}):
         meta, spec, status = pod["metadata"], pod.get("spec", {}), pod.get("status", {})
+        if meta.get("namespace") not in spaces:
+            continue
         asked = _asked(spec)
         placed = spec.get("nodeName") or "deletionTimestamp" in meta
         looked = any(
@@ -249,7 +250,7 @@ def _waiting(api: Api, space: str) -> Iterable[Wants]:
             continue
         ((profile, count),) = asked.items()
         yield Wants(
-            f"{space}/{meta['name']}",
+            f"{meta['namespace']}/{meta['name']}",
             str(meta.get("uid", "")),
             profile,
             count,

@@ -66,7 +66,7 @@ class Keeper:
             self._warned.clear()
             return self.seen
         known, names = cluster.limits(api, self._doubt)
-        spaces = [one for name in names if (one := self._space(api, name)) is not None]
+        spaces = cluster.spaces(api, names, self._doubt, self._trouble)
         self.seen["pods"] = sum(len(one.pods) for one in spaces)
         if jumped:
             raise Trouble("this host's clock jumped: one round is left out")
@@ -87,13 +87,6 @@ class Keeper:
             self._journal.say("MIG on demand", str(error))
             return {"waiting": 0, "unmet": [], "troubles": [str(error)], "wishes": 0}
 
-    def _space(self, api: Api, name: str) -> cluster.Space | None:
-        try:
-            return cluster.space(api, name, self._doubt)
-        except Trouble as error:
-            self._trouble(error)
-            return None
-
     def _trouble(self, error: Trouble) -> None:
         """One namespace that is about to go, or one refusal, does not keep the others from their limits."""
         self._troubles.append(str(error))
@@ -109,6 +102,7 @@ class Keeper:
         windows = [given.idle for given in limited.values() if given.idle is not None]
         if windows:
             self._look(min(windows), now)
+        cluster.learn(api, spaces, limited, self._owners)
         for space in spaces:
             for work in cluster.works(api, space.pods, limited, self._owners, self._doubt):
                 present.add(work.root)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from appliance.limits.api import METADATA
 from appliance.limits.pods import QUEUE, Owner, controller
 from appliance.limits.trouble import Unknown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from appliance.limits.api import Api, Resource
 
 PLURALS = {
@@ -22,6 +25,8 @@ PLURALS = {
 TOPMOST = frozenset({("batch/v1", "CronJob"), ("batch/v1beta1", "CronJob")})
 """Owners that make something new at their own time: what they made ends, they stay."""
 STEPS = 5
+FEW = 20
+"""So many of a kind are asked for one by one; where more are not known, all of that kind are: 10,000 come in 20 pages."""
 NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 """The API takes any text for the name of an owner, x/log as well, and a member may write that on a pod."""
 
@@ -38,6 +43,7 @@ class Owners:
 
     def __init__(self) -> None:
         self._known: dict[str, Known] = {}
+        self._gone: set[str] = set()
 
     def root(self, api: Api, first: Owner, queue: str) -> tuple[Owner, str]:
         """The topmost owner this program can end, and the queue of the work. Raises Unknown."""
@@ -54,6 +60,22 @@ class Owners:
             here = known.owner
         raise Unknown(f"has more than {STEPS} owners above each other")
 
+    def learn(self, api: Api, owners: Iterable[Owner]) -> None:
+        """Reads these and what is above them, as far as they are many; they are of a list before. Raises Trouble."""
+        self._gone.clear()
+        for _ in range(STEPS):
+            new: dict[tuple[str, str], dict[str, Owner]] = {}
+            for one in owners:
+                if one.uid not in self._known and _kind(one) in PLURALS:
+                    new.setdefault(_kind(one), {})[one.uid] = one
+            owners = [
+                known.owner
+                for some in new.values()
+                if len(some) > FEW
+                for known in self._listed(api, some)
+                if known.owner is not None
+            ]
+
     def above(self, api: Api, first: Owner) -> tuple[Owner, ...]:
         """An owner and the owner of that. Raises Unknown."""
         known = self._read(api, first) if _kind(first) in PLURALS else None
@@ -67,19 +89,27 @@ class Owners:
         if owner.uid not in self._known:
             if not NAME.fullmatch(owner.name):
                 raise Unknown(f"its {owner.kind} has a name that none can have")
-            found = api.get(path(owner))
+            found = None if owner.uid in self._gone else api.get(path(owner))
             if found is None or found["metadata"].get("uid") != owner.uid:
                 raise Unknown(f"its {owner.kind} {owner.name} is gone")
-            meta = found["metadata"]
-            label = str((meta.get("labels") or {}).get(QUEUE, ""))
-            self._known[owner.uid] = Known(controller(meta, owner.namespace), label)
+            self._known[owner.uid] = _known(found["metadata"], owner.namespace)
         return self._known[owner.uid]
+
+    def _listed(self, api: Api, wanted: dict[str, Owner]) -> Iterator[Known]:
+        """Those of one kind that a list of all of it has."""
+        for found in api.items(_base(next(iter(wanted.values()))), accept=METADATA):
+            meta = found["metadata"]
+            owner = wanted.get(str(meta.get("uid")))
+            if owner and (owner.namespace, owner.name) == (meta.get("namespace"), meta["name"]):
+                self._known[owner.uid] = _known(meta, owner.namespace)
+                yield self._known[owner.uid]
+        self._gone |= wanted.keys() - self._known.keys()
 
 
 def path(owner: Owner) -> str:
     """Where it is in the API."""
-    base = "/apis" if "/" in owner.api_version else "/api"
-    return f"{base}/{owner.api_version}/namespaces/{owner.namespace}/{PLURALS[_kind(owner)]}/{owner.name}"
+    base, _, plural = _base(owner).rpartition("/")
+    return f"{base}/namespaces/{owner.namespace}/{plural}/{owner.name}"
 
 
 def end(api: Api, root: Owner) -> str:
@@ -99,5 +129,16 @@ def end(api: Api, root: Owner) -> str:
     return f"scaled from {before} to 0; kubectl scale --replicas={before} starts it again"
 
 
+def _base(owner: Owner) -> str:
+    """Where all of its kind are."""
+    base = "/apis" if "/" in owner.api_version else "/api"
+    return f"{base}/{owner.api_version}/{PLURALS[_kind(owner)]}"
+
+
 def _kind(owner: Owner) -> tuple[str, str]:
     return owner.api_version, owner.kind
+
+
+def _known(meta: Resource, namespace: str) -> Known:
+    label = str((meta.get("labels") or {}).get(QUEUE, ""))
+    return Known(controller(meta, namespace), label)

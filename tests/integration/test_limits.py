@@ -22,10 +22,11 @@ from appliance.actions import queue as action
 from appliance.actions.opening import Target
 from appliance.adapters.kubernetes import KubernetesApi, Ref
 from appliance.lab import charts
-from appliance.limits import token
-from appliance.limits.api import Api
+from appliance.limits import pods, token
+from appliance.limits.api import METADATA, Api
 from appliance.limits.keeper import Keeper
 from appliance.limits.lease import Lease
+from appliance.limits.owners import FEW, Owners
 from appliance.limits.trouble import Trouble
 from tests.integration.api_server import compiled, controlled, established, running, until
 from tests.unit.config.test_impossible_queues import BASE, furnish
@@ -138,11 +139,52 @@ def test_idle_work_ends_when_prometheus_says_so_and_not_before(place: Place) -> 
     assert {"busy", "unknown"} <= {pod["metadata"]["name"] for pod in _pods(admin)}
 
 
+def test_an_owner_that_is_no_pod_but_its_log_keeps_no_limit_from_being_kept(place: Place) -> None:
+    """The server takes such a name, and policies leave owners of kind Pod to members."""
+    admin, template = place.admin, _template("team-build")
+    labels = template["metadata"]["labels"]
+    for name in ("forged", "late"):
+        _make(admin, "v1", "pods", "Pod", name, template["spec"], labels)
+        _runs(admin, _get(admin, "v1", "pods", name), hours=9)
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "late/log", "uid": "1", "controller": True}
+    change = {"metadata": {"ownerReferences": [owner]}}
+    assert admin.patch(_path("v1", "pods", "forged"), change) is not None
+    keeper = Keeper(Lease("head"), "http://127.0.0.1:9")
+    assert keeper.round(Api(str(place.kubeconfig)))["unknown"]["any"] == 1
+    time.sleep(NOTICE_S)
+    keeper.round(Api(str(place.kubeconfig)))
+    until(lambda: admin.get(_path("v1", "pods", "late")) is None)
+    assert admin.get(_path("v1", "pods", "forged")) is not None
+    admin.delete(
+        _path("v1", "pods", "forged"), _get(admin, "v1", "pods", "forged")["metadata"]["uid"]
+    )
+
+
+def test_owners_that_are_many_are_read_by_the_lists_it_may_read(place: Place) -> None:
+    """In other namespaces, too: what is nobody's project is listed and left."""
+    admin = place.admin
+    for number in range(FEW + 5):
+        _make(
+            admin, "batch/v1", "jobs", "Job", f"many-{number}", {"template": _template("team-free")}
+        )
+    until(lambda: sum(_owner(pod).startswith("many-") for pod in _pods(admin)) == FEW + 5)
+    owners = Owners()
+    own = Api(str(place.kubeconfig))
+    wanted = [pod for one in _pods(admin) if (pod := pods.pod(one)) and pod.owner]
+    owners.learn(own, [pod.owner for pod in wanted if pod.owner])
+    known = {pod.owner.name for pod in wanted if pod.owner and pod.owner.uid in owners._known}
+    assert {f"many-{number}" for number in range(FEW + 5)} <= known
+    assert {"kube-system", SPACE} <= {
+        one["metadata"]["name"] for one in own.items("/api/v1/namespaces", accept=METADATA)
+    }
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [
         ("GET", f"/api/v1/namespaces/{SPACE}/secrets"),
         ("GET", f"/api/v1/namespaces/{SPACE}/configmaps"),
+        ("GET", f"/api/v1/namespaces/{SPACE}"),
         ("GET", f"/api/v1/namespaces/{SPACE}/pods/x/log"),
         ("POST", f"/api/v1/namespaces/{SPACE}/pods"),
         ("POST", f"/api/v1/namespaces/{SPACE}/pods/x/exec"),
@@ -153,9 +195,24 @@ def test_idle_work_ends_when_prometheus_says_so_and_not_before(place: Place) -> 
         ("DELETE", f"/apis/apps/v1/namespaces/{SPACE}/deployments/late-web"),
         ("DELETE", f"/apis/batch/v1/namespaces/{SPACE}/jobs/late-job"),
         ("GET", f"/apis/batch/v1/namespaces/{SPACE}/cronjobs"),
-        ("GET", "/api/v1/pods"),
-        ("GET", "/api/v1/namespaces"),
-        ("GET", "/api/v1/namespaces/default/pods"),
+        ("GET", "/api/v1/pods?watch=true"),
+        ("GET", "/api/v1/namespaces?watch=true"),
+        ("GET", "/apis/batch/v1/jobs?watch=true"),
+        ("GET", "/api/v1/namespaces/default"),
+        ("GET", "/api/v1/namespaces/default/pods/x"),
+        ("GET", "/api/v1/namespaces/default/pods/x/log"),
+        ("GET", "/apis/batch/v1/namespaces/default/jobs/x"),
+        ("GET", "/apis/apps/v1/namespaces/kube-system/deployments/x"),
+        ("DELETE", "/api/v1/namespaces/default/pods/x"),
+        ("DELETE", "/api/v1/namespaces/kube-system/pods/x"),
+        ("PATCH", "/apis/batch/v1/namespaces/default/jobs/x"),
+        ("PATCH", "/apis/apps/v1/namespaces/kube-system/deployments/x/scale"),
+        ("POST", "/api/v1/namespaces/default/events"),
+        ("GET", "/api/v1/secrets"),
+        ("GET", "/api/v1/configmaps"),
+        ("GET", "/api/v1/serviceaccounts"),
+        ("GET", "/apis/apps/v1/daemonsets"),
+        ("GET", "/apis/batch/v1/cronjobs"),
         ("GET", "/api/v1/namespaces/kube-system/secrets"),
         ("GET", "/api/v1/nodes"),
         ("PATCH", f"/api/v1/namespaces/appliance-limits/configmaps/{SPACE}"),

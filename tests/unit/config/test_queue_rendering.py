@@ -166,6 +166,26 @@ def test_members_can_neither_read_secrets_nor_change_queues_or_rights(folder: Pa
     ]
 
 
+def test_the_program_of_limits_reads_everywhere_and_writes_in_projects_alone(folder: Path) -> None:
+    found = make(folder, "departments")
+    bound = [
+        r
+        for r in found.resources
+        if r["kind"] in ("RoleBinding", "ClusterRoleBinding")
+        and [s["name"] for s in r["subjects"]] == ["appliance-limits"]
+    ]
+    everywhere = {r["roleRef"]["name"] for r in bound if r["kind"] == "ClusterRoleBinding"}
+    assert everywhere == {"appliance-limits-lists"}
+    verbs = {
+        (resource, verb)
+        for rule in only(found, "ClusterRole", "appliance-limits-lists")["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    kinds = ("namespaces", "pods", "deployments", "replicasets", "statefulsets", "jobs")
+    assert verbs == {(kind, "list") for kind in kinds}
+
+
 def test_hosts_of_mig_on_demand_are_named_to_the_program_and_to_its_rights(folder: Path) -> None:
     own = make_with_cluster(folder, "pools")
     said = only(own, "ConfigMap", "appliance-mig")["data"]

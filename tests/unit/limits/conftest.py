@@ -1,6 +1,7 @@
 """A cluster with its Prometheus on loopback, kept by one program with clocks of its own."""
 
 import json
+import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -21,6 +22,9 @@ Resource = dict[str, Any]
 Fault = Callable[["Handler"], None]
 SPACE = "kai-lattice"
 HOUR = 3600.0
+PLURALS = frozenset(
+    {"namespaces", "configmaps", "pods", "jobs", "deployments", "replicasets", "statefulsets"}
+)
 
 
 class Server(ThreadingHTTPServer):
@@ -119,22 +123,30 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(200, told)
 
     def _get(self, path: str, _: None) -> None:
+        base, _slash, plural = path.rpartition("/")
         if path in self.server.store:
             self.answer(200, self.server.store[path])
-        elif path.rsplit("/", 1)[-1] in ("pods", "configmaps"):
-            inside = [r for where, r in self.server.store.items() if where.startswith(path + "/")]
-            chosen = parse_qs(urlsplit(self.path).query)
-            label, _equals, value = chosen.get("labelSelector", [""])[0].partition("=")
-            phase = chosen.get("fieldSelector", [""])[0].removeprefix("status.phase=")
+        elif plural in PLURALS:
+            everywhere = "/namespaces" not in path
+            folder = f"{base}/namespaces/[^/]+/{plural}" if everywhere else path
+            query = parse_qs(urlsplit(self.path).query)
+            label, _equals, value = query.get("labelSelector", [""])[0].partition("=")
+            phases = [term for term in query.get("fieldSelector", [""])[0].split(",") if term]
             found = [
-                r
-                for r in inside
-                if (not label or r["metadata"].get("labels", {}).get(label) == value)
-                and (not phase or r["status"]["phase"] == phase)
+                self._asked_of(r)
+                for where, r in self.server.store.items()
+                if re.fullmatch(f"{folder}/[^/]+", where)
+                and (not label or r["metadata"].get("labels", {}).get(label) == value)
+                and all(_is_of(r["status"]["phase"], term) for term in phases)
             ]
             self.answer(200, {"items": found, "metadata": {}})
         else:
             self.answer(404, {"message": f"{path} not found"})
+
+    def _asked_of(self, resource: Resource) -> Resource:
+        """No more of it than was asked for."""
+        less = "as=PartialObjectMetadataList" in self.headers["Accept"]
+        return {"metadata": resource["metadata"]} if less else resource
 
     def _post(self, path: str, body: Resource) -> None:
         meta = body["metadata"]
@@ -172,6 +184,12 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(200, {})
 
 
+def _is_of(phase: str, term: str) -> bool:
+    """Whether a pod of that phase is meant by a term of a field selector."""
+    _field, sign, wanted = re.split("(!?=)", term, maxsplit=1)
+    return (phase == wanted) is (sign == "=")
+
+
 class World:
     """``hours`` pass with a round every so often; ``said`` are the events, as (kind of thing, reason, message)."""
 
@@ -183,7 +201,7 @@ class World:
         user = {"name": "it", "user": {"token": "a-secret-token"}}
         cluster = {"name": "it", "cluster": {"server": server.url}}
         self.file.write_text(json.dumps({"clusters": [cluster], "users": [user]}))
-        server.put(f"/api/v1/namespaces/{SPACE}", {"metadata": {"name": SPACE}})
+        self.space(SPACE)
         self.queues(build={"timeLimit": "8h", "idleLimit": "30m"}, train={"idleLimit": "2h"})
         self.keeper = self.program("head")
 
@@ -191,10 +209,14 @@ class World:
         clocks = Clocks(lambda: self.wall, lambda: self.steady)
         return Keeper(Lease(name, clocks.steady), self.server.url, dry_run=dry_run, clocks=clocks)
 
-    def queues(self, **limits: dict[str, str]) -> None:
+    def space(self, name: str) -> None:
+        """A namespace, of nobody in particular."""
+        self.server.put(f"/api/v1/namespaces/{name}", {"metadata": {"name": name}})
+
+    def queues(self, space: str = SPACE, **limits: dict[str, str]) -> None:
         data = {q: json.dumps({"queue": f"lattice-{q}", **given}) for q, given in limits.items()}
-        path = f"/api/v1/namespaces/appliance-limits/configmaps/{SPACE}"
-        meta = {"name": SPACE, "labels": {"appliance/limits": "true"}}
+        path = f"/api/v1/namespaces/appliance-limits/configmaps/{space}"
+        meta = {"name": space, "labels": {"appliance/limits": "true"}}
         self.server.put(path, {"metadata": meta, "data": data})
 
     def pod(
@@ -202,9 +224,10 @@ class World:
     ) -> str:
         """A pod that runs since ``age`` hours; ``owner`` as (apiVersion, kind, name)."""
         started = datetime.fromtimestamp(self.wall - age * HOUR, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        space = more.get("space", SPACE)
         meta: Resource = {
             "name": name,
-            "namespace": SPACE,
+            "namespace": space,
             "uid": f"uid-{name}",
             "labels": {"kai.scheduler/queue": queue} if queue else {},
             "annotations": more.get("annotations", {}),
@@ -213,18 +236,19 @@ class World:
             meta["ownerReferences"] = [reference(*owner)]
         limits = {more.get("resource", "nvidia.com/gpu"): str(gpus)} if gpus else {}
         status = more.get("status", {"phase": "Running", "startTime": started})
-        path = f"/api/v1/namespaces/{SPACE}/pods/{name}"
+        path = f"/api/v1/namespaces/{space}/pods/{name}"
         spec = {"containers": [{"resources": {"limits": limits}}], **more.get("spec", {})}
         self.server.put(path, {"metadata": meta, "spec": spec, "status": status})
         return path
 
     def owner(self, plural: str, version: str, kind: str, name: str, **more: Any) -> str:
-        meta: Resource = {"name": name, "namespace": SPACE, "uid": f"uid-{kind}-{name}"}
+        space = more.get("space", SPACE)
+        meta: Resource = {"name": name, "namespace": space, "uid": f"uid-{kind}-{name}"}
         meta["labels"] = more.get("labels", {})
         if above := more.get("owner"):
             meta["ownerReferences"] = [reference(*above)]
         base = f"/apis/{version}" if "/" in version else f"/api/{version}"
-        path = f"{base}/namespaces/{SPACE}/{plural}/{name}"
+        path = f"{base}/namespaces/{space}/{plural}/{name}"
         self.server.put(path, {"metadata": meta, "spec": {"replicas": more.get("replicas", 1)}})
         return path
 

@@ -183,6 +183,12 @@ def test_only_pods_no_place_was_found_for_are_met(cluster: Cluster, state: dict[
     assert cluster.wish("gpu-1") == {}
 
 
+def test_pods_of_nobodys_project_are_not_met(cluster: Cluster) -> None:
+    cluster.waits("a", space="default")
+    assert cluster.round()["waiting"] == 0
+    assert cluster.wish("gpu-1") == {}
+
+
 def test_a_host_that_does_not_report_is_asked_nothing_and_named(cluster: Cluster) -> None:
     cluster.host("gpu-1", age=3600)
     cluster.waits("a")

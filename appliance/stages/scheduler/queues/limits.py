@@ -12,6 +12,7 @@ HOME = "appliance-limits"
 MARK = "appliance/limits"
 RBAC = "rbac.authorization.k8s.io/v1"
 LIST = ["get", "list"]
+OWNERS = ["deployments", "replicasets", "statefulsets"]
 
 AT_HOME = (
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": LIST},
@@ -23,23 +24,21 @@ AT_HOME = (
         "verbs": ["get", "update"],
     },
 )
+EVERYWHERE = (
+    {"apiGroups": [""], "resources": ["namespaces", "pods"], "verbs": ["list"]},
+    {"apiGroups": ["apps"], "resources": OWNERS, "verbs": ["list"]},
+    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list"]},
+)
+"""One list of each kind in place of one in each project: RBAC knows no list of some namespaces."""
 IN_PROJECTS = (
-    {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
-    {"apiGroups": [""], "resources": ["pods"], "verbs": [*LIST, "delete"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "delete"]},
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
-    {
-        "apiGroups": ["apps"],
-        "resources": ["deployments", "replicasets", "statefulsets"],
-        "verbs": ["get"],
-    },
-    {
-        "apiGroups": ["apps"],
-        "resources": [f"{kind}/scale" for kind in ("deployments", "replicasets", "statefulsets")],
-        "verbs": ["patch"],
-    },
+    {"apiGroups": ["apps"], "resources": OWNERS, "verbs": ["get"]},
+    {"apiGroups": ["apps"], "resources": [f"{kind}/scale" for kind in OWNERS], "verbs": ["patch"]},
     {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "patch"]},
 )
-"""Nothing is read that a person could keep a secret in, and nothing is made but events."""
+"""Nothing is read that is made to keep a secret in, and nothing is made but events."""
+LISTS = f"{HOME}-lists"
 
 
 ON_DEMAND = "appliance-mig"
@@ -70,6 +69,14 @@ def limits(site: Site, projects: tuple[Project, ...], namespaces: dict[str, str]
             namespace=HOME,
         ),
         manifest(site.name, RBAC, "ClusterRole", HOME, {"rules": list(IN_PROJECTS)}),
+        manifest(site.name, RBAC, "ClusterRole", LISTS, {"rules": list(EVERYWHERE)}),
+        manifest(
+            site.name,
+            RBAC,
+            "ClusterRoleBinding",
+            LISTS,
+            {"roleRef": {**role, "kind": "ClusterRole", "name": LISTS}, **bound},
+        ),
     ]
     for project in projects:
         space = namespaces[project.name]
