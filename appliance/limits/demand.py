@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from appliance.limits.cluster import HOME
+from appliance.limits.owners import FEW
 from appliance.limits.pods import QUEUE, amount, containers
 from appliance.limits.trouble import Trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from typing import Any
 
     from appliance.limits.api import Api, Resource
@@ -159,8 +160,9 @@ class Demand:
     def _hosts(
         self, api: Api, pools: Mapping[str, Pool], now: float, troubles: list[str]
     ) -> Iterable[Host]:
+        nodes = _nodes(api, pools)
         for name, pool in pools.items():
-            node = api.get(f"/api/v1/nodes/{quote(name)}")
+            node = nodes.get(name)
             if node is None:
                 troubles.append(f"{name} has not joined the cluster")
                 continue
@@ -230,6 +232,15 @@ def _pools(found: Resource | None) -> dict[str, Pool]:
                 f"pool {name} of MIG on demand cannot be read: appliance queue apply"
             ) from None
     return hosts
+
+
+def _nodes(api: Api, names: Collection[str]) -> dict[str, Resource]:
+    """Those of these names that there are, by name."""
+    if len(names) > FEW:
+        found = api.items("/api/v1/nodes")
+        return {node["metadata"]["name"]: node for node in found}
+    asked = {name: api.get(f"/api/v1/nodes/{quote(name)}") for name in names}
+    return {name: node for name, node in asked.items() if node is not None}
 
 
 def _waiting(api: Api, spaces: frozenset[str]) -> Iterable[Wants]:

@@ -194,7 +194,8 @@ def test_hosts_of_mig_on_demand_are_named_to_the_program_and_to_its_rights(folde
         "profiles": ["1g.10gb", "3g.40gb"],
         "queues": ["vision-small"],
     }
-    (rule,) = only(own, "ClusterRole", "appliance-mig")["rules"]
+    rule, everywhere = only(own, "ClusterRole", "appliance-mig")["rules"]
+    assert everywhere == {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}
     assert (rule["resources"], rule["resourceNames"], rule["verbs"]) == (
         ["nodes"],
         ["gpu-2"],

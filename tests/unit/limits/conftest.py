@@ -23,7 +23,16 @@ Fault = Callable[["Handler"], None]
 SPACE = "kai-lattice"
 HOUR = 3600.0
 PLURALS = frozenset(
-    {"namespaces", "configmaps", "pods", "jobs", "deployments", "replicasets", "statefulsets"}
+    {
+        "namespaces",
+        "nodes",
+        "configmaps",
+        "pods",
+        "jobs",
+        "deployments",
+        "replicasets",
+        "statefulsets",
+    }
 )
 
 
@@ -127,7 +136,7 @@ class Handler(BaseHTTPRequestHandler):
         if path in self.server.store:
             self.answer(200, self.server.store[path])
         elif plural in PLURALS:
-            everywhere = "/namespaces" not in path
+            everywhere = "/namespaces" not in path and plural != "nodes"
             folder = f"{base}/namespaces/[^/]+/{plural}" if everywhere else path
             query = parse_qs(urlsplit(self.path).query)
             label, _equals, value = query.get("labelSelector", [""])[0].partition("=")

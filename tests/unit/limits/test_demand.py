@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from appliance.limits.demand import PATIENCE_S, REST_S, STATE, TRIES, WISH
+from appliance.limits.owners import FEW
 from appliance.limits.pods import amount
 from appliance.limits.trouble import Trouble
 from tests.unit.limits.conftest import SPACE, World, status
@@ -85,6 +86,20 @@ def test_pods_that_wait_are_made_instances_for_on_one_host(cluster: Cluster) -> 
     assert cluster.wish("gpu-1")["make"] == {SMALL: 3}
     assert cluster.wish("gpu-2") == {}
     assert (seen["waiting"], seen["unmet"], seen["troubles"]) == (3, [], [])
+
+
+def test_hosts_that_are_many_are_read_in_one_list(cluster: Cluster) -> None:
+    names = [f"gpu-{number}" for number in range(1, FEW + 5)]
+    cluster.policy(hosts=[*names, "gpu-99"], profiles=[SMALL], queues=["lattice-build"])
+    for name in names:
+        cluster.host(name, room={SMALL: 14} if name == "gpu-9" else {})
+    cluster.host("others")
+    cluster.waits("a")
+    cluster.world.server.seen.clear()
+    assert cluster.round()["troubles"] == ["gpu-99 has not joined the cluster"]
+    assert cluster.wish("gpu-9")["make"] == {SMALL: 1}
+    asked = [path for method, path, _ in cluster.world.server.seen if "/nodes" in path]
+    assert asked == ["/api/v1/nodes", "/api/v1/nodes/gpu-9"]
 
 
 def test_a_host_with_room_on_a_divided_gpu_comes_first(cluster: Cluster) -> None:

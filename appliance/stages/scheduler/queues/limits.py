@@ -97,7 +97,7 @@ def limits(site: Site, projects: tuple[Project, ...], namespaces: dict[str, str]
 
 
 def _on_demand(site: Site, account: dict[str, str]) -> list[Manifest]:
-    """Per pool its hosts and profiles, and the right to annotate these hosts: RBAC knows no smaller one than patch."""
+    """Per pool its hosts and profiles, and the right to annotate these hosts, and to list all: RBAC knows no smaller ones."""
     if not demands(site):
         return []
     pools = [p for p in (site.scheduler.node_pools if site.scheduler else ()) if p.mig_on_demand]
@@ -106,7 +106,8 @@ def _on_demand(site: Site, account: dict[str, str]) -> list[Manifest]:
     nodes = {"apiGroups": [""], "resources": ["nodes"], "resourceNames": hosts}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ON_DEMAND}
     bound: dict[str, object] = {"roleRef": role, "subjects": [account]}
-    rules = [{**nodes, "verbs": ["get", "patch"]}]
+    everywhere = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}
+    rules = [{**nodes, "verbs": ["get", "patch"]}, everywhere]
     return [
         manifest(site.name, "v1", "ConfigMap", ON_DEMAND, {"data": lines}, namespace=HOME),
         manifest(site.name, RBAC, "ClusterRole", ON_DEMAND, {"rules": rules}),
