@@ -11,6 +11,7 @@ from appliance.errors import DeadlineExceeded
 from appliance.lab import processes
 from appliance.lab.spec import RackHost
 
+PROC = Path("/proc")
 PARENT = "appliance-lab"
 
 
@@ -94,12 +95,12 @@ def _groups(top: Path) -> Iterator[Path]:
 
 
 def init(host: RackHost) -> int | None:
-    """The host's own process 1, by its number on this machine."""
+    """The host's own process 1, by its number on this machine; its pods have one each, a namespace deeper."""
     for pid in members(host):
         with suppress(OSError):
-            status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+            status = (PROC / str(pid) / "status").read_text(encoding="utf-8")
             numbers = status.partition("\nNSpid:")[2].partition("\n")[0].split()
-            if len(numbers) > 1 and numbers[-1] == "1":
+            if len(numbers) == 2 and numbers[-1] == "1":
                 return pid
     return None
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from appliance.adapters.pods import NAMESPACE
+from tests.integration.bare import assert_whole, reasons
 from tests.integration.kept import Kept
 from tests.integration.slowed import (
     assert_named,
@@ -191,6 +193,41 @@ def test_a_host_whose_pods_lack_processor_time_fails_its_limit_and_no_other(
         "gpu-1": "pass",
         "gpu-2": "fail",
     }
+
+
+def test_the_bare_command_measures_all_that_needs_no_gpu(with_tools: Cluster) -> None:
+    """As it is typed, for the rack's site names the image of pods."""
+    done = with_tools.program("validate", "--through", "kubernetes", "--json", seconds=900)
+    record = assert_whole(done, "kubernetes", "gpt3", "gemm", "fio", "hpcc")
+    left = reasons(record["left_out"])
+    assert left["burnin"] == left["slurm"] == "go through Slurm alone"
+    assert with_tools.kubectl(f"-n {NAMESPACE} get jobs -o name") == ""
+
+
+def test_a_hot_gpu_and_a_port_at_half_rate_are_named_where_no_job_could_show_them(
+    opened: Cluster,
+) -> None:
+    """Burn-in and perftest go through Slurm alone; what they would meet on these hosts health tells."""
+    planted = (("port-rate", "mlx5_3"), ("thermal", "5"))
+    asked = ("--check", "fabric.rate", "--check", "gpu.temperature", "--json")
+
+    def bad() -> set[tuple[str, str]]:
+        results = json.loads(opened.program("health", *asked).stdout)["results"]
+        return {(r["id"], r["target"]) for r in results if r["status"] == "fail"}
+
+    for benchmark in ("burnin", "perftest"):
+        refused = opened.program("validate", benchmark, "--through", "kubernetes")
+        assert refused.returncode == 2, refused.stderr
+    for fault in planted:
+        opened.hurt("gpu-2", *fault)
+    try:
+        deadline = time.monotonic() + 60
+        while len(found := bad()) < len(planted) and time.monotonic() < deadline:
+            time.sleep(2)
+    finally:
+        for fault in planted:
+            opened.heal("gpu-2", *fault)
+    assert found == {("fabric.rate", "gpu-2/mlx5_3"), ("gpu.temperature", "gpu-2/GPU 5")}
 
 
 @pytest.fixture

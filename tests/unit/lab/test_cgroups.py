@@ -68,3 +68,16 @@ def test_a_group_that_stays_busy_ends_no_removal_in_a_loop(top: Path) -> None:
         procs.write_text("")
     cgroups.remove(HOST, timeout=0.1)
     assert top.exists()
+
+
+@pytest.mark.parametrize(("order", "found"), [((7, 8, 9), 8), ((9, 8, 7), 8), ((7, 9), None)])
+def test_a_pods_first_process_is_not_that_of_its_host(
+    order: tuple[int, ...], found: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their numbers may be lower than the host's own: the machine counts around."""
+    for pid, inner in ((7, "500\t1"), (8, "1"), (9, "2")):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "status").write_text(f"Name:\tx\nNSpid:\t{pid}\t{inner}\nUid:\t0\n")
+    monkeypatch.setattr(cgroups, "PROC", tmp_path)
+    monkeypatch.setattr(cgroups, "members", lambda _: order)
+    assert cgroups.init(HOST) == found
