@@ -66,13 +66,16 @@ def shut_in(table: str) -> None:
 
 
 def ruleset(table: str, network: IPv4Network) -> str:
-    """The nftables script that makes a table, replacing an older one."""
+    """The nftables script that makes a table, replacing an older one.
+
+    Where br_netfilter is loaded, what passes the bridge comes here, too: a broadcast would have another sender.
+    """
     return f"""table ip {table} {{}}
 delete table ip {table}
 table ip {table} {{
   chain postrouting {{
     type nat hook postrouting priority srcnat;
-    ip saddr {network} ip daddr != {network} masquerade
+    ip saddr {network} ip daddr != {{ {network}, 224.0.0.0/4, 255.255.255.255 }} masquerade
   }}
 }}
 """

@@ -98,7 +98,9 @@ def test_rules_concern_the_racks_own_network_only() -> None:
     rules = network.ruleset(RACK.table, RACK.network)
     assert "table ip appliance_lab_r2_test {" in rules
     assert "flush" not in rules
-    assert "10.77.2.0/24" in rules
+    assert (
+        "ip saddr 10.77.2.0/24 ip daddr != { 10.77.2.0/24, 224.0.0.0/4, 255.255.255.255 }" in rules
+    )
 
 
 def test_version_one_freezer_is_preferred_where_it_is_mounted() -> None:
