@@ -15,10 +15,11 @@ STARTS_S = 20.0
 
 @dataclass(frozen=True)
 class Stranger:
-    """``port``: its cable's end on this machine. ``said``: dnsmasq's own log."""
+    """``offers``: the one address that it has. ``port``: its cable's end on this machine. ``said``: dnsmasq's own log."""
 
     address: str
     mac: str
+    offers: str
     port: str
     said: Path
 
@@ -56,8 +57,13 @@ def stranger(folder: Path, name: str, address: str, offers: str, *more: str) -> 
             while "DHCP, IP range" not in said.read_text():
                 assert time.monotonic() < ends, said.read_text()
                 time.sleep(0.1)
-            yield Stranger(address, mac, port, said)
+            yield Stranger(address, mac, offers, port, said)
         finally:
             processes.kill(server)
     finally:
         run(("ip", "netns", "delete", space))
+
+
+def plug(bridge: str, server: Stranger) -> None:
+    """Its cable into a bridge."""
+    run(("ip", "link", "set", server.port, "master", bridge))

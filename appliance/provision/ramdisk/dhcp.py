@@ -1,5 +1,6 @@
 """Who hands out addresses where this machine is installed. They are asked, and nothing of theirs is taken (RFC 2131)."""
 
+import ctypes
 import socket
 import struct
 import threading
@@ -18,11 +19,25 @@ DISCOVER, OFFER = 1, 2
 BROADCAST = 0x8000
 KIND, SERVER, BOOT_FILE, PAD, END = 53, 54, 67, 0, 255
 BOOTP = struct.Struct("!4B4s2H4s4s4s4s16s64s128s4s")
+SO_ATTACH_FILTER = 26
+"""asm-generic/socket.h."""
+ANSWERS = (
+    (0x30, 0, 0, 9),  # its protocol
+    (0x15, 0, 6, UDP),
+    (0x28, 0, 0, 6),  # of a fragment only the first has ports
+    (0x45, 4, 0, 0x1FFF),
+    (0xB1, 0, 0, 0),  # the length of its head
+    (0x48, 0, 0, 2),  # its port there
+    (0x15, 0, 1, CLIENT_PORT),
+    (0x06, 0, 0, 0xFFFF),
+    (0x06, 0, 0, 0),
+)
+"""What of a port's IPv4 packets is heard, in the kernel's words (linux/filter.h: code, steps if true, if false, number)."""
 ASKED_AT = (0.0, 3.0)
 """A port that was just raised may not be heard yet: its switch learns."""
 WAIT_S = 8.0
 """Servers try an address for some seconds before they offer it."""
-MOST = 4
+MOST, KEPT = 4, 256
 
 
 @dataclass(frozen=True)
@@ -63,20 +78,39 @@ def offers(port: str, mac: str, wait: float = WAIT_S) -> list[Offer]:
     number = token_bytes(4)
     asked = discover(mac, number)
     found: dict[tuple[str, str], Offer] = {}
-    left = list(ASKED_AT)
-    with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(IPV4)) as line:
-        line.bind((port, IPV4))
+    with heard(port) as line:
         began = time.monotonic()
-        while (since := time.monotonic() - began) < wait:
-            if left and since >= left[0]:
-                left.pop(0)
-                line.sendto(asked, (port, IPV4, 0, 0, b"\xff" * 6))
-            line.settimeout(min([wait, *left]) - since + 0.01)
-            with suppress(TimeoutError):
+        for at in ASKED_AT:
+            _until(began + at)
+            line.sendto(asked, (port, IPV4, 0, 0, b"\xff" * 6))
+        # The kernel keeps them meanwhile: a thread beside those that write the image may not run for seconds.
+        _until(began + wait)
+        line.setblocking(False)
+        with suppress(BlockingIOError):
+            for _ in range(KEPT):
                 packet, sender = line.recvfrom(4096)
                 if offer := read(packet, number, sender[4].hex(":")):
                     found.setdefault((offer.server, offer.mac), offer)
     return sorted(found.values(), key=str)
+
+
+def _until(moment: float) -> None:
+    time.sleep(max(0.0, moment - time.monotonic()))
+
+
+def heard(port: str) -> socket.socket:
+    """What comes to a DHCP client there, and nothing else: all of the image does, too, and answers would be lost in it."""
+    program = b"".join(struct.pack("=HBBI", *step) for step in ANSWERS)
+    kept = ctypes.create_string_buffer(program, len(program))
+    line = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)  # it hears nothing yet
+    try:
+        told = struct.pack("@HP", len(ANSWERS), ctypes.addressof(kept))
+        line.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, told)
+        line.bind((port, IPV4))
+    except OSError:
+        line.close()
+        raise
+    return line
 
 
 def discover(mac: str, number: bytes) -> bytes:
