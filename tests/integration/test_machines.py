@@ -3,7 +3,9 @@
 A module's story is told in order: an install takes minutes on emulated processors.
 """
 
+import json
 import subprocess  # noqa: TID251 - the program is killed at its work
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,14 +17,16 @@ import pytest
 from appliance.adapters import signing
 from appliance.adapters.process import run
 from appliance.lab.hall import PORT
-from appliance.provision import manifest
+from appliance.provision import dhcp, manifest
+from tests.dhcp_server import plug, stranger
 from tests.ill_controller import ALWAYS, Ill, ill
-from tests.machine_hall import Machine, hall
+from tests.machine_hall import NETWORK, Machine, hall, shelf
 from tests.machine_site import INSTALL_S, Hall, await_ssh, kept_image
 
 pytestmark = pytest.mark.machines
 
 PARTITION_TABLE = b"EFI PART"
+WRITES = "writing percent="
 
 
 class Bare(Hall):
@@ -52,6 +56,26 @@ class Bare(Hall):
                 self.edited("known_bmcs", f"{known} ", f"{machine.controller}:{port} "),
             ):
                 yield server
+
+    @contextmanager
+    def cutting(self, machine: Machine) -> Iterator[None]:
+        """Its power is cut as soon as it writes, once."""
+        left = threading.Event()
+        told = machine.console.count(WRITES)
+
+        def work() -> None:
+            while not left.wait(0.5):
+                if machine.console.count(WRITES) > told + 1:
+                    self.order(machine, "ForceOff")
+                    return
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            yield
+        finally:
+            left.set()
+            thread.join()
 
     @contextmanager
     def installing(self, machine: Machine) -> Iterator["Installing"]:
@@ -138,6 +162,7 @@ def test_an_image_signed_by_a_stranger_goes_to_no_machine(raised: Bare, tmp_path
 
 
 def test_each_fails_by_itself_and_the_bare_machine_gets_its_system(raised: Bare) -> None:
+    """Of ``cut`` the power is lost while its disk is written; the program lives on."""
     before = {machine: machine.allocated for machine in (raised.two, raised.small)}
     raised.dead.disk.unlink()
     known = raised.site / "known_bmcs"
@@ -147,11 +172,14 @@ def test_each_fails_by_itself_and_the_bare_machine_gets_its_system(raised: Bare)
         raised.edited("known_bmcs", f"{of_other}{pin}", f"{of_other}{'0' * 64}"),
         raised.behind(raised.one, times=2) as recovers,
         raised.behind(raised.ill, times=ALWAYS),
+        raised.cutting(raised.cut),
     ):
-        found = raised.install("one", "two", "small", "dead", "other", "ill")
+        found = raised.install("one", "two", "small", "dead", "other", "ill", "cut")
 
     assert (found["one"]["state"], found["one"]["cause"]) == ("installed", "")
     assert found["one"]["verified_medium"] is True
+    assert "dhcp=none" in raised.one.console
+    assert found["one"]["foreign_dhcp"] == []
 
     told = {name: (str(found[name]["cause"]), str(found[name]["fix"])) for name in found}
     assert "2 disks could be the system's" in told["two"][0]
@@ -168,6 +196,8 @@ def test_each_fails_by_itself_and_the_bare_machine_gets_its_system(raised: Bare)
     assert told["dead"][0]
     assert told["dead"][1]
     assert raised.dead.console == ""
+    assert "its last word was: writes the image" in told["cut"][0]
+    assert PARTITION_TABLE not in start_of(raised.cut)
     assert {machine: machine.allocated for machine in before} == before
     assert all("\n" not in cause + fix for cause, fix in told.values())
 
@@ -193,9 +223,10 @@ def test_what_runs_the_image_is_left_alone(raised: Bare) -> None:
 def test_another_image_than_the_named_one_leaves_a_disk_that_does_not_boot(raised: Bare, tmp_path: Path) -> None:  # fmt: skip
     folder = copied(raised.image, tmp_path)
     site = raised.edited("site.yml", str(raised.image), str(folder))
+    before = len(raised.cut.console)
     with site, raised.installing(raised.cut) as program:
         # The command has compared it, and the machine does so once more.
-        program.until(lambda: bool(raised.cut.console), "it starts")
+        program.until(lambda: len(raised.cut.console) > before, "it starts")
         changed = bytearray((folder / manifest.DISK).read_bytes())
         changed[len(changed) // 2] ^= 1
         (tmp_path / "changed").write_bytes(changed)
@@ -205,16 +236,45 @@ def test_another_image_than_the_named_one_leaves_a_disk_that_does_not_boot(raise
     assert PARTITION_TABLE not in start_of(raised.cut)
 
 
-def test_power_and_control_host_lost_while_writing_and_installed_afterwards(raised: Bare) -> None:
-    told = raised.cut.console.count("writing percent=")
+def test_the_control_host_is_lost_while_it_writes(raised: Bare) -> None:
+    told = raised.cut.console.count(WRITES)
     with raised.installing(raised.cut) as program:
-        program.until(lambda: raised.cut.console.count("writing percent=") > told + 1, "it writes")
-    raised.order(raised.cut, "ForceOff")
+        program.until(lambda: raised.cut.console.count(WRITES) > told + 1, "it writes")
     assert PARTITION_TABLE not in start_of(raised.cut)
-    found = raised.install("cut")["cut"]
-    assert (found["state"], found["cause"]) == ("installed", "")
+    done = raised.appliance("provision", "install", "cut", "--yes")
+    assert done.returncode == 2
+    assert "it is on, and what runs there does not answer ssh" in done.stderr
+    off = raised.appliance("power", "off", "cut", "--hard", "--force", "--yes")
+    assert off.returncode == 0, off.stderr
+    assert PARTITION_TABLE not in start_of(raised.cut)
+
+
+def test_it_is_installed_afterwards_beside_a_dhcp_server_that_nobody_named(raised: Bare, tmp_path: Path) -> None:  # fmt: skip
+    with (
+        stranger(tmp_path, "meant", str(NETWORK[201]), str(NETWORK[210])) as meant,
+        stranger(tmp_path, "strange", str(NETWORK[202]), raised.dead.address) as strange,
+        raised.edited("site.yml", "gateway: ", f"dhcp: [{meant.address}], gateway: "),
+    ):
+        for server in (meant, strange):
+            plug(shelf(raised.folder).bridge, server)
+        done = raised.appliance("provision", "install", "cut", "--yes", "--json")
+        said = {server: server.said.read_text() for server in (meant, strange)}
+    (host,) = json.loads(done.stdout)["hosts"]
+    assert (host["state"], host["cause"]) == ("installed", "")
+    told = (
+        "another DHCP server that the site does not name answers in network management: "
+        f"{strange.address}, MAC address {strange.mac}; it offers {strange.offers}, the address of dead"
+    )
+    assert host["foreign_dhcp"] == [told]
+    assert done.stderr.splitlines() == [f"warning: cut: {told}: {dhcp.REMEDY}"]
+    for server, words in said.items():
+        assert f"{server.address} {server.mac} {server.offers}" in raised.cut.console
+        assert f"DHCPDISCOVER(eth0) {raised.cut.mac}" in words
+        assert "DHCPOFFER" in words
+        assert "DHCPREQUEST" not in words
     assert PARTITION_TABLE in start_of(raised.cut)
-    assert raised.ssh(raised.cut, "hostname") == "cut"
+    addresses = "ip -4 -o address show scope global | awk '{print $4}'; hostname"
+    assert raised.ssh(raised.cut, addresses) == f"{raised.cut.address}/24\ncut"
 
 
 def test_a_machine_that_starts_from_its_old_disk_is_told(raised: Bare) -> None:
