@@ -16,6 +16,7 @@ from appliance.benchmarks.batch import Job
 from appliance.engine.jobs import NOTED
 from appliance.lab.kubernetes_build import MOUNT_NFS
 from appliance.lab.spec import Rack, cache_root, load
+from tests.integration.bare import assert_whole, reasons
 from tests.integration.deployed import NAME, Deployed
 from tests.integration.slowed import (
     assert_named,
@@ -219,6 +220,17 @@ def test_a_host_that_lacks_processor_time_fails_its_limit_and_no_other(
         "gpu-1": "pass",
         "gpu-2": "fail",
     }
+
+
+@pytest.mark.cluster
+def test_the_bare_command_measures_all_that_needs_no_gpu(
+    with_fio: Deployed, with_hpcc: Deployed
+) -> None:
+    done = with_hpcc.program("validate", "--through", "slurm", "--json", timeout=900)
+    record = assert_whole(done, "bare-metal", "storage", "slurm", "gpt3", "gemm", "fio", "hpcc")
+    left = reasons(record["left_out"])
+    assert "GPUs" in left["burnin"]
+    assert "--endpoint" in left["serving"]
 
 
 @pytest.mark.slow
