@@ -40,8 +40,6 @@ SIMULATED = """
 """
 TRIED = {p.id for p in PROMISES} - {"scheduler.topology", "scheduler.memory_cap", "scheduler.mig"}
 """Promises that two hosts of simulated GPUs which nobody divided let one try."""
-BY_HAND = {"scheduler.fractions"}
-"""Seen kept by hand alone since the rack's stand-in finds its cluster (docs/reality.md)."""
 DENIED = re.compile("AdmissionPolicy.*denied request", re.IGNORECASE)
 """How the server says that a policy refused something."""
 
@@ -260,7 +258,7 @@ def test_every_promise_is_kept_by_kai(cluster: Cluster) -> None:
         verdicts = {r.id: r for r in found}
     said = {name: (r.status.value, r.cause) for name, r in verdicts.items()}
     kept = {name for name, r in verdicts.items() if r.status is Status.PASS}
-    assert kept | BY_HAND == TRIED, said
+    assert kept == TRIED, said
     events = cluster.kubectl("get events -A --field-selector reason=Bound -o json")
     sources = {e["source"].get("component") for e in json.loads(events)["items"]}
     assert sources == {"binder"}, sources
