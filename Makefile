@@ -84,7 +84,7 @@ check: lint unit
 molecule: setup
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -n $(PROCESSES) -m molecule
 
-# Roles whose promises need a kernel of their own, on emulated machines. Not yet seen whole.
+# Roles whose promises need a kernel of their own, on emulated machines.
 molecule-vm: setup
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -s -m machines tests/integration/test_molecule_machine.py
 
