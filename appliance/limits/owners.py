@@ -39,11 +39,14 @@ class Known(NamedTuple):
 
 
 class Owners:
-    """Reads each owner once: what owns it does not change in its life."""
+    """Reads each owner once: what owns it does not change in its life.
+
+    By all that names it: a member may write the UID of one resource beside the name of another.
+    """
 
     def __init__(self) -> None:
-        self._known: dict[str, Known] = {}
-        self._gone: set[str] = set()
+        self._known: dict[Owner, Known] = {}
+        self._gone: set[Owner] = set()
 
     def root(self, api: Api, first: Owner, queue: str) -> tuple[Owner, str]:
         """The topmost owner this program can end, and the queue of the work. Raises Unknown."""
@@ -64,10 +67,10 @@ class Owners:
         """Reads these and what is above them, as far as they are many; they are of a list before. Raises Trouble."""
         self._gone.clear()
         for _ in range(STEPS):
-            new: dict[tuple[str, str], dict[str, Owner]] = {}
+            new: dict[tuple[str, str], set[Owner]] = {}
             for one in owners:
-                if one.uid not in self._known and _kind(one) in PLURALS:
-                    new.setdefault(_kind(one), {})[one.uid] = one
+                if one not in self._known and _kind(one) in PLURALS:
+                    new.setdefault(_kind(one), set()).add(one)
             owners = [
                 known.owner
                 for some in new.values()
@@ -83,27 +86,28 @@ class Owners:
 
     def keep(self, uids: set[str]) -> None:
         """Forgets all others."""
-        self._known = {uid: known for uid, known in self._known.items() if uid in uids}
+        self._known = {one: known for one, known in self._known.items() if one.uid in uids}
 
     def _read(self, api: Api, owner: Owner) -> Known:
-        if owner.uid not in self._known:
+        if owner not in self._known:
             if not NAME.fullmatch(owner.name):
                 raise Unknown(f"its {owner.kind} has a name that none can have")
-            found = None if owner.uid in self._gone else api.get(path(owner))
+            found = None if owner in self._gone else api.get(path(owner))
             if found is None or found["metadata"].get("uid") != owner.uid:
                 raise Unknown(f"its {owner.kind} {owner.name} is gone")
-            self._known[owner.uid] = _known(found["metadata"], owner.namespace)
-        return self._known[owner.uid]
+            self._known[owner] = _known(found["metadata"], owner.namespace)
+        return self._known[owner]
 
-    def _listed(self, api: Api, wanted: dict[str, Owner]) -> Iterator[Known]:
+    def _listed(self, api: Api, wanted: set[Owner]) -> Iterator[Known]:
         """Those of one kind that a list of all of it has."""
-        for found in api.items(_base(next(iter(wanted.values()))), accept=METADATA):
+        one = next(iter(wanted))
+        for found in api.items(_base(one), accept=METADATA):
             meta = found["metadata"]
-            owner = wanted.get(str(meta.get("uid")))
-            if owner and (owner.namespace, owner.name) == (meta.get("namespace"), meta["name"]):
-                self._known[owner.uid] = _known(meta, owner.namespace)
-                yield self._known[owner.uid]
-        self._gone |= wanted.keys() - self._known.keys()
+            owner = one._replace(namespace=meta["namespace"], name=meta["name"], uid=meta["uid"])
+            if owner in wanted:
+                self._known[owner] = _known(meta, owner.namespace)
+                yield self._known[owner]
+        self._gone |= wanted - self._known.keys()
 
 
 def path(owner: Owner) -> str:

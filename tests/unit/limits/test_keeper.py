@@ -249,6 +249,21 @@ def test_an_owner_that_a_member_made_up_keeps_no_limit_from_being_kept(
     assert "its Pod has a name that none can have" in capsys.readouterr().err
 
 
+def test_the_uid_of_a_known_owner_beside_a_name_that_none_can_have_keeps_no_limit_from_being_kept(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.owner("jobs", "batch/v1", "Job", "real")
+    world.pod("first", age=1, owner=("batch/v1", "Job", "real"))
+    world.round()
+    path = world.pod("forged", age=100, owner=("batch/v1", "Job", "real/log"))
+    world.server.store[path]["metadata"]["ownerReferences"][0]["uid"] = "uid-Job-real"
+    world.pod("late", age=100)
+    world.server.faults.extend([("GET", "/log", status(403, "jobs/log is forbidden"))] * 40)
+    world.rounds(16)
+    assert [path.rsplit("/", 1)[-1] for _, path, _ in world.changes] == ["late"]
+    assert "its Job has a name that none can have" in capsys.readouterr().err
+
+
 def test_administrators_exempt_work_and_members_cannot(world: World) -> None:
     world.pod("mine", age=100, annotations={"appliance/limits-exempt": "*"})
     world.pod("theirs", age=100)

@@ -72,6 +72,17 @@ def test_who_bears_the_uid_of_another_projects_owner_is_left_alone(world: World)
     assert seen["unknown"]["any"] == MANY
 
 
+def test_the_uid_of_an_owner_beside_another_name_hides_no_work_from_its_limit(world: World) -> None:
+    """A member knows the UIDs of his own Jobs, and may write them on any pod of his."""
+    for number in range(MANY):
+        project(world, number, age=100 if number == 7 else 1)
+    path = world.pod("zz", age=1, space="kai-7", owner=(*JOB, "other"))
+    world.server.store[path]["metadata"]["ownerReferences"][0]["uid"] = "uid-Job-7"
+    world.rounds(16)
+    assert "/apis/batch/v1/namespaces/kai-7/jobs/7" in [path for _, path, _ in world.changes]
+    assert "Pod kai-7/zz: its Job other is gone" in world.keeper.seen["doubts"]
+
+
 def test_pods_of_nobodys_project_are_left_alone(world: World) -> None:
     world.space("kube-system")
     world.pod("late", age=100, space="kube-system")
