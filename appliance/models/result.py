@@ -166,10 +166,9 @@ NAMES = 16_384
 
 def _spelled(where: Place) -> Spelled:
     name, parts = where
-    if not parts:
-        return line(name or CLUSTER), name if name is None else line(name), ()
-    suffix, told = _told_of(parts)
-    return line(f"{name or CLUSTER}{suffix}"), name and _named(name)[1], told
+    host = name if name is None else line(name)
+    suffix, told = _told_of(parts) if parts else ("", ())
+    return line(f"{name or CLUSTER}{suffix}"), host, told
 
 
 @lru_cache(256)
