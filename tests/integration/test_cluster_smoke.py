@@ -69,6 +69,12 @@ def test_prometheus_is_told_by_the_cluster_and_by_kai(cluster: Cluster) -> None:
     asked -= {expr for expr in asked if "evicted" in expr}
     assert len(asked) > 4
     until(lambda: all(map(prometheus.series, asked)), "every panel of KAI's returns series")
+    # Pods have mounts that the exporter may not look into, and ports that come and go with them.
+    assert (
+        prometheus.series('node_filesystem_device_error{mountpoint=~"/var/lib/kubelet/.+"}') == []
+    )
+    assert prometheus.series('{__name__=~"node_network_.+",device=~"veth.+"}') == []
+    assert prometheus.series('node_systemd_unit_state{name="data.mount"}')
     # Its certificate opens metrics alone.
     may = "--as appliance-prometheus auth can-i"
     assert cluster.kubectl(f"{may} get nodes --subresource=metrics 2>/dev/null").strip() == "yes"
