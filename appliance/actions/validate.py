@@ -16,7 +16,7 @@ from appliance.benchmarks import BENCHMARKS, OF_DEPLOYMENT
 from appliance.benchmarks.benchmark import Benchmark, Outcome
 from appliance.checks.check import View, judged, not_assessed
 from appliance.engine.acceptance import with_acceptance
-from appliance.engine.evidence import keep_run
+from appliance.engine.evidence import keep_run, minutes_taken
 from appliance.engine.jobs import JournalBook, open_jobs
 from appliance.engine.judge import judge_all
 from appliance.engine.record import Findings, record_of, save
@@ -162,7 +162,8 @@ def run_benchmarks(
     ``known``: by name what was shown already.
     """
     started = time.monotonic()
-    expected = sum(b.minutes for b in chosen) * 60
+    last = minutes_taken(session)
+    expected = sum(last.get(b.name, b.minutes) for b in chosen if b.name not in known) * 60
     session.tell(StageStarted(stage="validate", hosts=tuple(hosts), expected_seconds=expected))
     results: list[CheckResult] = []
     rest = Outcome()

@@ -158,6 +158,15 @@ def recorded(session: Session) -> Iterator[Recorded]:
         yield Recorded(entry.run, entry.seq, entry.time, since, evidence)
 
 
+def minutes_taken(session: Session) -> dict[str, float]:
+    """By benchmark how long it took when this program last ran it on the site."""
+    return {
+        one.evidence.benchmark: max(0.0, (one.time - one.evidence.began).total_seconds() / 60)
+        for one in recorded(session)
+        if one.evidence.source is Source.NOW
+    }
+
+
 def _read(entry: Entry) -> Evidence | None:
     try:
         return Evidence.model_validate(entry.data["evidence"])

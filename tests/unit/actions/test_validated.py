@@ -15,6 +15,7 @@ from appliance.engine.planning import Selection, make_plan
 from appliance.engine.prepare import prepare
 from appliance.engine.record import Findings, record_of
 from appliance.engine.session import Session
+from appliance.models.events import StageStarted
 from appliance.models.facts import HostFacts
 from appliance.models.plan import Action, Plan
 from appliance.models.profile import Limit
@@ -24,7 +25,7 @@ from appliance.report.html.page import figures
 from appliance.stages.context import RoleContext, Variables
 from tests.facts import facts_of
 from tests.unit.engine.conftest import hosts, recorder, session
-from tests.unit.engine.world import receipt_of, stage_of
+from tests.unit.engine.world import Recorder, receipt_of, stage_of
 
 __all__ = ["hosts", "recorder", "session"]
 
@@ -168,6 +169,22 @@ def test_benchmarks_an_interrupt_left_out_have_no_verdict(session: Session) -> N
         "b.one": Status.NOT_ASSESSED,
     }
     assert overall(outcome.results) is Verdict.INCOMPLETE
+
+
+def test_a_benchmark_is_expected_to_take_as_long_as_last_time(
+    session: Session, recorder: Recorder
+) -> None:
+    view = View(session.profile, session.site, _facts("kernel"))
+    done = Outcome((CheckResult(id="a.one", target="cluster", status=Status.PASS),))
+    a, b = (Benchmark(n, n, (f"{n}.one",), lambda *_: done, 20.0, "") for n in ("a", "b"))
+
+    def expected(known: dict[str, Outcome]) -> float:
+        run_benchmarks(session, view, HOSTS, (a, b), known)
+        return [e for e in recorder.events if isinstance(e, StageStarted)][-1].expected_seconds or 0
+
+    assert expected({"b": done}) == 20 * 60
+    assert 20 * 60 <= expected({}) < 21 * 60
+    assert expected({}) < 60
 
 
 def test_recalled_tables_and_figures_say_which_run_they_are_of(
