@@ -87,12 +87,13 @@ def macs(case: Case) -> Iterator[Finding]:
 
 def addresses(case: Case) -> Iterator[Finding]:
     """An address belongs to one interface, one BMC or one gateway."""
-    for path, address, first in repeated(_all_addresses(case)):
+    for path, address, first in repeated(owned(case)):
         remedy = "give every host, BMC and gateway an address of its own"
         yield case.problem(path, f"{address} is also {case.also(first)}", remedy)
 
 
-def _all_addresses(case: Case) -> Iterator[tuple[KeyPath, IPv4Address]]:
+def owned(case: Case) -> Iterator[tuple[KeyPath, IPv4Address]]:
+    """Addresses that are one machine's alone."""
     for name, network in case.site.networks.items():
         if network.gateway:
             yield ("networks", name, "gateway"), network.gateway

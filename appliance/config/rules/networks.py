@@ -35,21 +35,24 @@ def usable(case: Case) -> Iterator[Finding]:
 def unicast(case: Case) -> Iterator[Finding]:
     """Addresses outside of the site's networks are such as a machine can have."""
     cidrs = [network.cidr for network in case.site.networks.values()]
-    others: list[tuple[KeyPath, IPv4Address]] = [
-        (("networks", name, "dns", i), address)
-        for name, network in case.site.networks.items()
-        for i, address in enumerate(network.dns)
-    ]
-    others += [
-        (("hosts", i, "bmc", "address"), host.bmc.address)
-        for i, host in enumerate(case.site.hosts)
-        if host.bmc
-    ]
-    for path, address in others:
+    for path, address in outside(case):
         ends = [c for c in cidrs if c.prefixlen < 31 and address in (c[0], c[-1])]
         if not is_for_hosts(address) or ends:
             message = f"{address} is no address of a machine"
             yield case.problem(path, message, "take the one the machine has, as 10.0.0.2")
+
+
+def outside(case: Case) -> Iterator[tuple[KeyPath, IPv4Address]]:
+    """Addresses that need not lie in a network of the site."""
+    for name, network in case.site.networks.items():
+        for key, given in (("dns", network.dns), ("dhcp", network.dhcp)):
+            for i, address in enumerate(given):
+                yield ("networks", name, key, i), address
+    for i, host in enumerate(case.site.hosts):
+        if host.bmc:
+            yield ("hosts", i, "bmc", "address"), host.bmc.address
+    if case.site.provision and case.site.provision.address:
+        yield ("provision", "address"), case.site.provision.address
 
 
 def overlaps(case: Case) -> Iterator[Finding]:
@@ -67,7 +70,7 @@ def gateways(case: Case) -> Iterator[Finding]:
     for name, network in case.site.networks.items():
         if network.gateway:
             path: KeyPath = ("networks", name, "gateway")
-            yield from _placed(case, path, network.gateway, name, network.cidr)
+            yield from placed(case, path, network.gateway, name, network.cidr)
 
 
 def dhcp_servers(case: Case) -> Iterator[Finding]:
@@ -93,7 +96,7 @@ def members(case: Case) -> Iterator[Finding]:
             given["hosts", i, "bmc", "address"] = (BMC, host.bmc.address)
         for path, (name, address) in given.items():
             if name in case.site.networks:
-                yield from _placed(case, path, address, name, case.site.networks[name].cidr)
+                yield from placed(case, path, address, name, case.site.networks[name].cidr)
 
 
 def known(case: Case) -> Iterator[Finding]:
@@ -122,9 +125,10 @@ def room(case: Case) -> Iterator[Finding]:
             yield case.problem(("networks", name, "cidr"), message, f"take a /{prefix} or larger")
 
 
-def _placed(
+def placed(
     case: Case, path: KeyPath, address: IPv4Address, name: str, cidr: IPv4Network
 ) -> Iterator[Finding]:
+    """An address of a machine in that network, which is called ``name``."""
     if address not in cidr:
         place = f"{name} ({cidr}, line {case.line(('networks', name, 'cidr'))})"
         # A /31 and a /32 have no addresses to spare for network and broadcast (RFC 3021).

@@ -6,6 +6,9 @@ from ipaddress import IPv4Network
 from appliance.config.compatibility import clashes
 from appliance.config.finding import Finding, KeyPath
 from appliance.config.rules.base import Case, Rule, repeated
+from appliance.config.rules.hosts import owned
+from appliance.config.rules.networks import outside, placed
+from appliance.config.rules.reserved import is_for_hosts
 from appliance.errors import ConfigError
 from appliance.models.site import Owner, Role
 from appliance.stages.kubernetes import repository_rules
@@ -43,13 +46,13 @@ def control_planes(case: Case) -> Iterator[Finding]:
         yield case.problem(
             path, "there is one control plane, whose own address it is", "take this line out"
         )
-    elif management and given.address not in management.cidr:
-        message = f"{given.address} is outside {MANAGEMENT} ({management.cidr})"
-        yield case.problem(path, message, "take a free one of that network")
-    taken = {host.address: host.name for host in case.site.hosts}
+    elif management:
+        yield from placed(case, path, given.address, MANAGEMENT, management.cidr)
+    # Who holds it answers for it: a machine that has it already is heard no more.
+    taken = {address: whose for whose, address in (*outside(case), *owned(case))}
     if given.address in taken:
-        message = f"{given.address} is the address of {taken[given.address]}"
-        yield case.problem(path, message, "take one no host has")
+        message = f"{given.address} is also {case.also(taken[given.address])}"
+        yield case.problem(path, message, "take one that no machine has")
 
 
 def address_image(case: Case) -> Iterator[Finding]:
@@ -92,7 +95,7 @@ def networks(case: Case) -> Iterator[Finding]:
     }
     for key, cidr in own.items():
         path: KeyPath = (SECTION, key)
-        if not cidr.is_private:
+        if not cidr.is_private or not is_for_hosts(cidr):
             yield case.problem(path, f"{cidr} is not private", "take a part of 10.0.0.0/8")
         if cidr.prefixlen > SMALLEST[key]:
             message = f"{cidr} has too few addresses"
@@ -101,6 +104,14 @@ def networks(case: Case) -> Iterator[Finding]:
             if network.cidr.overlaps(cidr):
                 where = case.also(("networks", name, "cidr"))
                 message = f"{cidr} overlaps {network.cidr} of {where}"
+                yield case.problem(path, message, "give the cluster ranges of its own")
+        for whose, address in outside(case):
+            if address in cidr and not any(
+                address in network.cidr for network in case.site.networks.values()
+            ):
+                message = (
+                    f"{cidr} holds {address} of {case.also(whose)}, which hosts could not reach"
+                )
                 yield case.problem(path, message, "give the cluster ranges of its own")
     if given.pod_network.overlaps(given.service_network):
         message = f"{given.service_network} overlaps pod_network ({given.pod_network})"

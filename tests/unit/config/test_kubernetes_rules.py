@@ -47,6 +47,9 @@ def test_two_issuers_that_name_nobody_alike_are_accepted(site_folder: Path) -> N
         ("{pod_network: 10.96.0.0/12}", "overlaps pod_network"),
         ("{pod_network: 10.244.0.0/25}", "too few addresses"),
         ("{pod_network: 8.8.0.0/16}", "is not private"),
+        ("{pod_network: 127.0.0.0/16}", "is not private"),
+        ("{service_network: 169.254.0.0/16}", "is not private"),
+        ("{pod_network: 10.0.16.0/20}", "holds 10.0.16.11 of hosts[1].bmc.address"),
         ("{address: 10.0.0.100}", "there is one control plane"),
         ('{version: "1.19"}', "is not known here"),
         ('{version: "1.32"}', "kubernetes"),
@@ -80,13 +83,27 @@ def test_an_unusable_cluster_is_refused(site_folder: Path, section: str, said: s
     assert any("kubernetes" in line and said in line for line in found)
 
 
-@pytest.mark.parametrize("address", ["", "10.0.0.11", "10.9.9.9"])
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("", "need one address that stays"),
+        ("10.0.0.11", "is also hosts[1].address"),
+        ("10.9.9.9", "is outside management"),
+        ("10.0.0.255", "is the broadcast address"),
+        ("10.0.0.1", "is also networks.management.gateway"),
+        ("10.0.0.2", "is also networks.management.dns[0]"),
+        ("10.0.0.99", "is also hosts[5].bmc.address"),
+    ],
+)
 def test_three_control_planes_need_a_free_address_of_management(
-    site_folder: Path, address: str
+    site_folder: Path, address: str, said: str
 ) -> None:
     section = f"{{address: {address}}}" if address else "{}"
-    found = problems(site_folder, section, MORE_CONTROL)
-    assert [line for line in found if line.startswith("kubernetes.address ")]
+    bmc = "{address: 10.0.0.99, user: admin, password: {file: secrets/bmc}}"
+    more = f"{MORE_CONTROL}  - {{name: gpu-9, roles: [gpu], address: 10.0.0.98, bmc: {bmc}}}\n"
+    found = problems(site_folder, section, more)
+    told = [line for line in found if line.startswith("kubernetes.address ")]
+    assert any(said in line for line in told), found
 
 
 @pytest.mark.parametrize(
