@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from appliance.config import certificate
 from appliance.config.finding import Finding, KeyPath
 from appliance.config.reading import TooLarge, opened, read_bytes
 from appliance.config.rules.base import Case, nearest
@@ -80,6 +81,8 @@ def bmc_authorities(case: Case) -> Iterator[Finding]:
             continue
         if b"-----BEGIN CERTIFICATE-----" not in text:
             yield case.problem(path, f"{name} holds no certificate", "name the authority's in PEM")
+        elif why := certificate.complaint(text.decode("utf-8", "replace")):
+            yield case.problem(path, f"{name} {why}", "fetch the authority's certificate again")
 
 
 def login_key(case: Case) -> Iterator[Finding]:

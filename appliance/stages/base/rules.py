@@ -1,9 +1,11 @@
 """Rules over stage base: people and time."""
 
 from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from zoneinfo import available_timezones
 
+from appliance.config import certificate
 from appliance.config.finding import Finding, KeyPath
 from appliance.config.public_key import complaint
 from appliance.config.rules.base import Case, Rule, named_twice, nearest, repeated
@@ -48,8 +50,13 @@ def _keys(case: Case, path: KeyPath, keys: tuple[str, ...]) -> Iterator[Finding]
 
 
 def advisories(case: Case) -> Iterator[Finding]:
-    """What a distribution mends under its own numbers says whose it is; NVIDIA's is NVIDIA's on all."""
+    """What a distribution mends under its own numbers says whose it is; NVIDIA's is NVIDIA's on all. Days have been."""
+    # Zones are up to 14 hours ahead.
+    latest = datetime.now(UTC).date() + timedelta(days=1)
     for i, row in enumerate(case.site.base.advisories):
+        if why := _no_day(row.looked, latest):
+            where: KeyPath = ("base", "advisories", i, "looked")
+            yield case.problem(where, f"{row.looked} {why}", "write the day when somebody looked")
         path: KeyPath = ("base", "advisories", i, "system")
         is_nvidias = row.of.startswith(("nvidia-", "datacenter-"))
         if is_nvidias and row.system:
@@ -59,6 +66,14 @@ def advisories(case: Case) -> Iterator[Finding]:
                 f"name the release, as debian-12: each mends its {row.of} under its own numbers"
             )
             yield case.problem(path, "is missing", remedy)
+
+
+def _no_day(text: str, latest: date) -> str:
+    """Why nobody can have looked that day; empty where somebody can."""
+    try:
+        return "is in the future" if date.fromisoformat(text) > latest else ""
+    except ValueError:
+        return "is no day of the calendar"
 
 
 Numbered = list[tuple[KeyPath, str, KeyPath, int]]
@@ -153,9 +168,13 @@ def time(case: Case) -> Iterator[Finding]:
 
 
 def logs(case: Case) -> Iterator[Finding]:
-    """Who takes the logs is a name or an address."""
-    if case.site.base.logs:
-        yield from server(case, ("base", "logs", "to"), case.site.base.logs.to)
+    """Who takes the logs is a name or an address, and its authority has certificates."""
+    given = case.site.base.logs
+    if given is None:
+        return
+    yield from server(case, ("base", "logs", "to"), given.to)
+    if given.ca and (why := certificate.complaint(given.ca)):
+        yield case.problem(("base", "logs", "ca"), why, certificate.WHOLE)
 
 
 @cache

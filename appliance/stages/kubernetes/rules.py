@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from ipaddress import IPv4Network
 
+from appliance.config import certificate
 from appliance.config.compatibility import clashes
 from appliance.config.finding import Finding, KeyPath
 from appliance.config.rules.base import Case, Rule, repeated
@@ -12,13 +13,15 @@ from appliance.config.rules.reserved import is_for_hosts
 from appliance.errors import ConfigError
 from appliance.models.site import Owner, Role
 from appliance.stages.kubernetes import repository_rules
-from appliance.stages.kubernetes.site import KubernetesOptions
+from appliance.stages.kubernetes.site import KubernetesOptions, OidcIssuer
 from appliance.stages.kubernetes.variables import BRIDGE_PREFIX, KUBE_VIP, members, pod_subnet
-from appliance.stages.kubernetes.variables.oidc import SINCE
+from appliance.stages.kubernetes.variables.oidc import RESERVED, SINCE
 from appliance.stages.kubernetes.variables.releases import NEWEST, OLDEST, parse, told
 
 SECTION = "kubernetes"
 MANAGEMENT = "management"
+OWN_ISSUER = "https://kubernetes.default.svc.cluster.local"
+"""kubeadm's --service-account-issuer; the API server takes no provider of that name (apiserver, ValidateAuthenticationConfiguration)."""
 SMALLEST = {"pod_network": 20, "service_network": 24}
 """Longest prefix: 16 hosts of 256 pods, and a service network with room for kubeadm's name server."""
 
@@ -190,6 +193,8 @@ def oidc(case: Case) -> Iterator[Finding]:
     urls: list[tuple[KeyPath, str]] = [
         ((SECTION, "oidc", i, "issuer"), one.issuer) for i, one in enumerate(given.oidc)
     ]
+    for i, one in enumerate(given.oidc):
+        yield from _issuer(case, i, one)
     for path, url, first in repeated(urls):
         yield case.problem(path, f"{url} stands twice ({case.also(first)})", "keep one")
     prefixes: list[tuple[KeyPath, str]] = [
@@ -198,6 +203,19 @@ def oidc(case: Case) -> Iterator[Finding]:
     for path, prefix, first in repeated(prefixes):
         message = f"two issuers with the prefix {prefix or 'none'} can name the same person ({case.also(first)})"
         yield case.problem(path, message, "give each a prefix of its own, as sso:")
+
+
+def _issuer(case: Case, index: int, given: OidcIssuer) -> Iterator[Finding]:
+    """What keeps an API server from starting, or from believing anybody."""
+    path: KeyPath = (SECTION, "oidc", index)
+    if given.issuer.rstrip("/") == OWN_ISSUER:
+        message = f"{given.issuer} is the cluster's own issuer, of its service accounts"
+        yield case.problem((*path, "issuer"), message, "name the one that people log in at")
+    if given.ca and (why := certificate.complaint(given.ca)):
+        yield case.problem((*path, "ca"), why, certificate.WHOLE)
+    if given.prefix and given.prefix.startswith(RESERVED):
+        message = f"names that begin with {given.prefix} are refused, so nobody could log in"
+        yield case.problem((*path, "prefix"), message, "take another, as sso:")
 
 
 def _release_of(case: Case) -> str:

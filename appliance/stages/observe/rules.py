@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from appliance.config.finding import Finding, KeyPath
 from appliance.config.rules.base import Case, Rule, named_twice
+from appliance.config.rules.reserved import server
 
 RECEIVERS: KeyPath = ("observe", "receivers")
 MAIL: KeyPath = ("observe", "mail")
@@ -21,6 +22,8 @@ def receivers(case: Case) -> Iterator[Finding]:
 def mail(case: Case) -> Iterator[Finding]:
     """Who is mailed to needs a server, and a server somebody to mail to."""
     own = case.site.observe
+    if own.mail is not None:
+        yield from server(case, (*MAIL, "server"), own.mail.server)
     mailed = [i for i, receiver in enumerate(own.receivers) if receiver.email is not None]
     if mailed and own.mail is None and case.checked.whole("observe"):
         remedy = "add observe: {mail: {server: mail.example.com, sender: appliance@example.com}}"
