@@ -9,6 +9,7 @@ from pathlib import Path
 from appliance.acceptance import PROMISES
 from appliance.actions import printed
 from appliance.alerts import ALERTS, rules_file
+from appliance.checks.beside import BESIDE, of_stage
 from appliance.checks.check import AnyCheck, BmcCheck, measured_against
 from appliance.config import compatibility, data
 from appliance.config.load import load_profile
@@ -78,6 +79,15 @@ def check_table() -> str:
     return _table(CHECK_HEAD, (_check_row(check) for check in EVERY_CHECK))
 
 
+def beside_table() -> str:
+    """What has an id and is no check's."""
+    rows = (
+        (f'<a id="{one.id}"></a>`{one.id}`', one.title, one.explain)
+        for one in (*BESIDE, of_stage("NAME"))
+    )
+    return _table(("id", "title", "looks at; usual causes"), rows)
+
+
 def fault_table() -> str:
     """Every fault of the rack, with the check that tells of it."""
     return _table(FAULT_HEAD, (_fault_row(fault) for fault in FAULTS))
@@ -142,6 +152,7 @@ def _anchor(heading: str) -> str:
 
 PAGES = (
     Page("docs/checks.md", "checks", check_table),
+    Page("docs/checks.md", "beside", beside_table),
     Page("docs/faults.md", "faults", fault_table),
     Page("docs/support.md", "gpus", gpu_table),
     Page("docs/mig.md", "instances", mig_table),

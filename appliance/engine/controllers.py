@@ -7,6 +7,7 @@ from appliance.adapters.redfish import Controller, Patience
 from appliance.bmc.checks import CHECKS
 from appliance.bmc.defaults import SOLD_WITH
 from appliance.bmc.inventory import inventory
+from appliance.checks import beside
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.config import known_bmcs
 from appliance.engine.gather import Unanswered, each
@@ -17,7 +18,7 @@ from appliance.models.bmc import BmcFacts
 from appliance.models.result import CheckResult
 from appliance.models.site import Host
 
-REACHABLE = "bmc.reachable"
+REACHABLE = beside.CONTROLLER
 NO_BMC = "write its address, user and password: hosts[].bmc (docs/discover.md)"
 
 

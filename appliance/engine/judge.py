@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from functools import cache
 
+from appliance.checks import beside
 from appliance.checks.causes import explain
 from appliance.checks.check import ClusterCheck, HostCheck, View, failed, not_assessed, passed
 from appliance.engine.gather import Round
@@ -12,8 +13,8 @@ from appliance.models.site import Host, Role
 from appliance.stages.catalog import CAUSES, CHECKS, HARDWARE, STAGES
 from appliance.stages.stage import Stage
 
-REACHABLE = "host.reachable"
-RECEIPTS = "host.receipts"
+REACHABLE = beside.REACHABLE
+RECEIPTS = beside.RECEIPTS
 OF_HARDWARE = frozenset(check.id for check in HARDWARE)
 OF_EXTERNAL = frozenset(check.id for check in CHECKS if check.of_external)
 

@@ -133,6 +133,24 @@ def test_explain_tells_the_limit_of_a_check_and_what_explains_it(
     assert "\n  checks it names        its own watch" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("host.reachable", "Usual causes: power, cable"),
+        ("host.receipts", "/var/lib/appliance/receipts"),
+        ("bmc.reachable", "hosts[].bmc"),
+        ("stage.slurm", "The next deployment goes on with it."),
+    ],
+)
+def test_explain_tells_of_every_id_a_look_shows(
+    name: str, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "explain", name) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"{name}: ")
+    assert says in said
+
+
 @pytest.mark.parametrize("argv", [("explain", "gpu.ec"), ("health", "--check", "gpu.ec")])
 def test_a_check_that_was_mistyped_is_guessed(
     argv: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
