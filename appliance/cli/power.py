@@ -22,7 +22,7 @@ HOSTS = click.argument("hosts", nargs=-1, required=True)
 
 @click.group()
 def power() -> None:
-    """Switch machines by their management controllers. They need no system, and be neither on nor reachable by ssh.
+    """Switch machines by their management controllers. They need no system, and need be neither on nor reachable by ssh.
 
     \b
     appliance power status --inventory mysite     which machines are on
