@@ -128,7 +128,10 @@ class BaseOptions(Model):
     logs: Logs | None = Field(
         default=None, description="Where logs go, too; none: they stay on the hosts"
     )
-    firewall: bool = Field(default=True, description="Let in only what the site needs")
+    firewall: bool = Field(
+        default=True,
+        description="Let in only what the site needs; false: nothing is filtered, and firewalld and ufw are stopped all the same",
+    )
     advisories: Many[Advisory] = Field(
         default=(),
         description="Versions with the mends of security bulletins that are newer than this program; of two rows of the same the one that was looked at last counts",
