@@ -97,6 +97,15 @@ def test_every_page_another_links_to_exists(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("start", ["README.md", "docs/index.md"])
+def test_both_first_pages_lead_to_every_page(start: str) -> None:
+    page = ROOT / start
+    links = {link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text())}
+    led = {(page.parent / link).resolve() for link in links}
+    missed = [p.name for p in sorted(ROOT.glob("docs/*.md")) if p != page and p not in led]
+    assert missed == []
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
