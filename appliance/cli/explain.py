@@ -35,6 +35,9 @@ def explain(check: str | None) -> int:
     for one in EVERY_CHECK:
         if one.id == check:
             _more(one)
+    for benchmark in BENCHMARKS:
+        if check in benchmark.bounds:
+            click.echo(f"\nlimit: limit {check}: {benchmark.bounds[check]}")
     return 0
 
 

@@ -129,6 +129,8 @@ def test_explain_tells_the_limit_of_a_check_and_what_explains_it(
     assert "\nlimit: the GPU's own slowdown threshold" in said
     assert "limit gpu.temperature: in °C, above 20, below 120" in said
     assert said.endswith("  gpu.driver             without a driver no GPU can be asked\n")
+    assert run(monkeypatch, "explain", "fio.scratch_random_read") == 0
+    assert "\nlimit: limit fio.scratch_random_read: in IOPS, above 0\n" in capsys.readouterr().out
     assert run(monkeypatch, "explain", "slurm.watch") == 0
     assert "\n  checks it names        its own watch" in capsys.readouterr().out
 
