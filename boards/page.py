@@ -21,7 +21,7 @@ both, and this page.
   (`tests/integration/test_boards.py`); no board has been looked at in a browser.
 - **Queue, account and job metrics** of Slurm come from `slurm_metrics.py`, which a timer runs every 30 seconds on the first
   control host. A past job stays visible as long as Prometheus keeps samples (`observe.retention_days`).
-- **Metrics of a cluster** that the site made, and of KAI, are asked for with a certificate of Prometheus's own (docs/kubernetes.md, Day two).
+- **Metrics of a cluster** that the site made, and of KAI, are asked for with a certificate of Prometheus's own ([day two](kubernetes.md#day-two)).
 - **Checks on the boards**: on the machine that deploys, run `appliance health --format prometheus` by a timer and put what
   it prints as `appliance.prom` into `/var/lib/prometheus/node-exporter` of the first control host. Its series are below.
 - **GPU metrics** are those of NVIDIA's dcgm-exporter. Of the fields used here its default file leaves out
