@@ -8,13 +8,13 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Self, TextIO
+from typing import Any, Self, TextIO
 from urllib.parse import quote
 
 from appliance.errors import ApplianceError, LockedError
@@ -44,6 +44,11 @@ DELETE FROM entry WHERE seq IN (
   WHERE place > ? AND run IN (SELECT run FROM entry WHERE kind = 'looked'))
 """
 
+DAMAGED = (
+    "put back a copy of it, or move it aside, and what begins with its name with it (-wal, -shm): "
+    "history and evidence begin anew then, and hosts keep their receipts"
+)
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -71,7 +76,8 @@ class New:
 class Journal:
     """Appends and reads entries. Every append is on the disk when it returns. Thread-safe.
 
-    One that is not ``needed`` serves without a place to write to: ``unkept`` says then why its entries are lost.
+    One that is not ``needed`` serves without a place to write to, and with a damaged file as with none: ``unkept`` says
+    then why its entries are lost, and ``is_forsaken`` whether what was written before is not known either.
     One ``of_trials`` is held in memory and ends with itself: its folder is never looked at.
     """
 
@@ -79,6 +85,7 @@ class Journal:
         self.path = folder / "journal.sqlite"
         self.needed = needed
         self.unkept = ""
+        self.is_forsaken = False
         self._lock = threading.Lock()
         try:
             self._db = _empty() if of_trials else _on_disk(self.path)
@@ -128,10 +135,11 @@ class Journal:
             with self._lock, _transaction(self._db):
                 yield
         except sqlite3.Error as error:
+            damaged = type(error) is sqlite3.DatabaseError
             self.lose(
                 ApplianceError(
                     f"{self.path}: cannot write the journal: {error}",
-                    "free disk space on the control host",
+                    DAMAGED if damaged else "free disk space on the control host",
                 )
             )
 
@@ -148,19 +156,11 @@ class Journal:
         of_kinds = [f"kind IN ({','.join('?' * len(kinds))})"] if kinds else []
         clauses, values = _criteria(stage=stage, host=host, run=run)
         where = " AND ".join([*of_kinds, *clauses]) or "TRUE"
-        with self._lock:
-            rows = self._db.execute(
-                "SELECT seq, time, run, kind, stage, host, data FROM entry"
-                f" WHERE {where} ORDER BY seq",
-                (*kinds, *values),
-            ).fetchall()
-        yield from map(_entry, rows)
+        yield from self._entries(f"WHERE {where} ORDER BY seq", (*kinds, *values))
 
     def knows(self, run: str) -> bool:
         """Whether a run of this name has written anything."""
-        with self._lock:
-            row = self._db.execute("SELECT 1 FROM entry WHERE run = ? LIMIT 1", (run,)).fetchone()
-        return row is not None
+        return bool(self._read("SELECT 1 FROM entry WHERE run = ? LIMIT 1", (run,)))
 
     def last(
         self,
@@ -184,37 +184,49 @@ class Journal:
         if seq is not None:
             clauses.append("seq <= ?")
             values.append(seq)
-        with self._lock:
-            row = self._db.execute(
-                "SELECT seq, time, run, kind, stage, host, data FROM entry"
-                f" WHERE {' AND '.join(clauses)} ORDER BY seq DESC LIMIT 1",
-                values,
-            ).fetchone()
-        if row is None:
-            return None
-        return _entry(row)
+        criteria = f"WHERE {' AND '.join(clauses)} ORDER BY seq DESC LIMIT 1"
+        return next(self._entries(criteria, values), None)
 
     def first_after(self, time: datetime) -> int | None:
         """The number of the first entry that is dated later than ``time``; None where none is.
 
         Whatever has a greater number was written after that time, however far a clock was set back meanwhile.
         """
-        with self._lock:
-            row = self._db.execute(
-                "SELECT min(seq) FROM entry WHERE time > ?", (_written(time),)
-            ).fetchone()
-        return None if row[0] is None else int(row[0])
+        found = self._read("SELECT min(seq) FROM entry WHERE time > ?", (_written(time),))
+        return next((row[0] for row in found), None)
 
     def last_of_each(self, *kinds: str) -> Iterator[Entry]:
         """Of each stage on each host the newest entry of any of these kinds."""
         of_kinds = ",".join("?" * len(kinds))
+        newest = f"SELECT max(seq) FROM entry WHERE kind IN ({of_kinds}) GROUP BY stage, host"
+        yield from self._entries(f"WHERE seq IN ({newest})", kinds)
+
+    def _entries(self, criteria: str, values: Sequence[object]) -> Iterator[Entry]:
+        columns = "seq, time, run, kind, stage, host, data"
+        for row in self._read(f"SELECT {columns} FROM entry {criteria}", values):
+            try:
+                entry = _entry(row)
+            except (ValueError, TypeError, RecursionError) as error:
+                self._forsake(error)
+                return
+            yield entry
+
+    def _read(self, query: str, values: Sequence[object]) -> list[Any]:
+        """Rows; none of a damaged file where the journal is not needed. Raises ApplianceError where it is."""
+        try:
+            with self._lock:
+                return self._db.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            self._forsake(error)
+            return []
+
+    def _forsake(self, error: Exception) -> None:
+        """Nothing more is read or kept of a damaged file: what is missing could be what matters."""
+        self.lose(ApplianceError(f"{self.path}: the journal cannot be read: {error}", DAMAGED))
+        self.is_forsaken = True
         with self._lock:
-            rows = self._db.execute(
-                "SELECT seq, time, run, kind, stage, host, data FROM entry WHERE seq IN"
-                f" (SELECT max(seq) FROM entry WHERE kind IN ({of_kinds}) GROUP BY stage, host)",
-                kinds,
-            ).fetchall()
-        yield from map(_entry, rows)
+            self._db.close()
+            self._db = _empty()
 
 
 def _written(time: datetime) -> str:
@@ -320,11 +332,14 @@ def _is_free(folder: Path, journal: Journal) -> bool:
         return False
     except OSError as error:
         raise _unusable(folder, error) from error
-    if journal.knows(folder.name):
-        # A run of this very second is through: it kept nothing but what it wrote into the journal.
-        folder.rmdir()
-        return False
-    return True
+    free = False
+    try:
+        # A run of this very second may be through: it kept nothing but what it wrote into the journal.
+        free = not journal.knows(folder.name)
+    finally:
+        if not free:
+            folder.rmdir()
+    return free
 
 
 @contextmanager

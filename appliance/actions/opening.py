@@ -191,7 +191,10 @@ def _gone_on(journal: Journal, run: str) -> str:
 
 def _tell_unkept(journal: Journal, observer: Observer) -> None:
     if journal.unkept:
-        text = f"this look is not kept in the site's journal: {journal.unkept}"
+        known = (
+            "nothing is known of what the site's journal holds, and " if journal.is_forsaken else ""
+        )
+        text = f"{known}this look is not kept in the site's journal: {journal.unkept}"
         observer.handle(Message(text=text, level="warning"))
 
 

@@ -7,6 +7,7 @@ import re
 import signal
 import sqlite3
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
@@ -173,6 +174,55 @@ def test_damaged_journal_is_one_line_with_a_way_out(tmp_path: Path) -> None:
     assert "moved aside" in caught.value.hint
 
 
+def _zeros(whole: bytes) -> bytes:
+    """As a machine that lost power may leave what it had not written."""
+    return whole[:8192] + bytes(len(whole) - 8192)
+
+
+def _cut(whole: bytes) -> bytes:
+    return whole[:-1000]
+
+
+def _no_json(whole: bytes) -> bytes:
+    return whole.replace(b'{"x": "', b'{"x: " ')
+
+
+READS: tuple[Callable[[Journal], object], ...] = (
+    lambda journal: list(journal.entries("facts")),
+    lambda journal: list(journal.last_of_each("facts")),
+    lambda journal: [journal.last("facts", host=f"h{i}") for i in range(100)],
+)
+
+
+@pytest.mark.parametrize("damage", [_zeros, _cut, _no_json])
+@pytest.mark.parametrize("read", READS)
+def test_damage_behind_the_head_of_a_journal_is_one_line_with_a_way_out(
+    tmp_path: Path, damage: Callable[[bytes], bytes], read: Callable[[Journal], object]
+) -> None:
+    with Journal(tmp_path) as journal:
+        journal.append_all("r", [New("facts", {"x": "y" * 500}, host=f"h{i}") for i in range(100)])
+    file = tmp_path / "journal.sqlite"
+    file.write_bytes(damage(file.read_bytes()))
+    with Journal(tmp_path) as journal, pytest.raises(ApplianceError, match="cannot be") as caught:
+        read(journal)
+    assert "move it aside" in caught.value.hint
+
+
+@pytest.mark.parametrize("damage", [_zeros, _cut, _no_json])
+def test_who_only_looks_does_so_beside_a_damaged_journal_as_without_one(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    with Journal(tmp_path) as journal:
+        journal.append_all("r", [New("facts", {"x": "y" * 500}, host=f"h{i}") for i in range(100)])
+    file = tmp_path / "journal.sqlite"
+    file.write_bytes(damage(file.read_bytes()))
+    with Journal(tmp_path, needed=False) as journal:
+        assert len(list(journal.entries("facts"))) < 100
+        assert "journal.sqlite: the journal cannot be" in journal.unkept
+        journal.append("now", "facts", host="h1")
+        assert [entry.run for entry in journal.entries("facts")] == ["now"]
+
+
 def test_second_run_on_one_site_is_refused_and_names_the_first(tmp_path: Path) -> None:
     with (
         hold(tmp_path, "r1", "deploy"),
@@ -328,3 +378,17 @@ def test_a_disk_that_fills_up_ends_only_what_has_to_be_kept(tmp_path: Path) -> N
             else:
                 journal.append("r1", "x", text="x" * 100_000)
                 assert "disk is full" in journal.unkept
+
+
+def test_a_run_that_ends_at_a_damaged_journal_leaves_no_folder(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        journal.append_all("r", [New("facts", {"x": "y" * 500}, host=f"h{i}") for i in range(100)])
+    file = tmp_path / "journal.sqlite"
+    file.write_bytes(_zeros(file.read_bytes()))
+    with (
+        Journal(tmp_path) as journal,
+        pytest.raises(ApplianceError, match="cannot be read"),
+        claim(journal),
+    ):
+        pass
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
