@@ -55,6 +55,8 @@ DATED = 10
 LARGEST = 1 << 26
 """Bytes of a record; NeMo's scalars take under 100, and images are not read."""
 MOST = 1 << 62
+VARINT_BITS = 70
+"""A number has ten bytes at most (protobuf.dev, Encoding)."""
 UNREAD = "the rest is not read"
 
 
@@ -240,7 +242,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     value, shift = 0, 0
-    while at < len(data):
+    while at < len(data) and shift < VARINT_BITS:
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift

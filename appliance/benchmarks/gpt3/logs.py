@@ -35,6 +35,7 @@ from appliance.benchmarks.gpt3.steps import (
     number,
     one_batch,
 )
+from appliance.config.reading import opened
 from appliance.text import plural
 
 LATE = 2
@@ -83,7 +84,7 @@ class _Reading:
 def read(path: Path) -> Log:
     """The log in ``path``, told by its content. Raises UnusableLog: unreadable, unknown or without step times."""
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             return _read(path, file)
     except OSError as error:
         raise UnusableLog(f"{path}: {error.strerror}", "check the path and its mode") from error

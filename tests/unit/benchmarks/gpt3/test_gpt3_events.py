@@ -210,3 +210,9 @@ def test_a_sound_checksum_makes_no_sound_event(at: int, noise: bytes) -> None:
     spoilt = sound[: at % len(sound)] + noise + sound[at % len(sound) :]
     with suppress(UnusableLog):
         assert len(_read(record(spoilt)).steps) == 1
+
+
+def test_a_number_without_an_end_is_read_for_ten_bytes() -> None:
+    """As a number of all of them each byte would cost as much as all before."""
+    value, at = events._varint(b"\xff" * 1000, 0)
+    assert (at, value.bit_length()) == (10, 70)

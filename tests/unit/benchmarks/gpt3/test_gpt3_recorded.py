@@ -1,5 +1,6 @@
 """Recorded logs of the twelve published cells give the published figures; other folders say what is wrong."""
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -160,6 +161,16 @@ def test_a_log_without_step_times_is_a_required_result_without_a_verdict(folder:
     lost = next(r for r in results if r.target == "cluster/5b bare-metal 4n")
     assert (lost.status, lost.required) == (Status.NOT_ASSESSED, True)
     assert len(measured) == 11
+
+
+@pytest.mark.parametrize("log", ["pipe", "/dev/zero", "/dev/tty", "5b", "nowhere"])
+def test_what_is_no_file_is_no_log_and_is_not_waited_for(folder: Path, log: str) -> None:
+    os.mkfifo(folder / "pipe")
+    said = f"{{log: {log}, model: 5b, platform: bare-metal, nodes: 4}}"
+    (folder / "runs.yml").write_text(f"gpu: A100-SXM4-80GB\nruns: [{said}]\n")
+    results = from_logs([folder])[0]
+    found = next(r for r in results if r.status is Status.NOT_ASSESSED)
+    assert found.cause.startswith(f"{folder / log}: ")
 
 
 def test_without_a_gpu_named_nothing_is_gated(folder: Path) -> None:
