@@ -25,6 +25,8 @@ Kept = TypeVar("Kept", RunRecord, Baseline)
 LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
 OF_TODAY = timedelta(days=1)
 """What a host answered longer ago says nothing of the site as it is."""
+SIGNED, LISTED, TOLD = 1 << 16, 1 << 26, 1 << 30
+"""Octets of a signature, of a manifest and of a record that are read: far more than those of the largest site."""
 NAMED = 20
 """Files of one kind of change that are named; of more their number is told."""
 NOT_ASKED = "whose signature counts was not said: add --allowed-signers FILE"
@@ -93,13 +95,13 @@ def _problems(found: Contents) -> Iterator[str]:
     if MANIFEST not in found.members:
         yield f"{MANIFEST} is missing"
         return
-    lines = found.read(MANIFEST).decode(errors="replace").removesuffix("\n").split("\n")
+    lines = found.read(MANIFEST, LISTED).decode(errors="replace").removesuffix("\n").split("\n")
     read = [LINE.fullmatch(line) if line.isprintable() else None for line in lines]
     listed = {line[2]: line[1] for line in read if line}
     if len(listed) != len(lines):
         yield f"{MANIFEST} was changed: it has lines that are none of a manifest"
     yield from _files(found, listed)
-    if SIGNATURE in found.members and not signing.is_armoured(found.read(SIGNATURE)):
+    if SIGNATURE in found.members and not signing.is_armoured(found.read(SIGNATURE, SIGNED)):
         yield f"{SIGNATURE} was changed"
     if not archive.is_as_written(found):
         yield "the archive itself was changed beside its files"
@@ -133,14 +135,14 @@ def _vouched(found: Contents, allowed: Path | None) -> tuple[str, str, str]:
 def _signer(found: Contents, allowed: Path) -> str:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / SIGNATURE
-        file.write_bytes(found.read(SIGNATURE))
-        return signing.signer_of(file, found.read(MANIFEST), allowed)
+        file.write_bytes(found.read(SIGNATURE, SIGNED))
+        return signing.signer_of(file, found.read(MANIFEST, LISTED), allowed)
 
 
 def _read(model: type[Kept], found: Contents, name: str) -> Kept | None:
     if name not in found.members:
         return None
     try:
-        return model.model_validate_json(found.read(name))
+        return model.model_validate_json(found.read(name, TOLD))
     except ValidationError:
         return None

@@ -35,13 +35,15 @@ class Contents:
     top: str
     members: Mapping[str, Member]
 
-    def read(self, name: str) -> bytes:
-        """The octets of a file. Raises ApplianceError where there is none."""
+    def read(self, name: str, most: int) -> bytes:
+        """The octets of a file. Raises ApplianceError where there is none, ConfigError where it has more than ``most``."""
         if name not in self.members:
             raise ApplianceError(
                 f"{self.path}: it holds no {name}", "take the archive as it was handed over"
             )
         member = self.members[name]
+        if member.size > most:
+            raise _foreign(self.path, f"{name} has {member.size:,} octets, and {most:,} at most")
         with self.path.open("rb") as file:
             file.seek(member.offset)
             return file.read(member.size)
@@ -90,6 +92,19 @@ def is_as_written(found: Contents) -> bool:
     return written.hexdigest() == whole
 
 
+class _Headers:
+    """An archive as its headers are read: none of ``pack`` has more than a name in it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.tell, self.seek, self._file = file.tell, file.seek, file
+
+    def read(self, size: int) -> bytes:
+        """Raises ReadError for more than a header."""
+        if size > CHUNK:
+            raise tarfile.ReadError(f"a header of {size:,} octets")
+        return self._file.read(size)
+
+
 class _Hashing:
     """A file that keeps nothing of what is written but its digest."""
 
@@ -118,7 +133,10 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, tarfile.TarFile]]:
     try:
         if path.exists() and not path.is_file():
             raise _foreign(path, "it is no file")
-        with path.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as tar:
+        with (
+            path.open("rb") as file,
+            tarfile.open(fileobj=_Headers(file), mode="r:") as tar,  # type: ignore[call-overload]
+        ):
             yield file, tar
     except OSError as error:
         raise ConfigError(

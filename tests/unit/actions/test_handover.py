@@ -285,6 +285,36 @@ def test_archive_with_links_or_names_that_lead_elsewhere_is_refused(tmp_path: Pa
         archive.contents(tmp_path / "nothing.tar")
 
 
+@pytest.mark.parametrize("name", [MANIFEST, "handover.json"])
+def test_a_file_that_claims_to_be_huge_is_refused_before_it_is_read(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verifying, "TOLD", verifying.LISTED)
+    size = verifying.LISTED + 1
+    forged = _sparse(tmp_path / "forged.tar", tarfile.TarInfo(f"x/{name}"), size)
+    with pytest.raises(ConfigError, match=f"{name} has {size:,} octets"):
+        verify(forged, None, None, Nobody())
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_a_header_that_claims_to_be_huge_is_refused_before_it_is_read(
+    tmp_path: Path, kind: bytes
+) -> None:
+    info = tarfile.TarInfo("x")
+    info.type = kind
+    with pytest.raises(ConfigError, match="a header of 4,294,967,296 octets"):
+        archive.contents(_sparse(tmp_path / "forged.tar", info, 1 << 32))
+
+
+def _sparse(file: Path, info: tarfile.TarInfo, size: int) -> Path:
+    """An archive of one file of zeros, which takes no room."""
+    info.size = size
+    with file.open("wb") as sink:
+        sink.write(info.tobuf(tarfile.GNU_FORMAT))
+        sink.truncate(512 + -(-size // 512) * 512 + 1024)
+    return file
+
+
 def _with(written: Written, archive_: Path, *names: str) -> Path:
     """The archive with files more, which no manifest lists."""
     shutil.copy(written.archive, archive_)
