@@ -239,6 +239,37 @@ def test_a_silent_driver_is_not_changed_under_who_uses_it(
     assert set(host.installed.values()) == {OLD}
 
 
+@pytest.fixture
+def secured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A host on which secure boot is on; the place of its machine owner key, which is not there."""
+    (tmp_path / "SecureBoot").write_bytes(b"\6\0\0\0\1")
+    monkeypatch.setattr(gpu_kernel, "SECURE_BOOT", str(tmp_path / "SecureBoot"))
+    monkeypatch.setattr(gpu_kernel, "OWNER_KEYS", (str(tmp_path / "mok.pub"),))
+    return tmp_path / "mok.pub"
+
+
+def refused(said: str) -> str:
+    module = SimpleNamespace(run_command=lambda *_, **__: (1, said, ""))
+    return gpu_kernel.Kernel(module).refusal()
+
+
+def test_secure_boot_without_an_enrolled_key_is_refused_with_a_way_that_the_host_has(
+    secured: Path,
+) -> None:
+    assert "mokutil --import" not in refused("")
+    assert "docs/gpu.md, Secure boot, makes it" in refused("")
+    secured.touch()
+    assert f"mokutil --import {secured}, confirm it at the console" in refused("is not enrolled")
+    assert refused(f"{secured} is already enrolled") == ""
+
+
+def test_a_host_without_secure_boot_needs_no_key(secured: Path) -> None:
+    (secured.parent / "SecureBoot").write_bytes(b"\6\0\0\0\0")
+    assert refused("") == ""
+    (secured.parent / "SecureBoot").unlink()
+    assert refused("") == ""
+
+
 class Apt:
     """apt on a pretended host: what is held, and what it was told."""
 

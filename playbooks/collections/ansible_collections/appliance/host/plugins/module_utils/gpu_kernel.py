@@ -13,6 +13,7 @@ LOADED = "/sys/module/nvidia"
 SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 OWNER_KEYS = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub")
 """What DKMS signs modules with on Ubuntu, and on Debian and the RHEL family."""
+MAKE_A_KEY = "the host has none yet: docs/gpu.md, Secure boot, makes it; confirm it"
 
 ASK = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
 
@@ -70,12 +71,14 @@ class Kernel:
                 on = variable.read()[-1:] == b"\1"
         except OSError:
             on = False
-        if not on or any(self._enrolled(key) for key in OWNER_KEYS if os.path.exists(key)):
+        keys = [key for key in OWNER_KEYS if os.path.exists(key)]
+        if not on or any(self._enrolled(key) for key in keys):
             return ""
+        # DKMS makes its key with the first module it builds, and none is built here yet.
+        way = f"mokutil --import {keys[0]}, confirm it" if keys else MAKE_A_KEY
         return (
             "secure boot is on and no machine owner key is enrolled, so the kernel would refuse the driver's modules:"
-            " enrol one (mokutil --import /var/lib/dkms/mok.pub, confirm it at the console during the next boot)"
-            " or turn secure boot off, then deploy again"
+            f" enrol one ({way} at the console during the next boot) or turn secure boot off, then deploy again"
         )
 
     def _enrolled(self, key: str) -> bool:
