@@ -130,7 +130,8 @@ def _unmade(
     """What was asked for by name and gave no verdict at all is not good for that."""
     if any(r.id not in {REACHABLE, RECEIPTS} for r in results):
         return
-    for name, host in product(wanted, only or ("",)):
+    named = [name for name in wanted if name != REACHABLE]
+    for name, host in product(named, only or ("",)):
         cause = f"{name} has nothing to judge" + (f" on {host}" if host else "")
         yield not_assessed(host or "cluster", cause, fix="list the checks: appliance explain").of(
             name
@@ -144,7 +145,8 @@ def _ids(wanted: tuple[str, ...]) -> tuple[str, ...]:
     unknown = [
         w
         for w in wanted
-        if w not in check_ids() and not any(i.startswith(f"{w}.") for i in ALL_CHECK_IDS)
+        if w not in {REACHABLE, *check_ids()}
+        and not any(i.startswith(f"{w}.") for i in ALL_CHECK_IDS)
     ]
     if unknown:
         raise ConfigError(

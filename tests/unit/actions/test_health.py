@@ -97,6 +97,13 @@ def test_a_check_that_has_nothing_to_judge_is_not_good(
     assert "nothing to judge" in results[-1].cause
 
 
+@pytest.mark.usefixtures("rack")
+def test_whether_hosts_answer_can_be_asked_alone() -> None:
+    results = health.look(Target(), Recorder(), ("host.reachable",)).results
+    assert {result.id for result in results} == {"host.reachable"}
+    assert overall(results) is Verdict.PASSED
+
+
 def test_a_host_that_was_never_deployed_is_not_called_good(rack: Rack) -> None:
     results = health.look(Target(), Recorder()).results
     assert any(r.id == "stage.base" and r.target == "gpu-1" for r in results)
