@@ -42,7 +42,7 @@ class OutOfFiles(ApplianceError):
 
 
 class CommandFailed(ApplianceError):
-    """A program on the control host ended with an error."""
+    """A program on the control machine ended with an error."""
 
 
 class ClusterFailed(ApplianceError):

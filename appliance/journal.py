@@ -139,7 +139,7 @@ class Journal:
             self.lose(
                 ApplianceError(
                     f"{self.path}: cannot write the journal: {error}",
-                    DAMAGED if damaged else "free disk space on the control host",
+                    DAMAGED if damaged else "free disk space on the control machine",
                 )
             )
 

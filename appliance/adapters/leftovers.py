@@ -1,4 +1,4 @@
-"""What a killed run leaves on the control host, found again by its mark: processes, and folders with secrets."""
+"""What a killed run leaves on the control machine, found again by its mark: processes, and folders with secrets."""
 
 import fcntl
 import hashlib

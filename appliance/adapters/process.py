@@ -1,4 +1,4 @@
-"""The one door to programs on the control host."""
+"""The one door to programs on the control machine."""
 
 import os
 import signal

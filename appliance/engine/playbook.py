@@ -1,7 +1,7 @@
 """A stage's playbook as it is run: its plays, each telling when a host has come to its end.
 
 Ansible says that a playbook is over, not that one host is through with it. One task more at the end of its last
-play, which runs on the control host alone, lets a fast host be proved while a slow one is still at work.
+play, which runs on the control machine alone, lets a fast host be proved while a slow one is still at work.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""When something began, and how long ago: the clock of the control host may be set meanwhile."""
+"""When something began, and how long ago: the clock of the control machine may be set meanwhile."""
 
 import time
 from dataclasses import dataclass, field

@@ -51,6 +51,6 @@ class ProvisionOptions(Model):
     )
     address: IPv4Address | None = Field(
         default=None,
-        description="Address of the control host that machines and controllers fetch from; none: the one it reaches them with",
+        description="Address of the control machine that machines and controllers fetch from; none: the one it reaches them with",
     )
     port: int = Field(default=8443, ge=1024, le=65535, description="Port there, always over TLS")

@@ -70,7 +70,7 @@ class Owner(StrEnum):
 
 
 class Access(Model):
-    """How the control host logs in to the hosts."""
+    """How the control machine logs in to the hosts."""
 
     user: AccountName = Field(default="root", description="Account on the hosts")
     port: int = Field(default=22, ge=1, le=65535, description="Port of the SSH server")

@@ -1,4 +1,4 @@
-"""Packs a program of ours on the control host into what one SSH round trip carries."""
+"""Packs a program of ours on the control machine into what one SSH round trip carries."""
 
 import io
 import json

@@ -49,7 +49,7 @@ class Guest:
 
 
 class BootServer:
-    """HTTPS on the control host while machines are installed. ``heard`` is called with each report, in threads.
+    """HTTPS on the control machine while machines are installed. ``heard`` is called with each report, in threads.
 
     It listens at these addresses alone: controllers and hosts may be in two networks.
     """

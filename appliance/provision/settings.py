@@ -12,7 +12,7 @@ MANAGEMENT = "management"
 
 @dataclass(frozen=True)
 class ServedFrom:
-    """The control host's server as one machine knows it. ``certificate``: SHA-256 of its DER form, hex."""
+    """The control machine's server as one machine knows it. ``certificate``: SHA-256 of its DER form, hex."""
 
     url: str
     certificate: str
@@ -30,7 +30,7 @@ def settings(
 ) -> str:
     """The file's text (JSON). ``server`` None: the image lies on the medium, and nobody is told.
 
-    ``authorized_key``: the public half of what the control host logs in with. The text holds no secret but the token.
+    ``authorized_key``: the public half of what the control machine logs in with. The text holds no secret but the token.
     """
     network = site.networks[MANAGEMENT]
     disk = host.disk or (site.provision.disk if site.provision else None)

@@ -1,4 +1,4 @@
-"""Installs the host that this ramdisk was started on, and says how it goes: on its console and to the control host."""
+"""Installs the host that this ramdisk was started on, and says how it goes: on its console and to the control machine."""
 
 import json
 import subprocess  # noqa: TID251 - the ramdisk has nothing of this program
@@ -30,7 +30,7 @@ def say(text: str) -> None:
 
 
 class Teller:
-    """Says every step on the console, and to the control host where there is one."""
+    """Says every step on the console, and to the control machine where there is one."""
 
     def __init__(self) -> None:
         self.server: Server | None = None
@@ -38,7 +38,7 @@ class Teller:
         self._said = -1
 
     def step(self, state: str, **more: Any) -> float:
-        """Another step; returns the control host's time, 0 where nobody is asked."""
+        """Another step; returns the control machine's time, 0 where nobody is asked."""
         details = " ".join(f"{key}={value}" for key, value in more.items())
         say(f"{state} {details}".rstrip())
         return self.server.report({"state": state, **more}) if self.server else 0.0
@@ -52,7 +52,7 @@ class Teller:
 
 
 def main() -> None:
-    """The whole of it. Switches the machine off where all is well, or where the control host knows what is wrong."""
+    """The whole of it. Switches the machine off where all is well, or where the control machine knows what is wrong."""
     teller = Teller()
     try:
         install(json.loads(SETTINGS.read_text(encoding="utf-8")), teller)
@@ -109,7 +109,7 @@ def install(settings: Settings, teller: Teller) -> None:
 
 
 def _port(settings: Settings, teller: Teller) -> tuple[str, str]:
-    """Raises the management port and finds the control host; returns the port's name and MAC address."""
+    """Raises the management port and finds the control machine; returns the port's name and MAC address."""
     network = settings["network"]
     ports.raise_all()
     time.sleep(0 if network.get("mac") else 5)
@@ -130,7 +130,7 @@ def _set_clock(now: float) -> None:
 
 
 def _medium() -> Path:
-    """The image on the boot medium itself, where a hall has no line to the control host."""
+    """The image on the boot medium itself, where a hall has no line to the control machine."""
     MEDIUM_AT.mkdir(exist_ok=True)
     run("mount", "-t", "iso9660", "-o", "ro", str(MEDIUM), str(MEDIUM_AT))
     return MEDIUM_AT / "disk.raw.zst"

@@ -1,4 +1,4 @@
-"""The server of the control host: known by its certificate, and told who asks by a token."""
+"""The server of the control machine: known by its certificate, and told who asks by a token."""
 
 import hashlib
 import http.client
@@ -68,9 +68,9 @@ class Server:
             with answer:
                 words = answer.read(400).decode("utf-8", "replace")
             if answer.status < 500:
-                raise Refused(f"the control host answers {answer.status}: {words}", LOOK)
+                raise Refused(f"the control machine answers {answer.status}: {words}", LOOK)
             why = f"it answers {answer.status}"
-        raise Refused(f"the control host, {self._at.netloc}, cannot be reached: {why}", LOOK)
+        raise Refused(f"the control machine, {self._at.netloc}, cannot be reached: {why}", LOOK)
 
     def _connected(self) -> http.client.HTTPSConnection:
         """The certificate is compared, not judged: a machine's clock is wrong before its first start."""
@@ -114,7 +114,7 @@ class Download:
                 self._hang_up()
             if block or not left:
                 return block
-        raise Refused("the line to the control host breaks again and again", LOOK)
+        raise Refused("the line to the control machine breaks again and again", LOOK)
 
     def _hang_up(self) -> None:
         if self._answer is not None:

@@ -81,7 +81,7 @@ def texts(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _let_in(target: Path, settings: Mapping[str, Any]) -> None:
-    """The one account that the control host logs in with; nobody has a password."""
+    """The one account that the control machine logs in with; nobody has a password."""
     user = settings["user"]
     if not re.fullmatch(r"[a-z_][a-z0-9_-]{0,31}", user):
         raise Refused(f'"{user}" cannot be an account')
