@@ -1,12 +1,13 @@
 """The door to a Prometheus: whether it has a series."""
 
+from http.client import HTTPException
 from typing import Any
-from urllib.error import URLError
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 from urllib.request import ProxyHandler, build_opener
 
 from appliance.adapters.answers import parsed
 from appliance.errors import ApplianceError, ConfigError
+from appliance.models.url import server_in
 
 PATIENCE_S = 20.0
 LONGEST = 16 << 20
@@ -17,7 +18,7 @@ class Prometheus:
     """A Prometheus by its address, as http://10.0.0.10:9090. Raises ConfigError for another kind of address."""
 
     def __init__(self, address: str) -> None:
-        if urlsplit(address).scheme not in {"http", "https"}:
+        if server_in(address) is None:
             raise ConfigError(
                 f"{address} is no address of a Prometheus", "give one as http://HOST:9090"
             )
@@ -32,7 +33,7 @@ class Prometheus:
             with self._opener.open(url, timeout=PATIENCE_S) as answer:
                 said: Any = parsed(answer.read(LONGEST).decode(errors="replace"))
                 return bool(said["data"]["result"])
-        except (URLError, OSError, ValueError, KeyError, TypeError) as error:
+        except (HTTPException, OSError, ValueError, KeyError, TypeError) as error:
             raise ApplianceError(
                 f"Prometheus at {self._address} does not answer ({error})",
                 "see whether it runs: curl ADDRESS/-/ready",

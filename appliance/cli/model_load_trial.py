@@ -14,6 +14,7 @@ from appliance.actions.opening import Target
 from appliance.benchmarks.model_load.request import LEVELS, LOADERS, Request, size_of
 from appliance.cli import options as common
 from appliance.cli.outcome import show
+from appliance.cli.serving_trial import WORD
 
 MINUTES = 60
 F = TypeVar("F", bound=Callable[..., object])
@@ -132,7 +133,7 @@ def request(asked: Mapping[str, Any]) -> Request:
         option = {"hosts": "on", "deadline": "minutes", "places": "place"}.get(
             str(first["loc"][0]), str(first["loc"][0])
         )
-        raise click.UsageError(f"--{option}: {first['msg']}") from None
+        raise click.UsageError(f"--{option}: {first['msg'].removeprefix(WORD)}") from None
 
 
 def settings(target: Target, given: Mapping[str, Any]) -> dict[str, dict[str, Request]]:

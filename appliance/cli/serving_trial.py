@@ -21,6 +21,8 @@ OPTIONS = (
     *("endpoint", "served_model", "rates", "seconds", "least", "words", "tokens", "patience"),
     *("chat", "ca", "api_key_file", "results"),
 )
+WORD = "Value error, "
+"""Pydantic's, before a reason of ours."""
 ALL_RATES = ",".join(f"{rate:g}" for rate in RATES)
 
 
@@ -96,7 +98,7 @@ def request(given: Mapping[str, Any]) -> Request:
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
         option = str(first["loc"][0]) if first["loc"] else "endpoint"
-        raise click.UsageError(f"--{option}: {first['msg']}") from None
+        raise click.UsageError(f"--{option}: {first['msg'].removeprefix(WORD)}") from None
     except ValueError:
         raise click.UsageError("--rates: write them as 0.5,1,2") from None
 

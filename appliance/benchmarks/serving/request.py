@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from appliance.models.base import Model
+from appliance.models.url import server_in
 
 RATES = (0.5, 1, 2, 4, 8, 16, 32, 64, 128)
 LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|::1")
@@ -32,8 +33,8 @@ class Request(Model):
     @field_validator("endpoint")
     @classmethod
     def _is_address(cls, text: str) -> str:
-        at = urlsplit(text)
-        if at.scheme not in {"http", "https"} or not at.hostname or at.query or at.fragment:
+        at = server_in(text)
+        if at is None:
             raise ValueError("it is written as https://HOST:PORT/v1")
         if at.username or at.password:
             raise ValueError("no keys in an address: use --api-key-file")

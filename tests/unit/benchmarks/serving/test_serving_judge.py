@@ -244,7 +244,10 @@ def test_published_tables_are_printed() -> None:
     ("argv", "why"),
     [
         ([], "--endpoint"),
-        (["--endpoint", "ftp://host/v1"], "written as"),
+        *(
+            (["--endpoint", address], "--endpoint: it is written as")
+            for address in ("ftp://host/v1", "https://host:80443/v1", "https://[::1/v1")
+        ),
         (["--endpoint", "https://me:secret@host/v1"], "--api-key-file"),
         (["--endpoint", "http://host/v1", "--rates", "fast"], "--rates"),
         (["--endpoint", "http://host/v1", "--rates", "0"], "rates"),
