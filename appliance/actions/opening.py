@@ -17,7 +17,7 @@ from appliance.config import data
 from appliance.config.load import SITE_FILE, LoadedSite, load_site
 from appliance.config.secrets import Redactor, resolve
 from appliance.engine.session import Session, endpoints
-from appliance.errors import ApplianceError, ConfigError
+from appliance.errors import ConfigError
 from appliance.journal import Journal, claim, hold
 from appliance.lab import spec
 from appliance.models.events import Message, Observer
@@ -78,17 +78,10 @@ def locate(target: Target, *, raise_rack: bool, observer: Observer) -> LoadedSit
         said = (
             f"no --inventory was given, this folder has no {SITE_FILE}, and no virtual rack is up"
         )
-        if raise_rack:
-            # A deployment of a rack nobody wanted would end with "all good" in a script that missed its folder.
-            raise ConfigError(
-                said,
-                "name a site with --inventory DIR or change to its folder; "
-                "a virtual rack for a first look: appliance deploy --profile hpc",
-            )
-        raise ApplianceError(
-            said,
-            "name a site with --inventory DIR or change to its folder; or raise the rack: appliance lab up",
-        )
+        # A deployment of a rack nobody wanted would end with "all good" in a script that missed its folder.
+        first = "a virtual rack for a first look: appliance deploy --profile hpc"
+        way = first if raise_rack else "or raise the rack: appliance lab up"
+        raise ConfigError(said, f"name a site with --inventory DIR or change to its folder; {way}")
     return load_site(found.site_dir, target.profile, check_ids=check_ids())
 
 

@@ -83,6 +83,17 @@ def test_a_deployment_without_a_site_raises_no_rack_that_nobody_asked_for(
     assert "appliance deploy --profile hpc" in error.hint
 
 
+@pytest.mark.parametrize("verb", ["health", "plan", "validate"])
+def test_a_look_without_a_site_is_no_failure_of_one(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(spec, "STATE_ROOT", tmp_path)
+    error = run(verb).exception
+    assert isinstance(error, ConfigError)
+    assert "no virtual rack is up" in error.message
+
+
 def test_a_profile_asks_for_the_rack_and_the_first_line_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
