@@ -16,10 +16,12 @@ from appliance.config.load import load_profile
 from appliance.lab.fault import Fault
 from appliance.lab.faults import FAULTS
 from appliance.models.profile import Profile
+from appliance.models.site import Role
 from appliance.stages.catalog import EVERY_CHECK, HARDWARE, STAGES
 from appliance.stages.gpu.part import GpuPart, gpu_parts
 from appliance.stages.mig.table import Geometry, MigProfile
 from appliance.stages.mig.table import mig_table as cuts
+from appliance.stages.stage import always
 
 RULES = "roles/observe/files/etc/prometheus/rules/appliance.yml"
 RUNBOOK = "roles/observe/files/usr/local/share/appliance/checks.html"
@@ -77,6 +79,22 @@ class Page:
 def check_table() -> str:
     """Every check as a row of a Markdown table, in the order they are made."""
     return _table(CHECK_HEAD, (_check_row(check) for check in EVERY_CHECK))
+
+
+def stage_table() -> str:
+    """Every stage with what it brings, where, and what it waits for."""
+    rows = (
+        (
+            f"`{stage.name}`",
+            stage.title,
+            ", ".join(role.value for role in Role if role in stage.roles),
+            ", ".join(f"`{s.name}`" for s in STAGES if s.name in stage.after + stage.facts_from)
+            or "-",
+            "always" if stage.wanted is always else "where it is asked for",
+        )
+        for stage in STAGES
+    )
+    return _table(("stage", "brings", "on hosts of role", "after", "runs"), rows)
 
 
 def beside_table() -> str:
@@ -154,6 +172,7 @@ PAGES = (
     Page("docs/checks.md", "checks", check_table),
     Page("docs/checks.md", "beside", beside_table),
     Page("docs/faults.md", "faults", fault_table),
+    Page("docs/how-it-works.md", "stages", stage_table),
     Page("docs/support.md", "gpus", gpu_table),
     Page("docs/mig.md", "instances", mig_table),
     Page("docs/mig.md", "layouts", layout_table),
