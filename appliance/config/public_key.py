@@ -1,7 +1,7 @@
 """An OpenSSH public key as one line: whole, of the kind it says, and nothing before it (sshd(8), RFC 4253, RFC 5656, RFC 8709)."""
 
 import struct
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 
 SHORTEST_RSA = 2048
@@ -16,6 +16,8 @@ KINDS = (
     "sk-ecdsa-sha2-nistp256@openssh.com",
 )
 COMMENT = 200
+MAGIC = b"openssh-key-v1\0"
+BEGIN, END = b"-----BEGIN OPENSSH PRIVATE KEY-----", b"-----END OPENSSH PRIVATE KEY-----"
 
 
 def complaint(line: str) -> str:
@@ -70,3 +72,24 @@ def _whole(kind: str, parts: list[bytes]) -> bool:
 
 def _bits(number: bytes) -> int:
     return int.from_bytes(number).bit_length()
+
+
+def of_private(text: bytes) -> str:
+    """The public half, base64, that a private key in OpenSSH's form bears in clear, behind a passphrase, too; "" of another."""
+    lines = text.split()
+    armour = b" ".join(lines)
+    if not (armour.startswith(BEGIN) and armour.endswith(END)):
+        return ""
+    try:
+        blob = b64decode(b"".join(armour.removeprefix(BEGIN).removesuffix(END).split()))
+        if not blob.startswith(MAGIC):
+            return ""
+        rest = blob[len(MAGIC) :]
+        # Cipher, key derivation and its options; then how many keys, and the public halves (OpenSSH, PROTOCOL.key).
+        for _ in range(3):
+            (length,) = struct.unpack(">I", rest[:4])
+            rest = rest[4 + length :]
+        _, length = struct.unpack(">II", rest[:8])
+    except (ValueError, struct.error):
+        return ""
+    return b64encode(rest[8 : 8 + length]).decode()

@@ -1,5 +1,6 @@
 """Rules over stage base: people and time."""
 
+import shlex
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
@@ -7,7 +8,8 @@ from zoneinfo import available_timezones
 
 from appliance.config import certificate
 from appliance.config.finding import Finding, KeyPath
-from appliance.config.public_key import complaint
+from appliance.config.public_key import complaint, of_private
+from appliance.config.reading import TooLarge, read_bytes
 from appliance.config.rules.base import Case, Rule, named_twice, nearest, repeated
 from appliance.config.rules.reserved import (
     NOBODY,
@@ -17,6 +19,8 @@ from appliance.config.rules.reserved import (
     is_system_group,
     server,
 )
+
+OTHER_NAME = "give the person or group another name"
 
 
 def admins(case: Case) -> Iterator[Finding]:
@@ -134,6 +138,56 @@ def users(case: Case) -> Iterator[Finding]:
                 yield case.problem(path, message, nearest(name, known, "groups"))
 
 
+def own_account(case: Case) -> Iterator[Finding]:
+    """Who is an admin or user has the keys, groups and home of that: of the account that deployments log in with, these are needed."""
+    user = case.site.access.user
+    if user == "root":
+        return
+    whose = f"{user} is the account that deployments log in with (access.user)"
+    for i, one in enumerate(case.site.base.users):
+        if one.name == user:
+            message = f"{whose}: it would lose its home, its keys and sudo"
+            yield case.problem(_in("users", i, "name"), message, OTHER_NAME)
+    for i, group in enumerate(case.site.base.groups):
+        if group.name == user:
+            message = f"{whose}, and has a group of that name"
+            yield case.problem(_in("groups", i, "name"), message, OTHER_NAME)
+    for i, admin in enumerate(case.site.base.admins):
+        if admin.name != user:
+            continue
+        if not admin.sudo:
+            message = f"{whose}, and would lose sudo"
+            yield case.problem(_in("admins", i, "sudo"), message, "set sudo: true")
+        own, file = _own_key(case)
+        if own and own not in [key.split(" ")[1] for key in admin.keys if " " in key]:
+            message = f"{whose}, and these keys would be all that open it: that of {file} is not among them"
+            remedy = f"add it, as ssh-keygen -y -f {shlex.quote(file)} prints it, or give the person a name of their own"
+            yield case.problem(_in("admins", i, "keys"), message, remedy)
+
+
+def _own_key(case: Case) -> tuple[str, str]:
+    """The public half of the key that deployments log in with, and the file; "" where it is not known, or a certificate counts."""
+    name = case.site.access.private_key
+    if name is None:
+        return "", ""
+    file = case.folder / name
+    if file.with_name(f"{file.name}-cert.pub").exists():
+        return "", name
+    for beside, read in ((file, of_private), (file.with_name(f"{file.name}.pub"), _of_public)):
+        try:
+            found = read(read_bytes(beside))
+        except (OSError, TooLarge):
+            continue
+        if found:
+            return found, name
+    return "", name
+
+
+def _of_public(text: bytes) -> str:
+    words = text.decode("utf-8", "replace").split()
+    return words[1] if len(words) > 1 else ""
+
+
 def homes(case: Case) -> Iterator[Finding]:
     """Users' homes are in nobody else's place."""
     base = case.site.base
@@ -183,4 +237,14 @@ def _zones() -> frozenset[str]:
     return frozenset(available_timezones())
 
 
-RULES: tuple[Rule, ...] = (admins, names, numbers, users, homes, time, logs, advisories)
+RULES: tuple[Rule, ...] = (
+    admins,
+    names,
+    own_account,
+    numbers,
+    users,
+    homes,
+    time,
+    logs,
+    advisories,
+)

@@ -172,6 +172,19 @@ def test_who_is_no_longer_named_loses_the_login(run: Run, host: Host, database: 
     assert list(apart.iterdir()) == []
 
 
+def test_the_account_of_deployments_is_not_taken_from_them(
+    run: Run, host: Host, database: Database
+) -> None:
+    database.user("ada")
+    database.user("debian")
+    database.group("admins", 901, "ada", "debian")
+    ada = {"name": "ada", "groups": ["admins"]}
+    said = run("accounts", users=[ada], only_in=["admins"], deploys_as="debian")
+    assert "user debian: deployments log in as it" in said["msg"]
+    assert [call for call in host.calls if "debian" in call] == []
+    assert "msg" not in run("accounts", users=[ada], only_in=["admins"], deploys_as="ada")
+
+
 def test_who_goes_to_another_circle_keeps_the_login(
     run: Run, host: Host, database: Database
 ) -> None:

@@ -43,6 +43,10 @@ options:
     type: list
     elements: str
     default: []
+  deploys_as:
+    description: The account that this is run by; one that would lose its login so is refused.
+    type: str
+    default: ""
   keys_in:
     description: Folder sshd reads keys from, one file for each user, as AuthorizedKeysFile names it.
     type: str
@@ -115,6 +119,7 @@ SPEC = {
         },
     },
     "only_in": {"type": "list", "elements": "str", "default": []},
+    "deploys_as": {"default": ""},
     "keys_in": {"default": "/etc/ssh/authorized_keys.d", "no_log": False},
 }
 SHADOW = "/etc/shadow"
@@ -184,6 +189,11 @@ class Accounts:
         members = grp.getgrnam(group).gr_mem if _is_group(group) else []
         for name in sorted(set(members) - stay):
             entry = _passwd(name)
+            if name == self.module.params["deploys_as"]:
+                raise Problem(
+                    f"user {name}: deployments log in as it, and would no more without {group}:"
+                    " keep it in base.admins, or log in as somebody else first (access.user)"
+                )
             if entry is not None and name not in given:
                 self._do(
                     ["usermod", "-s", NO_LOGIN, "-p", "*", "-e", DISMISSED, name], f"user {name}"
