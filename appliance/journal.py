@@ -216,6 +216,9 @@ class Journal:
         try:
             with self._lock:
                 return self._db.execute(query, values).fetchall()
+        except UnicodeEncodeError:
+            # Half a character, as of a name that is no UTF-8: nothing is kept under such a one.
+            return []
         except sqlite3.Error as error:
             self._forsake(error)
             return []

@@ -48,6 +48,13 @@ def test_criteria_are_words_and_no_patterns(tmp_path: Path) -> None:
         assert len(list(journal.entries())) == 3
 
 
+def test_a_name_that_is_no_text_is_that_of_no_entry(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        journal.append("r1", "note")
+        assert not journal.knows("\udcff")
+        assert list(journal.entries(run="\udcff")) == []
+
+
 def test_entries_of_a_kind_are_found_by_the_index(tmp_path: Path) -> None:
     asked: list[str] = []
     with Journal(tmp_path) as journal:
