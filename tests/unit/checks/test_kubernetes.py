@@ -182,15 +182,16 @@ def test_who_has_cordoned_a_node_gives_it_back(reason: str, status: Status, fix:
 
 
 @pytest.mark.parametrize(
-    ("name", "fix"),
+    ("name", "days", "fix"),
     [
-        ("/etc/kubernetes/pki/apiserver.crt", "kubeadm certs renew all"),
-        ("/etc/kubernetes/pki/front-proxy-ca.crt", "Manual Rotation of CA"),
-        ("/var/lib/kubelet/pki/kubelet-client-current.pem", "system:node:head"),
+        ("/etc/kubernetes/pki/apiserver.crt", 3.0, "at once: appliance-certificates --days 365"),
+        ("/etc/kubernetes/pki/apiserver.crt", -3.0, "kubeadm certs renew all"),
+        ("/etc/kubernetes/pki/front-proxy-ca.crt", 3.0, "Manual Rotation of CA"),
+        ("/var/lib/kubelet/pki/kubelet-client-current.pem", 3.0, "system:node:head"),
     ],
 )
-def test_each_certificate_has_the_renewal_that_renews_it(name: str, fix: str) -> None:
-    assert fix in on_head("kubernetes.certificates", answer(True, certificates={name: 3.0})).fix
+def test_each_certificate_has_the_renewal_that_renews_it(name: str, days: float, fix: str) -> None:
+    assert fix in on_head("kubernetes.certificates", answer(True, certificates={name: days})).fix
 
 
 def test_a_host_the_cluster_does_not_know_fails() -> None:

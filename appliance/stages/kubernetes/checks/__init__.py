@@ -373,8 +373,8 @@ CHECKS: tuple[Check, ...] = (
         "No certificate is about to expire",
         MEMBERS,
         _certificates,
-        "kubeadm's certificates live one year and are renewed by an upgrade or by hand; kubelet renews its own. An expired one stops "
-        "the control plane, or its host's kubelet.",
+        "Which of a host's certificates expires first, and when. kubeadm's live one year; the timer of appliance-certificates renews them on each control host 60 days before, and "
+        "kubelet renews its own. An expired one stops the control plane, or its host's kubelet.",
         "21 days (own choice)",
         Bound("days", below=365),
     ),

@@ -43,7 +43,7 @@ def judge_certificates(
         if days < 0
         else f"{name} expires in {plural(round(days), 'day')}"
     )
-    return failed(host.name, what, _renewal(host, name), **told)
+    return failed(host.name, what, _renewal(host, name, days), **told)
 
 
 def _unread(facts: HostFacts) -> Gap | None:
@@ -52,8 +52,8 @@ def _unread(facts: HostFacts) -> Gap | None:
     return facts.gap("kubernetes").of("; ".join(said)) if said else None
 
 
-def _renewal(host: Host, name: str) -> str:
-    """kubeadm renews what it signed for the control plane, and neither a CA nor kubelet's own."""
+def _renewal(host: Host, name: str, days: float) -> str:
+    """kubeadm renews what it signed for the control plane, by the host's own timer, and neither a CA nor kubelet's own."""
     if name.endswith("ca.crt"):
         return (
             "kubeadm renews no CA, and all the others hang on it: kubernetes.io, "
@@ -63,6 +63,11 @@ def _renewal(host: Host, name: str) -> str:
         return (
             f"on {host.name}: journalctl -u kubelet says why kubelet did not renew it; once it has expired: kubeadm kubeconfig user "
             f"--org system:nodes --client-name system:node:{host.name} on a control host prints a new /etc/kubernetes/kubelet.conf"
+        )
+    if days >= 0:
+        return (
+            f"on {host.name}: journalctl -u appliance-certificates says why its timer did not renew it 60 days before; "
+            "at once: appliance-certificates --days 365"
         )
     return (
         f"on {host.name}: kubeadm certs renew all, then move its manifests out of /etc/kubernetes/manifests "
