@@ -16,6 +16,7 @@ from appliance.actions.planned import (
     select,
     take_facts,
 )
+from appliance.actions.queues_brought import bring_queues, with_queues
 from appliance.actions.scope import Scope, scope_of
 from appliance.actions.validation import validate_cluster, with_validation
 from appliance.checks.check import Nature
@@ -31,12 +32,13 @@ from appliance.engine.session import Session
 from appliance.engine.survey import view_of
 from appliance.errors import ApplianceError
 from appliance.models.events import CheckDone, Message, Observer, RunFinished, RunStarted
-from appliance.models.plan import VALIDATE, Action, Plan
+from appliance.models.plan import OF_CLUSTER, QUEUES, Action, Plan
 from appliance.models.result import Kind, Status, Verdict, lacking
 from appliance.models.run import RunRecord, StageOutcome, StageState
 from appliance.report.wording import fold
 from appliance.stages.base.checks.room import is_of_room
 from appliance.stages.catalog import CHECKS, STAGES
+from appliance.stages.limits.stage import STAGE as LIMITS
 
 _GOOD = {Verdict.PASSED.exit_code, Verdict.INCOMPLETE.exit_code}
 _FINISHED = {StageState.DONE, StageState.SKIPPED}
@@ -83,10 +85,10 @@ def deploy(
     with open_session(target, "deploy", observer, changes=True, installs=True) as session:
         begun = time.monotonic()
         selection = select(session, filters)
-        _announce(session, target, names_of(selection, filters))
+        _announce(session, target, names_of(selection, filters, session.site))
         if not _install(session, selection.hosts, may_install):
             return Deployed(None, 1)
-        planned = plan_session(session, filters, ready_to_save)
+        planned = with_queues(session, plan_session(session, filters, ready_to_save), filters)
         plan = with_validation(session, planned, filters)
         session.journal.append(session.run, "plan", cells=[c.model_dump() for c in plan.pending()])
         if plan.changes and not consent(plan):
@@ -191,24 +193,28 @@ def _carry_out(
 ) -> Round:
     """Applies, then judges what the run is about on facts taken after the last change."""
     give_back_left(session, plan, planned.stages)
-    pending = [c for c in plan.pending() if c.stage != VALIDATE]
+    pending = [c for c in plan.pending() if c.stage not in OF_CLUSTER]
     if pending or plan.blocked:
         findings.outcomes += apply(session, plan, planned.stages, planned.prepared)
     else:
         findings.outcomes += [
             StageOutcome(stage=c.stage, host=c.host, state=StageState.SKIPPED)
             for c in plan.cells
-            if c.action is Action.SKIP and c.stage != VALIDATE
+            if c.action is Action.SKIP and c.stage not in OF_CLUSTER
         ]
     if session.cancelled.is_set():
         return planned.found
+    brought = bring_queues(session, plan, tuple(findings.outcomes))
+    findings.outcomes += brought
     found = planned.found
-    if pending:
-        ran = {c.stage for c in pending}
+    has_queues = any(o.changes for o in brought)
+    if pending or has_queues:
+        # What keeps limits of time is given its account with the queues, and sees it at its next turn.
+        ran = {c.stage for c in pending} | ({LIMITS.name} if has_queues else set())
         found = take_facts(
             session,
             lambda now: is_settled(session, now, findings.outcomes, scope),
-            seconds=max(stage.settle_seconds for stage in planned.stages if stage.name in ran),
+            seconds=max(stage.settle_seconds for stage in STAGES if stage.name in ran),
             beside=Beside.QUICK,
         )
     view = view_of(session, found)
@@ -229,11 +235,12 @@ def is_settled(
     Where a host is silent, a stage failed, a disk is full or a command is waited for, waiting would change nothing.
     """
     ran = [o for o in outcomes if o.state is not StageState.SKIPPED]
+    has_queues = any(o.stage == QUEUES and o.changes for o in ran)
     if scope.hosts & set(found.unanswered) or any(o.state is not StageState.DONE for o in ran):
         return True
-    stages = {o.stage for o in ran}
+    stages = {o.stage for o in ran} | ({LIMITS.name} if has_queues else set())
     ids = {i for stage in STAGES if stage.name in stages for i in stage.checks}
     view = view_of(session, found)
     results = [r for r in judge_all(view, found, ids) if r.id in ids and scope.judges(r)]
-    late = [r for r in lacking(results) if r.kind is not Kind.WAITS]
+    late = [r for r in lacking(results) if r.kind is not Kind.WAITS or has_queues]
     return not late or any(map(is_of_room, results))

@@ -2,6 +2,7 @@
 
 from appliance.actions.opening import Target, open_session
 from appliance.actions.planned import Filters, plan_session
+from appliance.actions.queues_brought import with_queues
 from appliance.actions.validation import with_validation
 from appliance.engine.acceptance import acceptance_of
 from appliance.engine.gather import Round
@@ -19,7 +20,7 @@ def make(target: Target, filters: Filters, observer: Observer) -> Plan:
     with open_session(target, "plan", observer, installs=True) as session:
         if session.site.provision is not None:
             _tell_bare(session)
-        planned = plan_session(session, filters)
+        planned = with_queues(session, plan_session(session, filters), filters)
         plan = with_validation(session, planned, filters)
         return plan.model_copy(update={"acceptance": _acceptance(session, planned.found)})
 

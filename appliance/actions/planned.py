@@ -18,8 +18,10 @@ from appliance.engine.session import Session
 from appliance.engine.survey import survey
 from appliance.errors import ConfigError
 from appliance.models.events import FactsTaken
-from appliance.models.plan import VALIDATE, Plan
+from appliance.models.plan import OF_CLUSTER, QUEUES, VALIDATE, Plan
+from appliance.models.site import Site
 from appliance.stages.catalog import STAGES
+from appliance.stages.scheduler import stage as scheduler
 from appliance.stages.stage import Stage
 
 
@@ -45,6 +47,13 @@ class Filters:
         named = VALIDATE in self.stages or self.until == VALIDATE
         return named or not (self.limit or self.stages or self.until)
 
+    def brings_queues(self, site: Site) -> bool:
+        """Whether the queues belong to this run: on a cluster of the site's own that keeps them itself."""
+        named = QUEUES in self.stages or self.until in OF_CLUSTER
+        asked = named or not (self.limit or self.stages or self.until)
+        options = site.scheduler
+        return asked and options is not None and options.kind != "runai" and scheduler.wanted(site)
+
 
 @dataclass(frozen=True)
 class Planned:
@@ -58,7 +67,7 @@ class Planned:
 
 def stage_names() -> tuple[str, ...]:
     """All stages in their order."""
-    return (*(s.name for s in STAGES), VALIDATE)
+    return (*(s.name for s in STAGES), QUEUES, VALIDATE)
 
 
 def select(session: Session, filters: Filters) -> Selection:
@@ -69,12 +78,12 @@ def select(session: Session, filters: Filters) -> Selection:
         if name not in names:
             raise ConfigError(f"no stage is called {name}", f"stages: {', '.join(names)}")
     wanted = [s for s in STAGES if s.wanted(session.site)]
+    here = [s.name for s in wanted] + ([QUEUES] if Filters().brings_queues(session.site) else [])
     for name in filters.stages:
-        if name != VALIDATE and name not in {s.name for s in wanted}:
+        if name != VALIDATE and name not in here:
             raise ConfigError(
                 f"--stage {name}: site {session.site.name} does not ask for it",
-                f"see docs/site.md for the section of site.yml that does; stages here: "
-                f"{', '.join(s.name for s in wanted)}",
+                f"see docs/site.md for the section of site.yml that does; stages here: {', '.join(here)}",
             )
     last = names.index(filters.until) if filters.until else len(names)
     chosen = tuple(
@@ -101,9 +110,14 @@ def departing(session: Session, found: Round, chosen: Selection, filters: Filter
     return Selection(chosen.hosts, stages, chosen.full)
 
 
-def names_of(selection: Selection, filters: Filters) -> tuple[str, ...]:
-    """The stages a run will look at, the benchmarks included where they belong to it."""
-    return (*(s.name for s in selection.stages), *([VALIDATE] if filters.validates else []))
+def names_of(selection: Selection, filters: Filters, site: Site) -> tuple[str, ...]:
+    """The stages a run will look at, those of the whole cluster included where they belong to it."""
+    queues = [QUEUES] if filters.brings_queues(site) else []
+    return (
+        *(s.name for s in selection.stages),
+        *queues,
+        *([VALIDATE] if filters.validates else []),
+    )
 
 
 def take_facts(

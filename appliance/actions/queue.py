@@ -17,6 +17,7 @@ from appliance.config.load import LoadedSite, load_site
 from appliance.config.secrets import resolve
 from appliance.errors import ConfigError
 from appliance.models.queue_plan import Change, QueuePlan, QueueTree, Step
+from appliance.models.site import Site
 from appliance.stages.scheduler.queues.kai import TITLE
 from appliance.stages.scheduler.queues.manifest import Manifest
 from appliance.stages.scheduler.queues.namespaces import NGC_KEY, pull_secrets
@@ -39,13 +40,16 @@ def describe(target: Target) -> tuple[LoadedSite, Rendered]:
     return loaded, rendered(loaded.site, loaded.profile)
 
 
-def with_secrets(loaded: LoadedSite, wanted: Rendered) -> Rendered:
-    """The same with the pull secrets of the namespaces, for the cluster alone: they are never written to a file."""
-    options = loaded.site.scheduler
-    if options is None or options.kind == "runai" or NGC_KEY not in loaded.site.secrets:
+def with_secrets(site: Site, folder: Path, wanted: Rendered) -> Rendered:
+    """The same with the pull secrets of the namespaces, for the cluster alone: they are never written to a file.
+
+    ``folder``: the site's.
+    """
+    options = site.scheduler
+    if options is None or options.kind == "runai" or NGC_KEY not in site.secrets:
         return wanted
-    key = resolve(loaded.site, loaded.folder)[NGC_KEY]
-    return replace(wanted, resources=(*wanted.resources, *pull_secrets(loaded.site, str(key))))
+    key = resolve(site, folder)[NGC_KEY]
+    return replace(wanted, resources=(*wanted.resources, *pull_secrets(site, str(key))))
 
 
 def tree_of(loaded: LoadedSite) -> QueueTree:
@@ -61,9 +65,9 @@ def cluster_of(loaded: LoadedSite, kubeconfig: Path | None) -> Iterator[Kubernet
         yield api
 
 
-def plan(loaded: LoadedSite, wanted: Rendered, cluster: Cluster, server: str = "") -> QueuePlan:
+def plan(site: Site, wanted: Rendered, cluster: Cluster, server: str = "") -> QueuePlan:
     """What applying would change. Raises ConfigError where the scheduler keeps its queues elsewhere."""
-    options = loaded.site.scheduler
+    options = site.scheduler
     if options is not None and options.kind == "runai":
         raise ConfigError(
             "Run:ai keeps departments and projects in its control plane, which is not spoken to here",
@@ -71,7 +75,7 @@ def plan(loaded: LoadedSite, wanted: Rendered, cluster: Cluster, server: str = "
         )
     changes: list[Change] = []
     unchanged = 0
-    there = There(cluster, loaded.site.name)
+    there = There(cluster, site.name)
     for resource in wanted.resources:
         change = _change(resource, there.get(Ref.of(resource)))
         if change is None:
@@ -84,9 +88,9 @@ def plan(loaded: LoadedSite, wanted: Rendered, cluster: Cluster, server: str = "
             unchanged += 1
         else:
             changes.append(change)
-    changes += [*_let_go(loaded, wanted, cluster), *_gone(wanted, cluster, there)]
+    changes += [*_let_go(site, wanted, cluster), *_gone(wanted, cluster, there)]
     return QueuePlan(
-        site=loaded.site.name,
+        site=site.name,
         server=server,
         digest=wanted.digest,
         changes=tuple(changes),
@@ -145,9 +149,9 @@ def _label(cluster: Cluster, host: str, labels: dict[str, str]) -> Change | None
     return Change(step=Step.CHANGE, kind="Node", name=host, title=host, details=said)
 
 
-def _let_go(loaded: LoadedSite, wanted: Rendered, cluster: Cluster) -> Iterator[Change]:
+def _let_go(site: Site, wanted: Rendered, cluster: Cluster) -> Iterator[Change]:
     """Hosts of the site that are in no pool any more; with the label they would take no work but that pool's."""
-    own = {host.name for host in loaded.site.hosts} - wanted.node_labels.keys()
+    own = {host.name for host in site.hosts} - wanted.node_labels.keys()
     for node in cluster.find("v1", "Node", "") if wanted.pool_label else ():
         name, labels = node["metadata"]["name"], node["metadata"].get("labels", {})
         if name in own and wanted.pool_label in labels:

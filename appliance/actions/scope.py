@@ -7,7 +7,7 @@ from appliance.actions.planned import Filters
 from appliance.benchmarks import OF_DEPLOYMENT
 from appliance.engine.judge import REACHABLE
 from appliance.engine.named import named
-from appliance.models.plan import VALIDATE
+from appliance.models.plan import QUEUES, VALIDATE
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.report.wording import fold
@@ -56,6 +56,8 @@ def scope_of(site: Site, stages: Sequence[Stage], filters: Filters) -> Scope:
     ids = {REACHABLE, *(i for s in stages for i in (f"stage.{s.name}", *s.checks, *s.symptoms))}
     if not (filters.stages or filters.until):
         ids |= {check.id for check in HARDWARE}
+    if filters.brings_queues(site):
+        ids |= {f"stage.{QUEUES}"}
     if filters.validates:
         ids |= {f"stage.{VALIDATE}", *(i for b in OF_DEPLOYMENT for i in b.checks)}
     return Scope(
@@ -70,6 +72,8 @@ def scope_of(site: Site, stages: Sequence[Stage], filters: Filters) -> Scope:
 
 def _left_out(site: Site, stages: Sequence[Stage], hosts: frozenset[str], filters: Filters) -> str:
     absent = [s.name for s in STAGES if s.wanted(site) and s not in stages]
+    if Filters().brings_queues(site) and not filters.brings_queues(site):
+        absent += [QUEUES]
     absent += [] if filters.validates else [VALIDATE]
     others = [h.name for h in site.hosts if h.name not in hosts]
     parts = [f"stages {', '.join(absent)}"] if absent else []

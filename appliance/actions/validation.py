@@ -14,7 +14,7 @@ from appliance.engine.prepare import prepare
 from appliance.engine.record import Findings
 from appliance.engine.session import Session
 from appliance.journal import Entry
-from appliance.models.plan import VALIDATE, Action, HostStage, Plan
+from appliance.models.plan import QUEUES, VALIDATE, Action, HostStage, Plan
 from appliance.models.result import CheckResult, Measurement, Status, lacking
 from appliance.models.run import StageOutcome, StageState, Table
 from appliance.models.site import Role
@@ -106,8 +106,9 @@ def with_validation(session: Session, planned: Planned, filters: Filters) -> Pla
         and not _worked_since(session, last)
         and last.data["digest"] == _state_of(session, planned.found)
     )
-    wanted = plan.changes or not same or VALIDATE in filters.stages or filters.full
-    why = "after the changes" if plan.changes else "not validated in this state"
+    changes = any(cell.stage != QUEUES for cell in plan.pending())
+    wanted = changes or not same or VALIDATE in filters.stages or filters.full
+    why = "after the changes" if changes else "not validated in this state"
     cells = []
     for host in session.site.hosts:
         concerned = {Role.CONTROL, Role.GPU}.intersection(host.roles)

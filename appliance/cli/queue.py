@@ -63,9 +63,9 @@ def plan(
     Exit: 0 done, 1 something stands in the way or the cluster failed, 2 impossible or unusable.
     """
     loaded, wanted = action.describe(options.target(inventory, profile))
-    wanted = action.with_secrets(loaded, wanted)
+    wanted = action.with_secrets(loaded.site, loaded.folder, wanted)
     with action.cluster_of(loaded, kubeconfig) as cluster:
-        made = action.plan(loaded, wanted, cluster, cluster.server)
+        made = action.plan(loaded.site, wanted, cluster, cluster.server)
     _say(made, as_json)
     if made.refused:
         return 1
@@ -92,9 +92,9 @@ def apply(
     if as_json:
         options.require_answer(yes, as_json)
     loaded, wanted = action.describe(options.target(inventory, profile))
-    wanted = action.with_secrets(loaded, wanted)
+    wanted = action.with_secrets(loaded.site, loaded.folder, wanted)
     with action.cluster_of(loaded, kubeconfig) as cluster:
-        made = action.plan(loaded, wanted, cluster, cluster.server)
+        made = action.plan(loaded.site, wanted, cluster, cluster.server)
         _say(made, as_json)
         if made.refused:
             return 1

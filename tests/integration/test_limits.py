@@ -75,7 +75,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
             furnish(folder)
             (folder / "site.yml").write_text(BASE + SITE)
             loaded, wanted = action.describe(Target(folder))
-            action.apply(action.plan(loaded, wanted, api), wanted, api, lambda _: None)
+            action.apply(action.plan(loaded.site, wanted, api), wanted, api, lambda _: None)
         own = folder / "own"
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PATH", f"{compiled()}:{os.environ['PATH']}")

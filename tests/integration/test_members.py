@@ -52,7 +52,9 @@ class Place:
 
     def apply(self, loaded: LoadedSite) -> None:
         wanted = rendered(loaded.site, loaded.profile)
-        action.apply(action.plan(loaded, wanted, self.admin), wanted, self.admin, lambda _: None)
+        action.apply(
+            action.plan(loaded.site, wanted, self.admin), wanted, self.admin, lambda _: None
+        )
 
     def by_token(self, token: str) -> Path:
         port = int(self.admin.server.rpartition(":")[2])

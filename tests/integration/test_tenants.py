@@ -65,7 +65,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         runtime = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "nvidia"}
         nvidia = {**runtime, "metadata": {"name": "nvidia"}}
         admin.send("POST", "/apis/node.k8s.io/v1/runtimeclasses", "runtime", nvidia)
-        action.apply(action.plan(loaded, wanted, admin), wanted, admin, lambda _: None)
+        action.apply(action.plan(loaded.site, wanted, admin), wanted, admin, lambda _: None)
         own = tuple(r for r in wanted.resources if r["kind"] == POLICY)
         found = Place(admin, alice, own)
         alice.apply(cheats.named(cheats.pod(), ALPHA, MINE))

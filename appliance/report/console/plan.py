@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from appliance.models.plan import VALIDATE, Action, HostStage, Plan
+from appliance.models.plan import OF_CLUSTER, VALIDATE, Action, HostStage, Plan
 from appliance.report import symbols
 from appliance.report.console.acceptance import acceptance_fold
 from appliance.report.console.findings import findings_list
@@ -191,11 +191,13 @@ def _sums(plan: Plan) -> list[Text]:
             return [Text("Cannot plan: no host answered.", "bold")]
         silent = f", except that {fold(plan.unreachable)} did not answer"
         return [Text(f"Nothing to do{silent if plan.unreachable else ''}.", "bold")]
-    changed = {c.host for c in plan.pending() if c.stage != VALIDATE}
+    changed = {c.host for c in plan.pending() if c.stage not in OF_CLUSTER}
     untouched = len(plan.hosts) - len(changed | set(plan.unreachable))
     parts = [f"{plural(len(changed), 'host')} to change, {untouched} untouched"]
     if not changed:
-        parts = ["no host to change, benchmarks to run"]
+        todo = {VALIDATE: "benchmarks to run"}
+        named = [todo.get(c.stage, f"{c.stage} to bring") for c in plan.pending()]
+        parts = [", ".join(("no host to change", *dict.fromkeys(named)))]
     parts += [f"{len(plan.unreachable)} unknown"] if plan.unreachable else []
     if plan.reboots:
         verb = "reboots" if len(plan.reboots) == 1 else "reboot"

@@ -45,12 +45,12 @@ class World:
     def plan(self) -> QueuePlan:
         loaded, wanted = action.describe(Target(self.folder))
         with action.cluster_of(loaded, None) as cluster:
-            return action.plan(loaded, wanted, cluster, cluster.server)
+            return action.plan(loaded.site, wanted, cluster, cluster.server)
 
     def apply(self) -> int:
         loaded, wanted = action.describe(Target(self.folder))
         with KubernetesApi(self.folder / "kubeconfig", sleep=lambda _: None) as cluster:
-            made = action.plan(loaded, wanted, cluster)
+            made = action.plan(loaded.site, wanted, cluster)
             return action.apply(made, wanted, cluster, lambda _: None)
 
     def queue(self, name: str) -> dict[str, object]:

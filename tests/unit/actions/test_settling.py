@@ -125,13 +125,16 @@ def test_silence_of_a_host_the_run_is_not_about_does_not_end_the_wait(session: S
 def test_what_waits_for_a_command_is_not_waited_for(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cluster that has just got its scheduler has no queues before appliance queue apply: that cost three minutes."""
+    """A cluster that has just got its scheduler may have no queues yet: that cost three minutes."""
     known = {"id": "limits.cluster", "target": "cluster", "status": "not_assessed", "kind": "waits"}
     waits = CheckResult.model_validate(known)
     monkeypatch.setattr(Scope, "judges", lambda *_: True)
     done = [StageOutcome(stage="limits", host="head", state=StageState.DONE)]
     monkeypatch.setattr(deploy_action, "judge_all", lambda *_: [waits])
     assert deploy_action.is_settled(session, _seen("up"), done, ALL)
+    # Where this run has brought them, what it waited for is there.
+    brought = StageOutcome(stage="queues", host="head", state=StageState.DONE, changes=57)
+    assert not deploy_action.is_settled(session, _seen("up"), [brought], ALL)
     late = waits.model_copy(update={"kind": ""})
     monkeypatch.setattr(deploy_action, "judge_all", lambda *_: [waits, late])
     assert not deploy_action.is_settled(session, _seen("up"), done, ALL)

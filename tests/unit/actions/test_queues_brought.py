@@ -1,0 +1,159 @@
+"""The queues of a deployment: when they are brought, what stands in their way, and what is told."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from appliance.actions import kubeconfig
+from appliance.actions.planned import Filters, Planned, select
+from appliance.actions.queues_brought import TOKEN, bring_queues, with_queues
+from appliance.config.load import load_site
+from appliance.engine.gather import Round, Unanswered
+from appliance.engine.session import Session
+from appliance.errors import ApplianceError, ConfigError
+from appliance.models.plan import QUEUES, Action, HostStage, Plan
+from appliance.models.run import StageOutcome, StageState
+from tests.unit.actions.test_queue import HOSTS, World
+from tests.unit.adapters.fake_kubernetes import serving
+from tests.unit.config.test_impossible_queues import SOUND
+from tests.unit.engine.conftest import hosts, recorder, session
+from tests.unit.engine.world import FakeHosts
+
+__all__ = ["hosts", "recorder", "session"]
+
+KEY = "  kubernetes_encryption_key: {file: secrets/munge_key}\n"
+OWN = f"{KEY}{SOUND}kubernetes: {{}}\n"
+QUEUE = "/apis/scheduling.run.ai/v2/queues/lattice-train"
+EVERYTHING = Filters()
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """A site with queues and its cluster, whose control host signs any certificate."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    with serving() as api:
+        found = World(api, folder)
+        found.write(OWN)
+        made = kubeconfig.Fetched(folder / "kubeconfig", api.url, "root", None)  # type: ignore[arg-type]
+        monkeypatch.setattr(kubeconfig, "issue", lambda *_: made)
+        yield found
+
+
+@pytest.fixture
+def site(session: Session, world: World) -> Session:
+    return _read(session, world)
+
+
+def _read(session: Session, world: World) -> Session:
+    loaded = load_site(world.folder)
+    return replace(session, site=loaded.site, profile=loaded.profile, folder=loaded.folder)
+
+
+def _plan(session: Session, filters: Filters = EVERYTHING, *cells: HostStage) -> Plan:
+    names = tuple(host.name for host in session.site.hosts)
+    stages = tuple(dict.fromkeys(cell.stage for cell in cells))
+    plain = Plan(site="s", profile="hpc", hosts=names, stages=stages, cells=cells)
+    planned = Planned(Round({}, {}), plain, (), {})
+    return with_queues(session, planned, filters).plan
+
+
+def _why(session: Session, filters: Filters = EVERYTHING, *cells: HostStage) -> str:
+    return next(c.why for c in _plan(session, filters, *cells).by_stage(QUEUES) if c.host == "head")
+
+
+def _bring(session: Session, *before: StageOutcome) -> StageOutcome:
+    (outcome,) = bring_queues(session, _plan(session), before)
+    return outcome
+
+
+def test_they_are_brought_once_and_again_when_the_site_has_others(
+    site: Session, world: World, hosts: FakeHosts
+) -> None:
+    assert _why(site) == "not brought yet"
+    first = _bring(site)
+    assert (first.host, first.state) == ("head", StageState.DONE)
+    assert first.changes > 10
+    assert QUEUE in world.api.store
+    assert [call for call in hosts.calls if call[1] == TOKEN]
+    (cell,) = (c for c in _plan(site).by_stage(QUEUES) if c.action is not Action.NOT_CONCERNED)
+    assert (cell.host, cell.action, cell.known) == ("head", Action.SKIP, True)
+    assert _bring(site).state is StageState.SKIPPED
+    world.write(OWN.replace("quota: 16,", "quota: 12,"))
+    other = _read(site, world)
+    assert _why(other) == "others than those brought last: appliance queue plan"
+    assert 0 < _bring(other).changes < 5
+    assert _why(other) == ""
+
+
+def test_what_is_as_it_should_be_is_left_alone(site: Session, hosts: FakeHosts) -> None:
+    _bring(site)
+    site.journal.append("r2", "host_started", stage="kubernetes", host="head")
+    assert _why(site) == "after stage scheduler"
+    told = len(hosts.calls)
+    again = _bring(site)
+    assert (again.state, again.changes) == (StageState.DONE, 0)
+    assert len(hosts.calls) == told
+
+
+def test_a_scheduler_that_is_deployed_asks_for_them_and_so_does_the_user(site: Session) -> None:
+    _bring(site)
+    cell = HostStage(stage="scheduler", host="head", action=Action.RUN)
+    assert _why(site, EVERYTHING, cell) == "after stage scheduler"
+    assert _why(site, Filters(full=True)) == "asked for"
+    assert _why(site, Filters(stages=("queues",), limit=("gpu-1",))) == "asked for"
+
+
+@pytest.mark.parametrize(
+    "filters", [Filters(limit=("head",)), Filters(stages=("scheduler",)), Filters(until="limits")]
+)
+def test_a_run_of_a_part_leaves_them(site: Session, filters: Filters) -> None:
+    assert _plan(site, filters).stages == ()
+    assert bring_queues(site, _plan(site, filters), ()) == ()
+
+
+def test_a_site_without_queues_has_none_to_bring(session: Session) -> None:
+    assert _plan(session).stages == ()
+    with pytest.raises(ConfigError, match="--stage queues: site acme does not ask for it"):
+        select(session, Filters(stages=("queues",)))
+
+
+def test_a_control_host_that_is_silent_is_unknown(site: Session) -> None:
+    plain = Plan(site="s", profile="hpc", hosts=("head", *HOSTS), stages=())
+    silent = Round({}, {"head": Unanswered("head", "down", "")})
+    plan = with_queues(site, Planned(silent, plain, (), {}), EVERYTHING).plan
+    assert plan.by_stage(QUEUES)[0].action is Action.UNKNOWN
+    assert bring_queues(site, plan, ()) == ()
+
+
+def test_what_stands_in_the_way_is_told_and_nothing_is_changed(site: Session, world: World) -> None:
+    for host in HOSTS[:2]:
+        del world.api.store[f"/api/v1/nodes/{host}"]
+    before = dict(world.api.store)
+    outcome = _bring(site)
+    assert outcome.state is StageState.FAILED
+    assert outcome.cause == "Node gpu-1: the cluster has no such node"
+    assert outcome.fix.startswith("let gpu-1 join the cluster")
+    assert world.api.store == before
+    assert _why(site) == "not brought yet"
+
+
+def test_a_cluster_that_cannot_be_asked_is_told_with_the_remedy(
+    site: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise ApplianceError("there is no cluster here yet", "appliance deploy --until kubernetes")
+
+    monkeypatch.setattr(kubeconfig, "issue", refuse)
+    outcome = _bring(site)
+    assert (outcome.state, outcome.cause) == (StageState.FAILED, "there is no cluster here yet")
+
+
+def test_they_wait_for_the_scheduler(site: Session, world: World) -> None:
+    failed = StageOutcome(stage="scheduler", host="head", state=StageState.FAILED)
+    outcome = _bring(site, failed)
+    assert outcome.state is StageState.NOT_RUN
+    assert outcome.why == "stage scheduler has to be whole first"
+    assert QUEUE not in world.api.store
