@@ -151,6 +151,22 @@ def ipoib(case: Case) -> Iterator[Finding]:
         )
 
 
+def ipoib_members(case: Case) -> Iterator[Finding]:
+    """Who has an address in a partition is in it: without its key the port's interface gets no link."""
+    given = case.site.fabric.ipoib
+    if given is None or not case.checked.whole("fabric"):
+        return
+    chosen = next((p for p in case.site.fabric.partitions if p.name == given.partition), None)
+    for i, host in enumerate(case.site.hosts if chosen else ()):
+        # The subnet manager's own port is in every partition.
+        if Role.CONTROL in host.roles or given.network not in host.addresses:
+            continue
+        if chosen and host.name not in chosen.hosts:
+            message = f"{host.name} is not in partition {chosen.name}, which carries network {given.network}"
+            remedy = "add it to hosts of that partition, or take the address out"
+            yield case.problem(("hosts", i, "addresses", given.network), message, remedy)
+
+
 def subnet_manager(case: Case) -> Iterator[Finding]:
     """InfiniBand does not come up without a subnet manager."""
     if case.profile is None or case.profile.hardware.fabric.link_layer != "InfiniBand":
@@ -171,6 +187,7 @@ RULES: tuple[Rule, ...] = (
     managers,
     partitions,
     ipoib,
+    ipoib_members,
     roce,
     firmware,
     driver,
