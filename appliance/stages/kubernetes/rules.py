@@ -9,12 +9,13 @@ from appliance.config.finding import Finding, KeyPath
 from appliance.config.rules.base import Case, Rule, repeated
 from appliance.config.rules.hosts import owned
 from appliance.config.rules.networks import outside, placed
-from appliance.config.rules.reserved import is_for_hosts
+from appliance.config.rules.reserved import inside, is_for_hosts
 from appliance.errors import ConfigError
 from appliance.models.site import Owner, Role
 from appliance.stages.kubernetes import repository_rules
 from appliance.stages.kubernetes.site import KubernetesOptions, OidcIssuer
 from appliance.stages.kubernetes.variables import BRIDGE_PREFIX, KUBE_VIP, members, pod_subnet
+from appliance.stages.kubernetes.variables.containerd import UPSTREAM_PLUGINS
 from appliance.stages.kubernetes.variables.oidc import RESERVED, SINCE
 from appliance.stages.kubernetes.variables.releases import NEWEST, OLDEST, parse, told
 
@@ -224,6 +225,23 @@ def _release_of(case: Case) -> str:
     )
 
 
+def plugins(case: Case) -> Iterator[Finding]:
+    """Nothing is mounted over the folder in which a pod network has its plugins."""
+    given = _own(case)
+    if given is None or given.network == "bridge":
+        return
+    storage = case.site.storage
+    points: list[tuple[KeyPath, str]] = [
+        (("storage", "mounts", i, "at"), mount.at) for i, mount in enumerate(storage.mounts)
+    ]
+    if storage.scratch:
+        points.append((("storage", "scratch", "at"), storage.scratch.at))
+    for path, at in points:
+        if inside(UPSTREAM_PLUGINS, at) or inside(at, UPSTREAM_PLUGINS):
+            message = f"{at} would hide {UPSTREAM_PLUGINS}, where {given.network} has its plugins"
+            yield case.problem(path, message, "mount beside it, as at /opt/apps or /data")
+
+
 def owners(case: Case) -> Iterator[Finding]:
     """Only a GPU host has an owner, and Kubernetes owns none where there is no cluster."""
     for index, host in enumerate(case.site.hosts):
@@ -260,6 +278,7 @@ RULES: tuple[Rule, ...] = (
     network_policies,
     releases,
     oidc,
+    plugins,
     owners,
     kubeconfig,
 )

@@ -11,6 +11,7 @@ from appliance.models.texts import (
     CERTIFICATES,
     CHART_VERSION,
     PATH_LENGTH,
+    PORT,
     SHA256,
     Few,
     File,
@@ -22,12 +23,12 @@ from appliance.models.texts import (
 
 RELEASE = r"^1\.[0-9]{1,2}(\.[0-9]{1,2})?$"
 CONTAINERD = r"^[0-9]{1,2}\.[0-9]{1,2}(\.[0-9]{1,2})?$"
-REGISTRY = r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[0-9]{1,5})?$"
+REGISTRY = rf"^[a-z0-9]([a-z0-9.-]{{0,251}}[a-z0-9])?(:{PORT})?$"
 IMAGE = r"^[a-z0-9][a-z0-9._:/-]*(:[A-Za-z0-9._-]+)?(@sha256:[0-9a-f]{64})?$"
 PINNED_IMAGE = r"^[a-z0-9][a-z0-9._:/-]*(:[A-Za-z0-9._-]+)?@sha256:[0-9a-f]{64}$"
 
 ISSUER = (
-    r"^https://[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?$"
+    rf"^https://[A-Za-z0-9]([A-Za-z0-9.-]{{0,251}}[A-Za-z0-9])?(:{PORT})?(/[A-Za-z0-9._~/-]*)?$"
 )
 CLIENT = r"^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,252}$"
 CLAIM = r"^[A-Za-z_][A-Za-z0-9_-]{0,62}$"

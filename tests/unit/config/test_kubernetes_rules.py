@@ -60,6 +60,9 @@ def test_two_issuers_that_name_nobody_alike_are_accepted(site_folder: Path) -> N
         ("{network: bridge, network_policies: supplied}", "wants a manifest of the offline source"),
         ("{network_version: newest}", "network_version"),
         ("{registry_mirrors: {Docker: x}}", "registry_mirrors"),
+        ("{registry_mirrors: {'docker.io:80443': 'https://m'}}", "registry_mirrors"),
+        ("{registry_mirrors: {docker.io: 'https://mirror:80443'}}", "registry_mirrors"),
+        ("{oidc: [{issuer: 'https://sso:80443', client_id: k}]}", "oidc[0].issuer"),
         ("{oidc: [{issuer: 'http://sso', client_id: k}]}", "oidc[0].issuer"),
         ("{oidc: [{issuer: 'https://sso?x=1', client_id: k}]}", "oidc[0].issuer"),
         ("{oidc: [{issuer: 'https://sso', client_id: k, ca: ca.pem}]}", "oidc[0].ca"),
@@ -172,3 +175,23 @@ def test_bridged_hosts_with_the_same_last_bits_are_told(site_folder: Path) -> No
     section = "{network: bridge, pod_network: 10.244.0.0/21}"
     more = "  - {name: gpu-9, roles: [gpu], address: 10.0.0.19}\n"
     assert any("addresses 10.244.3.0/24" in line for line in problems(site_folder, section, more))
+
+
+@pytest.mark.parametrize(
+    ("at", "network", "fine"),
+    [
+        ("/opt", "calico", False),
+        ("/opt/cni", "cilium", False),
+        ("/opt/cni/bin/x", "calico", False),
+        ("/opt/apps", "calico", True),
+        ("/opt", "bridge", True),
+    ],
+)
+def test_no_mount_hides_the_plugins_of_the_pod_network(
+    site_folder: Path, at: str, network: str, fine: bool
+) -> None:
+    file = site_folder / "site.yml"
+    file.write_text(file.read_text().replace("at: /shared}", f"at: {at}}}"))
+    found = problems(site_folder, f"{{network: {network}}}")
+    told = [line for line in found if line.startswith("storage.mounts[1].at ")]
+    assert any("/opt/cni/bin" in line for line in told) == (not fine), found
