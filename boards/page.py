@@ -1,8 +1,20 @@
 """docs/boards.md: every panel with its query, and what each that the rack cannot feed needs."""
 
+import re
 from collections.abc import Iterable
 
+from appliance.alerts import ALERTS
+from appliance.alerts.alert import Alert
 from boards.panel import Board, Panel
+
+LABEL = re.compile(r"\{\{ \$(?:labels\.(\w+)|value)[^}]*\}\}")
+ALERT_HEAD = """
+## Alerts
+
+*Critical*: jobs fail, or will soon. *Warning*: somebody should look during the day. What to do stands in the alert itself, and under its check.
+
+| alert | severity | says | after | check |
+|---|---|---|---|---|"""
 
 HEAD = """# Boards and alerts
 
@@ -61,7 +73,14 @@ def page(boards: Iterable[Board]) -> str:
         for panel in board.panels
         if panel.needs
     ]
-    return HEAD + "\n".join((*unfed, *map(_board, listed))) + "\n"
+    return HEAD + "\n".join((*unfed, *map(_board, listed), ALERT_HEAD, *map(_alert, ALERTS))) + "\n"
+
+
+def _alert(alert: Alert) -> str:
+    said = LABEL.sub(lambda found: f"*{found[1] or 'value'}*", alert.summary).replace("|", "\\|")
+    named = f"[`{alert.check}`](checks.md#{alert.check})"
+    check = "the one it names" if LABEL.search(alert.check) else named
+    return f"| {alert.name} | {alert.severity} | {said} | {alert.minutes} min | {check} |"
 
 
 def _board(board: Board) -> str:
