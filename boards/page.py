@@ -36,10 +36,16 @@ both, and this page.
 - **Metrics of a cluster** that the site made, and of KAI, are asked for with a certificate of Prometheus's own ([day two](kubernetes.md#day-two)).
 - **Checks on the boards**: on the machine that deploys, run `appliance health --format prometheus` by a timer and put what
   it prints as `appliance.prom` into `/var/lib/prometheus/node-exporter` of the first control host. Its series are below.
-- **GPU metrics** are those of NVIDIA's dcgm-exporter. Of the fields used here its default file leaves out
-  `DCGM_FI_DEV_THERMAL_VIOLATION`, `DCGM_FI_DEV_ECC_SBE_VOL_TOTAL`, `DCGM_FI_DEV_ECC_DBE_VOL_TOTAL`,
-  `DCGM_FI_DEV_ROW_REMAP_PENDING` and `DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL`: add them to its counters file
-  (`-f FILE`), or the alerts and panels on them stay silent.
+- **GPU metrics** are those of NVIDIA's dcgm-exporter. Its default file leaves out five fields that are used here. Until they are added on each GPU host,
+  the alerts GpuMemoryErrors, GpuRowsWait, GpuSlowedByHeat and GpuNvlinkErrors and the panels on these fields stay silent. `appliance health` judges the same by the driver itself
+  (`gpu.ecc`, `gpu.remap`, `gpu.clocks`, `gpu.nvlink`). File and unit are as in dcgm-exporter's repository (2026-11); not tried on a GPU:
+
+```
+cd /etc/dcgm-exporter
+sed -Ei 's/^# *(DCGM_FI_DEV_(THERMAL_VIOLATION|ECC_[SD]BE_VOL_TOTAL|NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL),)/\\1/' default-counters.csv
+echo 'DCGM_FI_DEV_ROW_REMAP_PENDING, gauge, Whether a row waits to be replaced' >> default-counters.csv
+systemctl restart nvidia-dcgm-exporter
+```
 
 ## Series of the checks
 What `appliance health --format prometheus` prints follows what is wrong, not the size of the site: 1,000 hosts of 46 results each
