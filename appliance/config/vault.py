@@ -71,7 +71,12 @@ def _password() -> bytes:
         raise ConfigError(
             f"{PASSWORD_FILE} is not set", f"export {PASSWORD_FILE}=FILE with the vault's password"
         )
-    file = Path(name).expanduser()
+    try:
+        file = Path(name).expanduser()
+    except RuntimeError:
+        raise ConfigError(
+            f"{PASSWORD_FILE}: {name} lies in the home of nobody", "check the path"
+        ) from None
     try:
         executable = os.access(file, os.X_OK)
         password = read_bytes(file).strip()

@@ -18,7 +18,8 @@ def server_in(text: str) -> SplitResult | None:
         usable = at.port != 0
     except ValueError:
         return None
-    name = at.hostname or ""
+    # Resolvers take an underscore, as containers have it, and the end of a whole name.
+    name = (at.hostname or "").removesuffix(".").replace("_", "x")
     usable &= bool(VISIBLE.fullmatch(text)) and at.scheme in {"http", "https"}
     usable &= len(name) <= LONGEST_NAME and (bool(re.fullmatch(SERVER, name)) or _is_ipv6(name))
     return at if usable and not at.query and not at.fragment else None

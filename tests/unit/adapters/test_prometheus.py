@@ -41,6 +41,7 @@ def test_what_no_client_can_ask_is_refused_in_a_line(address: str) -> None:
         "https://prometheus.example.com/x/",
         "http://[fd00::1]:9090",
         "http://h",
+        "http://prometheus_1.example.com.:9090",
     ],
 )
 def test_what_a_client_can_ask_is_taken(address: str) -> None:

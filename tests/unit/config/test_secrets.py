@@ -119,6 +119,14 @@ def test_wrong_vault_password_is_told_without_the_password(
     assert "wrong horse" not in "".join(traceback.format_exception(refused.value))
 
 
+def test_a_password_in_the_home_of_nobody_is_one_line(
+    site: Site, site_folder: Path, vault: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANSIBLE_VAULT_PASSWORD_FILE", "~no-such-user/password")
+    with pytest.raises(InvalidConfig, match="lies in the home of nobody"):
+        resolve(with_secret(site, {"vault": f"{vault.name}#token"}), site_folder)
+
+
 def test_all_missing_secrets_are_told_at_once(site: Site, site_folder: Path) -> None:
     (site_folder / "secrets/munge_key").unlink()
     (site_folder / "secrets/bmc").unlink()
