@@ -99,7 +99,8 @@ def networks(case: Case) -> Iterator[Finding]:
     }
     for key, cidr in own.items():
         path: KeyPath = (SECTION, key)
-        if not cidr.is_private or not is_for_hosts(cidr):
+        # Addresses that carriers share (RFC 6598) lead nowhere outside, either.
+        if cidr.is_global or not is_for_hosts(cidr):
             yield case.problem(path, f"{cidr} is not private", "take a part of 10.0.0.0/8")
         if cidr.prefixlen > SMALLEST[key]:
             message = f"{cidr} has too few addresses"

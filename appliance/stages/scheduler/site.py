@@ -14,7 +14,8 @@ NODE_LABEL = (
 MIG_PROFILE = r"^[1-7]g\.[0-9]{1,3}gb$"
 DOMAIN = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?){1,16}$"
 NAMESPACE = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
-SUBJECT = r"^[A-Za-z0-9][A-Za-z0-9@._:/-]{0,252}$"
+SUBJECT = r"^/?[A-Za-z0-9][A-Za-z0-9@._:/+-]{0,251}$"
+"""Keycloak names groups by their path, as /vision; mail addresses may have a + in them."""
 
 MOST = 1_000_000_000
 """Far above all GPUs, cores and GB of one cluster."""
@@ -229,6 +230,6 @@ WORDS = {
     MIG_PROFILE: ("a MIG profile", "as 1g.10gb"),
     DOMAIN: ("a domain name", "as runai.example.com"),
     NAMESPACE: ("a namespace", "as ingress-nginx or monitoring"),
-    SUBJECT: ("a user or group", "as alice@example.com or vision-team"),
+    SUBJECT: ("a user or group", "as alice@example.com, vision-team or /vision"),
 }
 """What a text of each pattern is, and how to write one."""

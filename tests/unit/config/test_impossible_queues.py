@@ -96,3 +96,28 @@ def test_slurms_hosts_are_in_no_pool_and_promise_nothing(tmp_path: Path) -> None
 
 def test_there_are_many_cases() -> None:
     assert len(CASES) >= 80
+
+
+@pytest.mark.parametrize(
+    ("name", "fine"),
+    [
+        ("alice+gpu@example.com", True),
+        ("/vision/robots", True),
+        ("sso:/vision", True),
+        ("//vision", False),
+        ("/../vision", False),
+        ("+alice", False),
+        ("alice;id", False),
+    ],
+)
+def test_members_are_called_as_providers_call_them(tmp_path: Path, name: str, fine: bool) -> None:
+    furnish(tmp_path)
+    text = BASE + SOUND.replace("users: [alice]", f'users: ["{name}"]\n      groups: ["{name}"]')
+    (tmp_path / "site.yml").write_text(text)
+    try:
+        load_site(tmp_path)
+        refused = set()
+    except InvalidConfig as error:
+        refused = {f.key for f in error.findings if f.key.startswith("scheduler.projects[0]")}
+    wrong = {"scheduler.projects[0].users[0]", "scheduler.projects[0].groups[0]"}
+    assert refused == (set() if fine else wrong)

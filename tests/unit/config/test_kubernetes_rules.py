@@ -34,6 +34,10 @@ def test_a_sound_cluster_is_accepted(site_folder: Path) -> None:
     assert problems(site_folder, '{version: "1.35", network: cilium}') == []
 
 
+def test_pods_may_have_addresses_that_carriers_share(site_folder: Path) -> None:
+    assert problems(site_folder, '{version: "1.35", pod_network: 100.64.0.0/16}') == []
+
+
 def test_two_issuers_that_name_nobody_alike_are_accepted(site_folder: Path) -> None:
     given = "[{issuer: https://a, client_id: k}, {issuer: 'https://b:8443/x', client_id: k, prefix: 'b:'}]"
     assert problems(site_folder, f'{{version: "1.35", oidc: {given}}}') == []
