@@ -1,6 +1,7 @@
 """The schema of profile and site for editors (JSON Schema) and for readers (tables in docs/); run as a program, the roles' pages, too."""
 
 import json
+import re
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from appliance.models.site import Site
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 MODELS: dict[str, type[Model]] = {"profile": Profile, "site": Site}
+SECTION = re.compile(r"[.\[]")
 BEGIN, END = "<!-- keys: written by make published -->", "<!-- /keys -->"
 
 
@@ -28,12 +30,24 @@ def schema(kind: str) -> str:
 
 
 def table(kind: str) -> str:
-    """Every key of "profile" or "site" as a Markdown table."""
-    lines = ["| key | takes | without it | meaning |", "|---|---|---|---|"]
+    """Every key of "profile" or "site" as Markdown tables, one for each section, under a heading that menus and links know."""
+    sections: dict[str, list[str]] = {}
     for key, *cells in rows(kind):
         takes, without, text = (cell.replace("|", "\\|") for cell in cells)
-        lines.append(f"| `{key}` | {takes} | {without} | {text} |")
-    return "\n".join(lines)
+        section = SECTION.split(key)[0] if _has_keys(kind, key) else ""
+        row = f"| `{key}` | {takes} | {without} | {text} |"
+        sections.setdefault(section, []).append(row)
+    head = "| key | takes | without it | meaning |\n|---|---|---|---|"
+    return "\n\n".join(
+        "\n".join((*([f"### {section}\n"] if section else []), head, *lines))
+        for section, lines in sections.items()
+    )
+
+
+def _has_keys(kind: str, key: str) -> bool:
+    """Whether a key is of a section, or one; else it stands for itself."""
+    name = SECTION.split(key)[0]
+    return name != key or _is_model(inner_of(MODELS[kind].model_fields[name].annotation)[0])
 
 
 def rows(kind: str) -> Iterator[tuple[str, str, str, str]]:
