@@ -12,11 +12,11 @@ from appliance.config.rules.reserved import (
     is_system_folder,
     server,
 )
-from appliance.models.site import Role
-from appliance.stages.storage.variables import mount_unit
+from appliance.stages.storage.variables import meeting, mount_unit, server_host
 
 UNIT_NAME = 255
 """Characters of a unit's name (systemd.unit(5))."""
+ALONE = "take one for this alone, as /srv/appliance/NAME"
 ELSEWHERE = "take one below /data, /home, /mnt or /srv"
 
 
@@ -113,28 +113,44 @@ def kept_folders(case: Case) -> Iterator[Finding]:
             tools.local_path.path if tools and tools.local_path else None,
         ),
     ]
+    others = list(_of_others(case))
     for path, folder in given:
-        if folder is not None and not is_state_of_ours(folder):
+        if folder is None:
+            continue
+        if not is_state_of_ours(folder):
             message = f"{folder} is a folder of others too"
-            yield case.problem(path, message, "take one for this alone, as /srv/appliance/NAME")
+            yield case.problem(path, message, ALONE)
+        elif whose := next((place for place, other in others if inside(other, folder)), None):
+            message = f"{folder} is, or holds, {case.also(whose)}"
+            yield case.problem(path, message, ALONE)
+        others.append((path, folder))
+
+
+def _of_others(case: Case) -> Iterator[tuple[KeyPath, str]]:
+    """Folders that people and other stages have things in."""
+    for i, export in enumerate(case.site.storage.exports):
+        yield ("storage", "exports", i, "path"), export.path
+    if case.site.base.users:
+        yield ("base", "homes"), case.site.base.homes
+    if case.site.kubernetes and case.site.kubernetes.source:
+        yield ("kubernetes", "source"), case.site.kubernetes.source
 
 
 def clients(case: Case) -> Iterator[Finding]:
-    """Every host that mounts an export is one of its clients."""
+    """Every host that mounts an export is one of its clients, by the address that it mounts from."""
+    server = server_host(case.site)
     mounted = {mount.export for mount in case.site.storage.mounts}
     for i, export in enumerate(case.site.storage.exports):
-        if export.path not in mounted or not export.clients:
+        if export.path not in mounted or not export.clients or server is None:
             continue
         for host in case.site.hosts:
-            own = (host.address, *host.addresses.values())
-            served = any(address in network for address in own for network in export.clients)
-            if not served and Role.STORAGE not in host.roles:
-                allowed = ", ".join(map(str, export.clients))
-                message = f"{host.name} ({', '.join(map(str, own))}) mounts {export.path} but is not in {allowed}"
-                remedy = (
-                    "add its network to clients, or leave clients out for the management network"
-                )
-                yield case.problem(("storage", "exports", i, "clients"), message, remedy)
+            address = meeting(server, host)[1]
+            if host.name == server.name or any(address in network for network in export.clients):
+                continue
+            allowed = ", ".join(map(str, export.clients))
+            message = f"{host.name} mounts {export.path} from {address}, which is not in {allowed}"
+            remedy = "add its network to clients, or leave clients out for the networks management and storage"
+            yield case.problem(("storage", "exports", i, "clients"), message, remedy)
 
 
 def _exports(case: Case) -> Iterator[tuple[KeyPath, str]]:

@@ -9,11 +9,11 @@ from appliance.models.texts import AbsolutePath, Device, Few, Server
 
 
 class Export(Model):
-    """A directory the storage host serves. Clients default to the management network."""
+    """A directory the storage host serves. Clients default to the networks management and storage."""
 
     path: AbsolutePath = Field(description="Directory on the storage host")
     clients: Few[IPv4Network] = Field(
-        default=(), description="Networks that may mount it; empty: management"
+        default=(), description="Networks that may mount it; empty: management and storage"
     )
     read_only: bool = Field(default=False, description="Nobody may write")
 

@@ -14,6 +14,8 @@ NCONNECT_SINCE = (
     3,
 )  # https://docs.kernel.org/admin-guide/nfs : several TCP connections per mount
 NCONNECT = 8
+STORAGE = "storage"
+"""The network that mounts go through."""
 
 
 def variables(context: RoleContext) -> Variables:
@@ -98,9 +100,14 @@ def _address(site: Site, host: Host) -> IPv4Address:
         raise ConfigError(
             "storage.exports: no host has the role storage", "give one host of the site that role"
         )
-    if "storage" in server.addresses and "storage" in host.addresses:
-        return server.addresses["storage"]
-    return server.address
+    return meeting(server, host)[0]
+
+
+def meeting(server: Host, host: Host) -> tuple[IPv4Address, IPv4Address]:
+    """Addresses of server and client of a mount: in the storage network where both have one."""
+    if STORAGE in server.addresses and STORAGE in host.addresses:
+        return server.addresses[STORAGE], host.addresses[STORAGE]
+    return server.address, host.address
 
 
 def _export(site: Site, export: Export) -> Variables:
@@ -113,7 +120,7 @@ def _export(site: Site, export: Export) -> Variables:
 
 
 def _default_clients(site: Site) -> tuple[IPv4Network, ...]:
-    names = ("management", "storage")
+    names = ("management", STORAGE)
     return tuple(site.networks[name].cidr for name in names if name in site.networks)
 
 

@@ -57,7 +57,7 @@ fabric:
 storage:
   exports:
     - path: /srv/data
-      clients: [10.0.0.0/24]
+      clients: [10.0.0.0/24, 10.0.8.0/24]
   external:
     - {server: filer.example.org, path: /vol/home}
   mounts:
