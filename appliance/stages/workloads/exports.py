@@ -1,8 +1,10 @@
 """Exports as the hosts of a cluster reach them."""
 
+from ipaddress import IPv4Address
+
 from appliance.models.site import Site
 from appliance.stages.kubernetes.variables import members
-from appliance.stages.storage.variables import server_host
+from appliance.stages.storage.variables import STORAGE, server_host
 
 
 def readable(site: Site) -> dict[str, str]:
@@ -17,10 +19,20 @@ def writable(site: Site) -> dict[str, str]:
     return {path: server for path, server in readable(site).items() if path not in read_only}
 
 
+def clients(site: Site) -> dict[str, IPv4Address]:
+    """Where each host of the cluster, by its name, comes from when it mounts an export of the site's own."""
+    inside = _is_inside(site)
+    return {h.name: h.addresses[STORAGE] if inside else h.address for h in members(site)}
+
+
 def _server(site: Site) -> str:
-    """In the storage network only where all have it: one StorageClass serves every host."""
     host = server_host(site)
     if host is None:
         return ""
-    inside = all("storage" in h.addresses for h in (host, *members(site)))
-    return str(host.addresses["storage"] if inside else host.address)
+    return str(host.addresses[STORAGE] if _is_inside(site) else host.address)
+
+
+def _is_inside(site: Site) -> bool:
+    """In the storage network only where all have it: one StorageClass serves every host."""
+    server = server_host(site)
+    return server is not None and all(STORAGE in h.addresses for h in (server, *members(site)))

@@ -9,6 +9,7 @@ from appliance.config.rules.base import Case, Rule, nearest
 from appliance.models.gpus import gpu_most
 from appliance.stages.scheduler.queues.namespaces import namespace_of
 from appliance.stages.scheduler.queues.tree import leaf_name
+from appliance.stages.workloads.exports import clients as mounting
 from appliance.stages.workloads.exports import readable, writable
 from appliance.stages.workloads.network import ENFORCING, projects
 from appliance.stages.workloads.notebooks import INTERACTIVE
@@ -92,6 +93,28 @@ def volumes(case: Case) -> Iterator[Finding]:
     if nfs.class_name == local.class_name:
         message = f'nfs_csi calls its class "{nfs.class_name}" too'
         yield case.problem((SECTION, "local_path", "class_name"), message, "take another name")
+
+
+def clients(case: Case) -> Iterator[Finding]:
+    """Hosts of the cluster may mount what its volumes and models lie on, by the one address of the server that all are given."""
+    options = case.site.workloads
+    if options is None or not case.checked.whole("storage") or not case.checked.whole("hosts"):
+        return
+    used = {
+        nfs_export(case.site, options) if options.nfs_csi else "": "nfs_csi",
+        models_export(case.site, options.vllm) if options.vllm else "": "vllm",
+    }
+    for i, export in enumerate(case.site.storage.exports):
+        if export.path not in used or not export.clients:
+            continue
+        for name, address in mounting(case.site).items():
+            if not any(address in network for network in export.clients):
+                allowed = ", ".join(map(str, export.clients))
+                message = f"workloads.{used[export.path]} has {name} mount {export.path} from {address}, which is not in {allowed}"
+                remedy = (
+                    "add its network to clients, or give every host an address in network storage"
+                )
+                yield case.problem(("storage", "exports", i, "clients"), message, remedy)
 
 
 def models(case: Case) -> Iterator[Finding]:
@@ -315,6 +338,7 @@ RULES: tuple[Rule, ...] = (
     cluster,
     charts,
     volumes,
+    clients,
     models,
     queues,
     reach,

@@ -197,6 +197,27 @@ def test_volumes_on_nfs_want_an_export(tmp_path: Path) -> None:
         load(tmp_path, "workloads: {nfs_csi: {}}\n", storage="")
 
 
+@pytest.mark.parametrize(
+    ("section", "clients", "refused"),
+    [
+        ("nfs_csi: {}", "10.9.0.0/24", "workloads.nfs_csi has head mount /srv/data from 10.0.0."),
+        (f"vllm: {SERVED}", "10.9.0.0/24", "workloads.vllm has head mount /srv/data from 10.0.0."),
+        ("nfs_csi: {}", "10.0.0.0/24", ""),
+        ("nfs_csi: {export: /srv/more}", "10.9.0.0/24", ""),
+    ],
+)
+def test_hosts_may_mount_what_volumes_and_models_lie_on(
+    tmp_path: Path, section: str, clients: str, refused: str
+) -> None:
+    exports = f"[{{path: /srv/data, clients: [{clients}]}}, {{path: /srv/more}}]"
+    try:
+        load(tmp_path, f"workloads: {{{section}}}\n", storage=f"storage: {{exports: {exports}}}\n")
+        told = []
+    except InvalidConfig as error:
+        told = [f.message for f in error.findings if f.key == "storage.exports[0].clients"]
+    assert any(refused in line for line in told) if refused else told == []
+
+
 def test_every_row_has_a_section_and_every_section_a_row() -> None:
     others = {"project", "queue", "images"}
     assert set(KEYS) == set(WorkloadsOptions.model_fields) - others
