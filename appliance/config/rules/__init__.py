@@ -48,6 +48,7 @@ PROFILE_RULES = (
     hardware.fabric,
     hardware.gpus,
     hardware.host,
+    hardware.reserved,
     hardware.scale,
     *(rule for part in parts("rules") for rule in getattr(part, "PROFILE_RULES", ())),
 )

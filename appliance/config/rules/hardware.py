@@ -81,6 +81,23 @@ def host(checked: Checked[Profile], profile: Profile) -> Iterator[Finding]:
             )
 
 
+def reserved(checked: Checked[Profile], profile: Profile) -> Iterator[Finding]:
+    """What is kept from everybody, and from jobs, leaves a host something."""
+    memory = profile.hardware.host.memory_gib << 10
+    pages, reserve = profile.stages.hugepages_2m << 1, profile.stages.slurm_memory_reserve_mib
+    for key, kept in (
+        ("hugepages_2m", pages + reserve if pages else 0),
+        ("slurm_memory_reserve_mib", reserve),
+    ):
+        if kept >= memory:
+            yield checked.finding(
+                ("stages", key),
+                f"keeps {pages + reserve:,} MiB from programs, and a host has {memory:,} MiB",
+                "write fewer: the system needs some, too",
+            )
+            return
+
+
 def scale(checked: Checked[Profile], profile: Profile) -> Iterator[Finding]:
     """The range of GPU hosts is one."""
     if profile.gpu_hosts.minimum > profile.gpu_hosts.maximum:

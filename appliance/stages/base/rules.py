@@ -217,8 +217,21 @@ def time(case: Case) -> Iterator[Finding]:
             else "take one of timedatectl list-timezones, as Europe/Berlin"
         )
         yield case.problem(("base", "timezone"), f'"{zone}" is not a time zone', remedy)
-    for i, name in enumerate(case.site.base.ntp_servers):
-        yield from server(case, ("base", "ntp_servers", i), name)
+    given = case.site.base.ntp_servers
+    own = (
+        {word: h.name for h in case.site.hosts for word in (h.name, str(h.address))}
+        if given
+        else {}
+    )
+    for i, name in enumerate(given):
+        where: KeyPath = ("base", "ntp_servers", i)
+        yield from server(case, where, name)
+        if name in own:
+            message = f"{own[name]} is a host of this site, which would take the time from itself, and serves none"
+            remedy = (
+                "name servers elsewhere, or leave this out: the first control host serves time then"
+            )
+            yield case.problem(where, message, remedy)
 
 
 def logs(case: Case) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from appliance.stages.kubernetes import repository_rules
 from appliance.stages.kubernetes.site import KubernetesOptions, OidcIssuer
 from appliance.stages.kubernetes.variables import BRIDGE_PREFIX, KUBE_VIP, members, pod_subnet
 from appliance.stages.kubernetes.variables.containerd import UPSTREAM_PLUGINS
+from appliance.stages.kubernetes.variables.kubelet import EVICTION_MIB, KUBE_MEMORY_MIB
 from appliance.stages.kubernetes.variables.oidc import RESERVED, SINCE
 from appliance.stages.kubernetes.variables.releases import NEWEST, OLDEST, parse, told
 
@@ -226,6 +227,27 @@ def _release_of(case: Case) -> str:
     )
 
 
+def reserved(case: Case) -> Iterator[Finding]:
+    """A GPU host has something left for pods: kubelet does not start where it has not."""
+    given = _own(case)
+    if given is None or case.profile is None or case.site.simulated:
+        return
+    host, pages = case.profile.hardware.host, case.profile.stages.hugepages_2m << 1
+    memory = (host.memory_gib << 10) - pages
+    kept = given.kubelet.system_memory_mib + KUBE_MEMORY_MIB + EVICTION_MIB
+    path: KeyPath = (SECTION, "kubelet")
+    if given.kubelet.system_cpus >= host.cores:
+        message = (
+            f"leaves pods none of the {host.cores} cores a host of profile {case.profile.name} has"
+        )
+        yield case.problem((*path, "system_cpus"), message, f"at most {host.cores - 1}")
+    if kept >= memory:
+        message = (
+            f"leaves pods none of the {memory:,} MiB a host of profile {case.profile.name} has"
+        )
+        yield case.problem((*path, "system_memory_mib"), message, "write fewer")
+
+
 def plugins(case: Case) -> Iterator[Finding]:
     """Nothing is mounted over the folder in which a pod network has its plugins."""
     given = _own(case)
@@ -279,6 +301,7 @@ RULES: tuple[Rule, ...] = (
     network_policies,
     releases,
     oidc,
+    reserved,
     plugins,
     owners,
     kubeconfig,

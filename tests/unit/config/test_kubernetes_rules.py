@@ -6,7 +6,7 @@ import pytest
 
 from appliance.config.finding import InvalidConfig
 from appliance.config.fresh import CLUSTER_KEY, write_cluster_key
-from appliance.config.load import load_site
+from appliance.config.load import find_profile, load_site
 
 MORE_CONTROL = "".join(
     f"  - {{name: head-{n}, roles: [control], address: 10.0.0.2{n}}}\n" for n in (1, 2)
@@ -64,6 +64,7 @@ def test_two_issuers_that_name_nobody_alike_are_accepted(site_folder: Path) -> N
         ("{network: bridge, network_policies: supplied}", "wants a manifest of the offline source"),
         ("{network_version: newest}", "network_version"),
         ("{registry_mirrors: {Docker: x}}", "registry_mirrors"),
+        ("{kubelet: {system_memory_mib: 1048576}}", "none of the 983,040 MiB"),
         ("{registry_mirrors: {'docker.io:80443': 'https://m'}}", "registry_mirrors"),
         ("{registry_mirrors: {docker.io: 'https://mirror:80443'}}", "registry_mirrors"),
         ("{oidc: [{issuer: 'https://sso:80443', client_id: k}]}", "oidc[0].issuer"),
@@ -199,3 +200,17 @@ def test_no_mount_hides_the_plugins_of_the_pod_network(
     found = problems(site_folder, f"{{network: {network}}}")
     told = [line for line in found if line.startswith("storage.mounts[1].at ")]
     assert any("/opt/cni/bin" in line for line in told) == (not fine), found
+
+
+def test_a_host_has_a_core_for_pods(site_folder: Path) -> None:
+    """The smallest class of the tree has 32 cores, and 64 are the most that may be kept."""
+    file = site_folder / "site.yml"
+    file.write_text(file.read_text().replace("profile: hpc", "profile: ./small.yml"))
+    text = find_profile("hpc").read_text().replace("cores: 96", "cores: 8")
+    (site_folder / "small.yml").write_text(text)
+    assert problems(site_folder, "{kubelet: {system_cpus: 7}}") == []
+    (site_folder / "site.yml").write_text(
+        (site_folder / "site.yml").read_text().replace("system_cpus: 7", "system_cpus: 8")
+    )
+    with pytest.raises(InvalidConfig, match="leaves pods none of the 8 cores"):
+        load_site(site_folder)
