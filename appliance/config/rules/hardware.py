@@ -82,20 +82,16 @@ def host(checked: Checked[Profile], profile: Profile) -> Iterator[Finding]:
 
 
 def reserved(checked: Checked[Profile], profile: Profile) -> Iterator[Finding]:
-    """What is kept from everybody, and from jobs, leaves a host something."""
+    """Huge pages leave a host what is kept from jobs, which is a quarter of a small one at most."""
     memory = profile.hardware.host.memory_gib << 10
-    pages, reserve = profile.stages.hugepages_2m << 1, profile.stages.slurm_memory_reserve_mib
-    for key, kept in (
-        ("hugepages_2m", pages + reserve if pages else 0),
-        ("slurm_memory_reserve_mib", reserve),
-    ):
-        if kept >= memory:
-            yield checked.finding(
-                ("stages", key),
-                f"keeps {pages + reserve:,} MiB from programs, and a host has {memory:,} MiB",
-                "write fewer: the system needs some, too",
-            )
-            return
+    pages = profile.stages.hugepages_2m << 1
+    room = memory - min(profile.stages.slurm_memory_reserve_mib, memory // 4)
+    if pages > room:
+        yield checked.finding(
+            ("stages", "hugepages_2m"),
+            f"takes {pages:,} MiB from programs, and a host has {memory:,} MiB",
+            f"at most {room >> 1}: the system needs some, too",
+        )
 
 
 def scale(checked: Checked[Profile], profile: Profile) -> Iterator[Finding]:
