@@ -85,6 +85,20 @@ def macs(case: Case) -> Iterator[Finding]:
         )
 
 
+def disks(case: Case) -> Iterator[Finding]:
+    """A serial number or World Wide Name is one disk's, and so one host's. Makers pad them and mix cases."""
+    for key in ("serial", "wwn"):
+        given: list[tuple[KeyPath, str]] = [
+            (("hosts", i, "disk", key), name.strip().lower())
+            for i, host in enumerate(case.site.hosts)
+            if host.disk and (name := getattr(host.disk, key))
+        ]
+        for path, name, first in repeated(given):
+            message = f"{name} is also {case.also(first)}, and is one disk's alone"
+            remedy = "look at the disk's label, or name what several can have: model, path, min_gb"
+            yield case.problem(path, message, remedy)
+
+
 def addresses(case: Case) -> Iterator[Finding]:
     """An address belongs to one interface, one BMC or one gateway."""
     for path, address, first in repeated(owned(case)):
