@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from appliance.actions.handover import Written, hand_over
+from appliance.actions.handover import Written, hand_over, require_place
 from appliance.actions.interrupt import interruptible
 from appliance.actions.opening import Target, open_session
 from appliance.actions.planned import take_facts
@@ -62,9 +62,11 @@ def accept(
     """Judges the site level by level, measures what is open and can be measured, and hands over what is accepted.
 
     ``runs`` False measures nothing. ``sign``: the key the hand-over is signed with. Raises ConfigError for a key that
-    cannot sign before any host is asked; KeyboardInterrupt after what was measured has been kept.
+    cannot sign, and for an output that cannot be written, before any host is asked; KeyboardInterrupt after what was measured has been kept.
     """
     key = key_of(sign) if sign else None
+    if output:
+        require_place(output)
     with open_session(target, "accept", observer, keeps=True) as session:
         session.journal.append(session.run, "run_started", verb="accept")
         found = take_facts(session, beside=Beside.DEEP)

@@ -98,6 +98,14 @@ def hand_over(session: Session, record: RunRecord, output: Path | None, key: Key
     return Written(folder, packed, handed)
 
 
+def require_place(output: Path) -> None:
+    """Raises ConfigError where nothing can be written below that folder, which need not be there yet."""
+    whole = output.absolute()
+    there = next(place for place in (whole, *whole.parents) if os.path.exists(place))  # noqa: PTH110 - it never raises
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise ConfigError(f"{output} cannot be written", "name a folder of yours with --output")
+
+
 def _made(folder: Path) -> Path:
     try:
         folder.mkdir(mode=0o700, parents=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from appliance.actions import accept as accepting
 from appliance.actions import handover
 from appliance.actions import verify as verifying
 from appliance.actions.handover import BASELINE, MANIFEST, SIGNATURE, UNSIGNED, Written, hand_over
@@ -430,6 +431,21 @@ def test_no_secret_of_the_site_is_handed_over(site: Path) -> None:
     assert secrets
     whole = written.archive.read_bytes()
     assert not any(secret in whole for secret in secrets)
+
+
+@pytest.mark.parametrize("output", ["file", "file/below"])
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_done(
+    tmp_path: Path, output: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accepting, "open_session", None)
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="cannot be written"):
+        accepting.accept(Target(), Nobody(), output=tmp_path / output)
+
+
+def test_a_place_that_is_not_there_yet_is_taken(tmp_path: Path) -> None:
+    handover.require_place(tmp_path / "new/folder")
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("kind", ["rsa", "ecdsa"])
