@@ -45,7 +45,7 @@ def then_of(session: Session, since: str) -> Then:
         )
     try:
         time = datetime.fromisoformat(since).astimezone()
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ConfigError(
             f'--since "{since}" is no hand-over, no baseline, no run with a report and no time',
             f'take "{HANDOVER}", "{BASELINE}", a time as 2026-11-24 or 2026-11-24T14:00, or a run: appliance report --list',

@@ -169,6 +169,10 @@ def test_a_time_means_the_last_report_before_it(rack: Rack) -> None:
         ("handover", "no hand-over of site"),
         ("9999-12-31", "--since 9999-12-31 is yet to come"),
         ("yesterday", "is no hand-over, no baseline, no run with a report and no time"),
+        (
+            "0001-01-01T00:00:00+14:00",
+            "is no hand-over, no baseline, no run with a report and no time",
+        ),
         ("baseline", "no baseline of site"),
     ):
         with pytest.raises(ConfigError, match=said):
