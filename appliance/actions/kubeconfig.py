@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from appliance.actions.opening import Target, locate, open_session
+from appliance.actions.opening import NoSite, Target, locate, open_session
 from appliance.adapters.certificates import KeyPair, Signed
 from appliance.adapters.process import Completed
 from appliance.adapters.remote import Remote
@@ -67,9 +67,7 @@ def find(flag: Path | None, target: Target, observer: Observer) -> Path:
         return chosen
     try:
         return of_site(locate(target, raise_rack=False, observer=observer))
-    except ConfigError:
-        raise
-    except ApplianceError:
+    except NoSite:
         raise ConfigError(
             "no kubeconfig was named",
             "name a site with --inventory DIR, or a file with --kubeconfig, or in the variable KUBECONFIG",

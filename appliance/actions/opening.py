@@ -67,6 +67,10 @@ def site_here() -> Path | None:
     return Path()
 
 
+class NoSite(ConfigError):
+    """No site was named and none is here: some verbs do without one."""
+
+
 def locate(target: Target, *, raise_rack: bool, observer: Observer) -> LoadedSite:
     """The site's files, read and judged; raises the embedded rack first where that is wanted."""
     if target.inventory is not None:
@@ -81,7 +85,7 @@ def locate(target: Target, *, raise_rack: bool, observer: Observer) -> LoadedSit
         # A deployment of a rack nobody wanted would end with "all good" in a script that missed its folder.
         first = "a virtual rack for a first look: appliance deploy --profile hpc"
         way = first if raise_rack else "or raise the rack: appliance lab up"
-        raise ConfigError(said, f"name a site with --inventory DIR or change to its folder; {way}")
+        raise NoSite(said, f"name a site with --inventory DIR or change to its folder; {way}")
     return load_site(found.site_dir, target.profile, check_ids=check_ids())
 
 

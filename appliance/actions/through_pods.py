@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from appliance.acceptance.sandbox import PLAIN
-from appliance.actions.opening import Target, locate
+from appliance.actions.opening import NoSite, Target, locate
 from appliance.adapters.kubernetes import KubernetesApi
 from appliance.adapters.pods import PodRemote, Way
 from appliance.engine.session import Session
-from appliance.errors import ApplianceError, ConfigError
+from appliance.errors import ConfigError
 from appliance.models.events import Observer
 from appliance.models.gpus import gpu_count
 from appliance.models.site import Owner
@@ -31,9 +31,7 @@ def trial_image(target: Target, observer: Observer) -> str:
     """Of pods that try and measure: the site's own choice; where it made none, or none is named, busybox by its digest."""
     try:
         site = locate(target, raise_rack=False, observer=observer).site
-    except ConfigError:
-        raise
-    except ApplianceError:
+    except NoSite:
         return PLAIN
     chosen = site.kubernetes.trial_image if site.kubernetes else None
     return chosen or PLAIN
