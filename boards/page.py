@@ -36,16 +36,9 @@ both, and this page.
 - **Metrics of a cluster** that the site made, and of KAI, are asked for with a certificate of Prometheus's own ([day two](kubernetes.md#day-two)).
 - **Checks on the boards**: on the machine that deploys, run `appliance health --format prometheus` by a timer and put what
   it prints as `appliance.prom` into `/var/lib/prometheus/node-exporter` of the first control host. Its series are below.
-- **GPU metrics** are those of NVIDIA's dcgm-exporter. Its default file leaves out five fields that are used here. Until they are added on each GPU host,
-  the alerts GpuMemoryErrors, GpuRowsWait, GpuSlowedByHeat and GpuNvlinkErrors and the panels on these fields stay silent. `appliance health` judges the same by the driver itself
-  (`gpu.ecc`, `gpu.remap`, `gpu.clocks`, `gpu.nvlink`). File and unit are as in dcgm-exporter's repository (2026-11); not tried on a GPU:
-
-```
-cd /etc/dcgm-exporter
-sed -Ei 's/^# *(DCGM_FI_DEV_(THERMAL_VIOLATION|ECC_[SD]BE_VOL_TOTAL|NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL),)/\\1/' default-counters.csv
-echo 'DCGM_FI_DEV_ROW_REMAP_PENDING, gauge, Whether a row waits to be replaced' >> default-counters.csv
-systemctl restart nvidia-dcgm-exporter
-```
+- **GPU metrics** are those of NVIDIA's dcgm-exporter. Its package's own file leaves out five fields that alerts and panels rest on (memory errors, rows that wait, heat, NVLinks' errors).
+  Role `gpu` gives it a file of its own, `/etc/dcgm-exporter/appliance.csv`. Fields and unit are as in dcgm-exporter's repository (2026-11); no GPU has been seen with it. What it knows no word for
+  keeps the exporter from starting: `appliance health` says so (`gpu.services`), and judges memory, rows, heat and NVLinks by the driver itself.
 
 ## Series of the checks
 What `appliance health --format prometheus` prints follows what is wrong, not the size of the site: 1,000 hosts of 46 results each

@@ -5,7 +5,9 @@ import re
 
 import pytest
 
+from appliance.alerts import ALERTS
 from appliance.config import data
+from appliance.limits.usage import METRICS
 from boards import BOARDS
 from boards.__main__ import FOLDER, generated
 from boards.panel import Board
@@ -31,6 +33,19 @@ def test_a_board_has_every_panel_and_query_it_was_given(board: Board) -> None:
     queries = [target["expr"] for panel in made["panels"] for target in panel["targets"]]
     assert queries == [query.expr for panel in board.panels for query in panel.queries]
     assert {panel["datasource"]["uid"] for panel in made["panels"]} == {"appliance"}
+
+
+def test_role_gpu_has_its_exporter_export_every_field_that_is_used() -> None:
+    file = data.root() / "roles/gpu/files/etc/dcgm-exporter/appliance.csv"
+    lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
+    fields = [[part.strip() for part in line.split(",")] for line in lines]
+    assert {(len(field), field[1]) for field in fields} == {(3, "gauge"), (3, "counter")}
+    named = [field[0] for field in fields]
+    assert len(set(named)) == len(named)
+    queries = [q.expr for board in BOARDS for panel in board.panels for q in panel.queries]
+    used = re.findall(r"DCGM_FI_\w+", " ".join([*queries, *(a.expr for a in ALERTS), *METRICS]))
+    assert len(set(used)) > 15
+    assert set(used) <= set(named)
 
 
 @each_board

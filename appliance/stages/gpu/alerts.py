@@ -1,7 +1,7 @@
 """Alerts about GPUs, on the metrics of NVIDIA's dcgm-exporter.
 
 Names: https://github.com/NVIDIA/dcgm-exporter/tree/main/etc (fields of the default and the dcp-metrics file). A field the
-exporter is not told to export never fires; docs/boards.md names those that its default file leaves out.
+exporter is not told to export never fires; role gpu tells it all that are used here.
 """
 
 from appliance.alerts.alert import Alert, Severity
