@@ -1,14 +1,13 @@
 """The queues of a deployment: the site's own cluster is brought to them once its scheduler is there."""
 
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 
 from appliance.actions import kubeconfig, queue
 from appliance.actions.planned import Filters, Planned
+from appliance.adapters import leftovers
 from appliance.adapters.kubernetes import KubernetesApi
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
@@ -67,14 +66,16 @@ def with_queues(session: Session, planned: Planned, filters: Filters) -> Planned
 def bring_queues(
     session: Session, plan: Plan, outcomes: tuple[StageOutcome, ...]
 ) -> tuple[StageOutcome, ...]:
-    """Does what the plan says of them. ``outcomes``: of the stages before, all of which must be whole."""
+    """Does what the plan says of them. ``outcomes``: of the stages before; those that make the cluster must be whole on control hosts."""
     cell = next((c for c in plan.by_stage(QUEUES) if c.action is not Action.NOT_CONCERNED), None)
     if cell is None or cell.action is Action.UNKNOWN:
         return ()
     host = cell.host
     if not cell.action.changes:
         return (StageOutcome(stage=QUEUES, host=host, state=StageState.SKIPPED),)
-    bad = [o.stage for o in outcomes if o.stage in MADE_BY and o.state not in _WHOLE]
+    control = {h.name for h in session.site.with_role(Role.CONTROL)}
+    made = [o for o in outcomes if o.stage in MADE_BY and o.host in control]
+    bad = [o.stage for o in made if o.state not in _WHOLE]
     if bad:
         why = f"stage {bad[0]} has to be whole first"
         return (StageOutcome(stage=QUEUES, host=host, state=StageState.NOT_RUN, why=why),)
@@ -136,11 +137,14 @@ def _brought(session: Session, host: str) -> int:
 
 @contextmanager
 def _cluster(session: Session) -> Iterator[KubernetesApi]:
-    """The cluster, by a certificate for this run that nobody keeps."""
-    with tempfile.TemporaryDirectory(prefix="appliance-") as folder:
-        made = kubeconfig.issue(session.remote, session.site, Path(folder), 1)
-        with KubernetesApi(made.file) as api:
+    """The cluster, by a certificate for this run that nobody keeps: of a killed one the next run finds the folder."""
+    folder = leftovers.private_folder(leftovers.mark(session.folder_of_run))
+    try:
+        made = kubeconfig.issue(session.remote, session.site, folder, 1)
+        with KubernetesApi(made.file, keys_in=folder) as api:
             yield api
+    finally:
+        leftovers.discard(folder)
 
 
 def _in_the_way(refused: tuple[Change, ...]) -> ConfigError:

@@ -156,11 +156,13 @@ class KubernetesApi:
         *,
         waits: Sequence[float] = WAITS_S,
         sleep: Callable[[float], None] = time.sleep,
+        keys_in: Path | None = None,
     ) -> None:
+        """``keys_in``: where the client keeps keys that the kubeconfig holds in itself; None: where temporary files are."""
         self.kubeconfig = kubeconfig
         self._waits = waits
         self._sleep = sleep
-        self._configuration = _configuration(kubeconfig)
+        self._configuration = _configuration(kubeconfig, keys_in)
         from kubernetes.client.rest import RESTClientObject  # noqa: TID251 - the door
 
         self._pool = RESTClientObject(self._configuration).pool_manager
@@ -364,7 +366,7 @@ class _NoAnswer(ClusterFailed):
     """Nothing came back; the next try may be luckier."""
 
 
-def _configuration(file: Path) -> Any:
+def _configuration(file: Path, keys_in: Path | None) -> Any:
     """The client's configuration. Raises ConfigError: unreadable, open to others, or careless about TLS."""
     try:
         mode = stat.S_IMODE(file.stat().st_mode)
@@ -383,7 +385,7 @@ def _configuration(file: Path) -> Any:
     settings = client.Configuration()
     try:
         load: Any = config.load_kube_config
-        load(config_file=str(file), client_configuration=settings)
+        load(config_file=str(file), client_configuration=settings, temp_file_path=keys_in)
     except Exception as error:  # noqa: BLE001 - the loader lets KeyError, TypeError and YAML errors through
         said = "" if isinstance(error, KeyError) else f" ({' '.join(str(error).split())[:120]})"
         raise ConfigError(

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
@@ -9,12 +11,16 @@ import pytest
 from appliance.actions import kubeconfig
 from appliance.actions.planned import Filters, Planned, select
 from appliance.actions.queues_brought import TOKEN, bring_queues, with_queues
+from appliance.adapters import leftovers
+from appliance.adapters.certificates import KeyPair, Signed
+from appliance.adapters.kubernetes import KubernetesApi
 from appliance.config.load import load_site
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.plan import QUEUES, Action, HostStage, Plan
 from appliance.models.run import StageOutcome, StageState
+from appliance.stages.scheduler.queues.manifest import text
 from tests.unit.actions.test_queue import HOSTS, World
 from tests.unit.adapters.fake_kubernetes import serving
 from tests.unit.config.test_impossible_queues import SOUND
@@ -151,9 +157,43 @@ def test_a_cluster_that_cannot_be_asked_is_told_with_the_remedy(
     assert (outcome.state, outcome.cause) == (StageState.FAILED, "there is no cluster here yet")
 
 
+def test_its_key_lies_where_the_next_run_finds_what_a_killed_one_left(
+    site: Session, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders: list[Path] = []
+
+    def issue(_remote: object, _site: object, folder: Path, _days: int) -> kubeconfig.Fetched:
+        folders.append(folder)
+        held = leftovers.mark(site.folder_of_run)
+        assert folder.name.startswith(leftovers._prefix(held))
+        return kubeconfig.Fetched(world.folder / "kubeconfig", world.api.url, "root", None)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(kubeconfig, "issue", issue)
+    assert _bring(site).state is StageState.DONE
+    assert [folder.exists() for folder in folders] == [False]
+
+
+def test_a_gpu_host_that_failed_does_not_hold_them_back(site: Session, world: World) -> None:
+    failed = StageOutcome(stage="kubernetes", host="gpu-1", state=StageState.FAILED)
+    assert _bring(site, failed).state is StageState.DONE
+    assert QUEUE in world.api.store
+
+
 def test_they_wait_for_the_scheduler(site: Session, world: World) -> None:
     failed = StageOutcome(stage="scheduler", host="head", state=StageState.FAILED)
     outcome = _bring(site, failed)
     assert outcome.state is StageState.NOT_RUN
     assert outcome.why == "stage scheduler has to be whole first"
     assert QUEUE not in world.api.store
+
+
+def test_keys_of_a_kubeconfig_lie_in_the_folder_that_is_named(tmp_path: Path) -> None:
+    pair = KeyPair.fresh()
+    certificate = pair.for_server([IPv4Address("127.0.0.1")], 1)
+    signed = Signed(certificate, certificate, datetime.now(UTC))
+    document = kubeconfig.document("acme", "https://127.0.0.1:1", "root", pair, signed)
+    file, folder = tmp_path / "kubeconfig", tmp_path / "keys"
+    folder.mkdir(mode=0o700)
+    kubeconfig.write(file, text(document))
+    with KubernetesApi(file, keys_in=folder):
+        assert pair.pem in {held.read_text() for held in folder.iterdir()}
