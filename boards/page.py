@@ -37,8 +37,8 @@ both, and this page.
 - **Checks on the boards**: on the machine that deploys, run `appliance health --format prometheus` by a timer and put what
   it prints as `appliance.prom` into `/var/lib/prometheus/node-exporter` of the first control host. Its series are below.
 - **GPU metrics** are those of NVIDIA's dcgm-exporter. Its package's own file leaves out five fields that alerts and panels rest on (memory errors, rows that wait, heat, NVLinks' errors).
-  Role `gpu` gives it a file of its own, `/etc/dcgm-exporter/appliance.csv`. Fields and unit are as in dcgm-exporter's repository (2026-11); no GPU has been seen with it. What it knows no word for
-  keeps the exporter from starting: `appliance health` says so (`gpu.services`), and judges memory, rows, heat and NVLinks by the driver itself.
+  Role `gpu` gives it a file of its own, `/etc/dcgm-exporter/appliance.csv`. Fields and unit are as in dcgm-exporter's repository (2026-11); no GPU has been seen with it. A field that its
+  release does not know keeps the exporter from starting: `appliance health` says so (`gpu.services`), and judges memory, rows, heat and NVLinks by the driver itself.
 
 ## Series of the checks
 What `appliance health --format prometheus` prints follows what is wrong, not the size of the site: 1,000 hosts of 46 results each

@@ -43,7 +43,7 @@ def lab() -> None:
 @click.option(
     "--kubernetes",
     is_flag=True,
-    help="Hosts that carry a Kubernetes cluster; the first time it is compiled, half an hour and more on two processors.",
+    help="Hosts that carry a Kubernetes cluster; the first time it is compiled, a quarter of an hour on two idle processors.",
 )
 @click.option(
     "--slurm", default=0, metavar="N", help="With --kubernetes: the first N GPU hosts are Slurm's."
