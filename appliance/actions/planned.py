@@ -48,11 +48,9 @@ class Filters:
         return named or not (self.limit or self.stages or self.until)
 
     def brings_queues(self, site: Site) -> bool:
-        """Whether the queues belong to this run: on a cluster of the site's own that keeps them itself."""
+        """Whether the queues belong to this run."""
         named = QUEUES in self.stages or self.until in OF_CLUSTER
-        asked = named or not (self.limit or self.stages or self.until)
-        options = site.scheduler
-        return asked and options is not None and options.kind != "runai" and scheduler.wanted(site)
+        return has_queues(site) and (named or not (self.limit or self.stages or self.until))
 
 
 @dataclass(frozen=True)
@@ -63,6 +61,12 @@ class Planned:
     plan: Plan
     stages: tuple[Stage, ...]
     prepared: Preparation
+
+
+def has_queues(site: Site) -> bool:
+    """Whether a deployment brings the site's queues: to a cluster of its own that keeps them itself."""
+    options = site.scheduler
+    return options is not None and options.kind != "runai" and scheduler.wanted(site)
 
 
 def stage_names() -> tuple[str, ...]:
@@ -78,7 +82,7 @@ def select(session: Session, filters: Filters) -> Selection:
         if name not in names:
             raise ConfigError(f"no stage is called {name}", f"stages: {', '.join(names)}")
     wanted = [s for s in STAGES if s.wanted(session.site)]
-    here = [s.name for s in wanted] + ([QUEUES] if Filters().brings_queues(session.site) else [])
+    here = [s.name for s in wanted] + ([QUEUES] if has_queues(session.site) else [])
     for name in filters.stages:
         if name != VALIDATE and name not in here:
             raise ConfigError(

@@ -1,5 +1,6 @@
 """The queues of a deployment: the site's own cluster is brought to them once its scheduler is there."""
 
+import hashlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,7 @@ from appliance.models.plan import QUEUES, Action, HostStage, Plan
 from appliance.models.queue_plan import Change
 from appliance.models.run import StageOutcome, StageState
 from appliance.models.site import Role
+from appliance.stages.scheduler.queues.namespaces import NGC_KEY
 from appliance.stages.scheduler.queues.rendered import rendered
 from appliance.text import plural
 
@@ -38,6 +40,8 @@ def with_queues(session: Session, planned: Planned, filters: Filters) -> Planned
         why = "not brought yet"
     elif last.data.get("digest") != rendered(session.site, session.profile).digest:
         why = "others than those brought last: appliance queue plan"
+    elif last.data.get("secrets", "") != _secrets(session):
+        why = "the site's secrets are others"
     elif anew or _worked_since(session, last.seq):
         why = f"after stage {anew[-1] if anew else MADE_BY[-1]}"
     elif filters.full or QUEUES in filters.stages:
@@ -127,7 +131,7 @@ def _brought(session: Session, host: str) -> int:
             cluster,
             lambda said: session.tell(HostTask(stage=QUEUES, host=host, task=said)),
         )
-    session.journal.append(session.run, BROUGHT, digest=plain.digest)
+    session.journal.append(session.run, BROUGHT, digest=plain.digest, secrets=_secrets(session))
     if done:
         for control in site.with_role(Role.CONTROL):
             with suppress(ApplianceError):
@@ -154,6 +158,17 @@ def _in_the_way(refused: tuple[Change, ...]) -> ConfigError:
         f"{first.kind} {first.title}: {'; '.join(first.details)}{more}",
         first.remedy or "appliance queue plan names all that stands in the way",
     )
+
+
+def _secrets(session: Session) -> str:
+    """Tells one key of a registry from the next, and nothing of it; "" where the site has none.
+
+    The salt is made of other secrets, too: where one of those changed, the queues are brought once more and nothing changes.
+    """
+    key = session.secrets.get(NGC_KEY)
+    if key is None:
+        return ""
+    return hashlib.blake2b(str(key).encode(), key=session.salt, digest_size=12).hexdigest()
 
 
 def _worked_since(session: Session, seq: int) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from appliance.actions.planned import Filters
+from appliance.actions.planned import Filters, has_queues
 from appliance.benchmarks import OF_DEPLOYMENT
 from appliance.engine.judge import REACHABLE
 from appliance.engine.named import named
@@ -72,7 +72,7 @@ def scope_of(site: Site, stages: Sequence[Stage], filters: Filters) -> Scope:
 
 def _left_out(site: Site, stages: Sequence[Stage], hosts: frozenset[str], filters: Filters) -> str:
     absent = [s.name for s in STAGES if s.wanted(site) and s not in stages]
-    if Filters().brings_queues(site) and not filters.brings_queues(site):
+    if has_queues(site) and not filters.brings_queues(site):
         absent += [QUEUES]
     absent += [] if filters.validates else [VALIDATE]
     others = [h.name for h in site.hosts if h.name not in hosts]

@@ -15,6 +15,7 @@ from appliance.adapters import leftovers
 from appliance.adapters.certificates import KeyPair, Signed
 from appliance.adapters.kubernetes import KubernetesApi
 from appliance.config.load import load_site
+from appliance.config.secrets import resolve
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
@@ -55,7 +56,13 @@ def site(session: Session, world: World) -> Session:
 
 def _read(session: Session, world: World) -> Session:
     loaded = load_site(world.folder)
-    return replace(session, site=loaded.site, profile=loaded.profile, folder=loaded.folder)
+    return replace(
+        session,
+        site=loaded.site,
+        profile=loaded.profile,
+        folder=loaded.folder,
+        secrets={**session.secrets, **resolve(loaded.site, loaded.folder)},
+    )
 
 
 def _plan(session: Session, filters: Filters = EVERYTHING, *cells: HostStage) -> Plan:
@@ -92,6 +99,24 @@ def test_they_are_brought_once_and_again_when_the_site_has_others(
     assert _why(other) == "others than those brought last: appliance queue plan"
     assert 0 < _bring(other).changes < 5
     assert _why(other) == ""
+
+
+def test_another_key_of_the_registry_is_brought_and_kept_nowhere(
+    site: Session, world: World
+) -> None:
+    file = world.folder / "secrets/ngc_api_key"
+    file.touch(mode=0o600)
+    file.write_text("nvapi-0123456789abcdef")
+    world.write(f"  ngc_api_key: {{file: secrets/ngc_api_key}}\n{OWN}")
+    _bring(_read(site, world))
+    assert _why(_read(site, world)) == ""
+    file.write_text("nvapi-another-key-altogether")
+    other = _read(site, world)
+    assert _why(other) == "the site's secrets are others"
+    # The secret of each project's namespace.
+    assert _bring(other).changes == len(other.site.scheduler.projects)  # type: ignore[union-attr]
+    assert _why(other) == ""
+    assert "nvapi" not in str([entry.data for entry in site.journal.entries()])
 
 
 def test_what_is_as_it_should_be_is_left_alone(site: Session, hosts: FakeHosts) -> None:
