@@ -1,7 +1,7 @@
 # make deploy   sets everything up, raises the virtual rack, deploys and proves it
 # make test     all tests but those below; make check: the fast ones
 # make fresh    deploy on a machine made for it, and a site of one's own (30 min)
-# make cluster  Slurm and Kubernetes side by side first, then clusters killed, used, drained, restored, upgraded, mended (about two hours on 2 busy cores, by its modules' own minutes in docs/reality.md; never in one run)
+# make cluster  clusters killed, used, drained, restored, upgraded, mended (about two hours on 2 busy cores, by its modules' own minutes in docs/reality.md; never in one run)
 # make machines bare virtual machines get their system by Redfish, and two are deployed (emulated: long; names what to install)
 # make docs     the pages of docs/ as a site, in .cache/docs/index.html
 # make published  writes all that is generated: tables of docs, schemas, manual pages, boards, rules, defaults of roles

@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml  # noqa: TID251 - the definitions are data of the benchmark
@@ -19,7 +19,7 @@ from appliance.adapters.kubernetes import KubernetesApi, Ref
 from appliance.adapters.process import run, spawn
 from appliance.errors import ApplianceError
 from appliance.lab import kubernetes_build
-from appliance.lab.programs import KWOK, built
+from appliance.lab.programs import KWOK, THOROUGHLY, built
 from benchmarks.scale_network import CLONE_NEWNET
 from tests.integration import api_server
 
@@ -146,8 +146,8 @@ def compiled(progress: Callable[[str], None]) -> tuple[Path, Path]:
     """Folders with the cluster's programs and with kwok, compiled where this machine lacks them."""
     with kubernetes_build.one_build(api_server.CACHE, progress):
         return (
-            kubernetes_build.gathered(api_server.CACHE, progress),
-            built(api_server.CACHE, KWOK, progress),
+            kubernetes_build.gathered(api_server.CACHE, progress, THOROUGHLY),
+            built(api_server.CACHE, replace(KWOK, compiler=THOROUGHLY), progress),
         )
 
 

@@ -52,7 +52,7 @@ BY_PARAMETER = ("test_molecule", "test_own_site")
 """Modules with a rack for each parameter."""
 
 LONGEST_FIRST = (
-    # Of make cluster: what tells soonest that all is broken; then those that share one.
+    # Compiles Kubernetes first. The next is of make cluster.
     "test_cluster_smoke",
     "cluster",
     "deployed",

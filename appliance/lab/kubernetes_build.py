@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from appliance.adapters.process import run
@@ -21,6 +22,7 @@ from appliance.lab.programs import (
     KAI_PREFIX,
     KUBE_ROUTER,
     KUBERNETES,
+    QUICKLY,
     built,
     forget,
     is_built,
@@ -122,9 +124,9 @@ def layer(cache: Path, base: Path, progress: Progress) -> Path:
     return _source_layer(cache, base, gathered(cache, progress), progress)
 
 
-def gathered(cache: Path, progress: Progress) -> Path:
+def gathered(cache: Path, progress: Progress, compiler: str = QUICKLY) -> Path:
     """All compiled programs in one folder, with what images hold of a module as it lies in it."""
-    places = [built(cache, module, progress) for module in MODULES]
+    places = [built(cache, replace(module, compiler=compiler), progress) for module in MODULES]
     wanted = [str(path) for _, path in SOURCES_OF_MODULES]
     target = cache / f"kubernetes-{digest(json.dumps([p.name for p in places] + wanted))}"
     if target.exists():

@@ -8,7 +8,6 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -16,42 +15,22 @@ from appliance.adapters import process
 from appliance.adapters.kubernetes import KubernetesApi, Ref
 from appliance.errors import ApplianceError
 from appliance.lab import kubernetes_build
-from appliance.lab.programs import ETCD, KUBERNETES, Module, built
 
 CACHE = Path("/var/cache/appliance/lab")
-SERVED = ("kube-apiserver", "kube-controller-manager")
-QUICKLY = "all=-l -dwarf=false"
-"""Nothing inlined, and nothing that a debugger reads: compiles in two thirds of the time, and runs in one and a half."""
 LIMIT_S = 120.0
 
 
 @cache
-def compiled(*more: str) -> Path:
-    """etcd, the API server, its controllers and ``more`` in one folder: the rack's, or else compiled for these tests alone."""
+def compiled() -> Path:
+    """The programs of the rack's cluster in one folder."""
     with kubernetes_build.one_build(CACHE, quietly):
-        if kubernetes_build.is_compiled(CACHE):
-            return kubernetes_build.gathered(CACHE, quietly)
-        served = replace(KUBERNETES, programs=_of(KUBERNETES, (*SERVED, *more)))
-        parts = [replace(module, compiler=QUICKLY) for module in (ETCD, served)]
-        places = [built(CACHE, part, quietly) for part in parts]
-        target = CACHE / f"kubernetes-{'-'.join(place.name.rpartition('-')[2] for place in places)}"
-        if not target.exists():
-            fresh = CACHE / f"making-{target.name}"
-            fresh.mkdir()
-            for program in (file for place in places for file in place.iterdir()):
-                os.link(program, fresh / program.name)
-            fresh.rename(target)
-        return target
+        return kubernetes_build.gathered(CACHE, quietly)
 
 
 def established(api: KubernetesApi, definition: Ref) -> bool:
     """Whether the server serves a custom resource by now."""
     conditions = (api.get(definition) or {}).get("status", {}).get("conditions") or []
     return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
-
-
-def _of(module: Module, names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    return tuple((name, package) for name, package in module.programs if name in names)
 
 
 def quietly(said: str) -> None:

@@ -1,4 +1,4 @@
-"""Slurm and Kubernetes side by side from a warm cache: deployed once, nothing to do twice, work in both, projects closed to each other."""
+"""Slurm and Kubernetes side by side: deployed once, nothing to do twice, work in both, projects closed to each other."""
 
 import json
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from tests.integration.test_kubernetes import KUBECTL, SECONDS, Cluster
 IMAGE = "appliance.local/busybox:1"
 PAIR = Path(__file__).with_name("kubernetes_projects.yaml")
 
-pytestmark = pytest.mark.cluster
+pytestmark = pytest.mark.rack
 
 
 @pytest.fixture(scope="module")

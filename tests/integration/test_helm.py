@@ -142,7 +142,7 @@ class Place:
 def place(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Place]:
-    programs = api_server.compiled("kubectl")
+    programs = api_server.compiled()
     folder = tmp_path_factory.mktemp("helm")
     module: Module = request.param
     with kubernetes_build.one_build(CACHE, lambda _: None):
