@@ -1,16 +1,13 @@
 """The rack's own network: a bridge on this machine, masqueraded by a table of its own."""
 
 import json
-from contextlib import suppress
 from ipaddress import IPv4Network
 from pathlib import Path
 
 from appliance.adapters.process import run
 from appliance.errors import ApplianceError
-from appliance.lab.spec import SECONDS, STATE_ROOT, TABLES, Rack, network_of, racks
-
-FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
-FORWARDING_BEFORE = STATE_ROOT / ".ip_forward"
+from appliance.lab import kernel
+from appliance.lab.spec import SECONDS, TABLES, Rack, network_of, racks
 
 
 def links(*, master: str | None = None) -> tuple[str, ...]:
@@ -47,22 +44,17 @@ def raise_bridge(rack: Rack) -> None:
 
 def let_out(table: str, network: IPv4Network) -> None:
     """Have this machine forward what comes from a network of ours, masqueraded by a table of its own."""
-    if FORWARDING.read_text(encoding="utf-8").strip() == "0":
-        FORWARDING_BEFORE.parent.mkdir(parents=True, exist_ok=True)
-        FORWARDING_BEFORE.write_text("0", encoding="utf-8")
-        FORWARDING.write_text("1", encoding="utf-8")
+    kernel.raise_all()
     run(("nft", "-f", "-"), input=ruleset(table, network))
 
 
 def shut_in(table: str) -> None:
-    """Remove a table of ``let_out``; the machine's forwarding returns to what it was with the last of them."""
+    """Remove a table of ``let_out``; the machine's kernel returns to what it was with the last of them."""
     run(("nft", "delete", "table", "ip", table), check=False)
     told = json.loads(run(("nft", "--json", "list", "tables")).stdout or "{}")
     names = [one["table"]["name"] for one in told.get("nftables", ()) if "table" in one]
     if not any(name.startswith(TABLES) for name in names):
-        with suppress(FileNotFoundError):
-            FORWARDING.write_text(FORWARDING_BEFORE.read_text(encoding="utf-8"), encoding="utf-8")
-            FORWARDING_BEFORE.unlink()
+        kernel.give_back()
 
 
 def ruleset(table: str, network: IPv4Network) -> str:

@@ -9,7 +9,7 @@ import subprocess  # noqa: TID251 - a run that is to be killed must be held by i
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -217,16 +217,19 @@ SomeBench = TypeVar("SomeBench", bound=Bench)
 def raised(spec: RackSpec, logs: Path, kind: type[SomeBench]) -> Iterator[SomeBench]:
     """A fresh rack, removed at the end whatever happened; so is every deployment still at work."""
     rack.down(spec.name)
-    bench = kind(rack.up(spec, lambda _: None), logs, [])
-    try:
+    with ExitStack() as stack:
+        stack.callback(rack.down, spec.name)
+        bench = kind(rack.up(spec, lambda _: None), logs, [])
+        stack.callback(_stop, bench)
         yield bench
-    finally:
-        for deployment in bench.started:
-            deployment.stop()
-        with suppress(sqlite3.Error):
-            for run_id in {entry["run"] for entry in bench.journal()}:
-                leftovers.end(leftovers.mark(bench.site / "runs" / run_id))
-        rack.down(spec.name)
+
+
+def _stop(bench: Bench) -> None:
+    for deployment in bench.started:
+        deployment.stop()
+    with suppress(sqlite3.Error):
+        for run_id in {entry["run"] for entry in bench.journal()}:
+            leftovers.end(leftovers.mark(bench.site / "runs" / run_id))
 
 
 Identity = tuple[int, int | None]
