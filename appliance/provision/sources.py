@@ -23,7 +23,13 @@ INDEX_TARGETS = (
 CONFINED = ("setpriv", "--pdeathsig", "KILL", "--", "unshare", "--pid", "--fork", "--kill-child")
 """A build is killed with the process that started it, and its mounts end with its namespace."""
 HIDE = ("etc/ssh/ssh_host_*", "etc/machine-id", "var/lib/dbus/machine-id", "etc/hostname")
-BUILDERS_TRACES = ("etc/apt/apt.conf.d/99mmdebstrap", "etc/dpkg/dpkg.cfg.d/99mmdebstrap")
+BUILDERS_TRACES = (
+    "etc/apt/apt.conf.d/99mmdebstrap",
+    "etc/dpkg/dpkg.cfg.d/99mmdebstrap",
+    # What apt makes of its lists wherever it starts: 70 MB that every installation would write.
+    "var/cache/apt/pkgcache.bin",
+    "var/cache/apt/srcpkgcache.bin",
+)
 CARRIED_APT = ("Acquire::http", "Acquire::https", "Acquire::ftp", "Acquire::Check-")
 
 
