@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import yaml  # noqa: TID251 - the definitions are data of the benchmark
@@ -278,7 +279,7 @@ def _furnish(cluster: Cluster, api: KubernetesApi) -> None:
         api.apply(definition)
     for definition in wanted:
         ref = Ref.of(definition)
-        if until(lambda ref=ref: api_server.established(api, ref), DEADLINE_S) is None:
+        if until(partial(api_server.established, api, ref), DEADLINE_S) is None:
             raise ApplianceError(f"{ref} is not served")
     for name, value in CLASSES.items():
         made = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
