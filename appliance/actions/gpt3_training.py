@@ -5,13 +5,20 @@ from collections.abc import Sequence
 from appliance.actions.opening import Target, locate
 from appliance.actions.recorded_logs import model_named
 from appliance.benchmarks.gpt3.launch import GPUS
-from appliance.benchmarks.gpt3.trial import SMALL, Request
+from appliance.benchmarks.gpt3.reference import load
+from appliance.benchmarks.gpt3.trial import SMALL, Framework, Request
 from appliance.errors import ConfigError
 from appliance.models.events import Observer
 from appliance.models.gpus import gpu_least
+from appliance.models.profile import Profile
 from appliance.models.site import Owner
 from appliance.stages.slurm.site import JobContainer
 from appliance.text import plural
+
+BYTES = 16
+"""Of a weight in single precision, with its gradient and Adam's two moments."""
+FREE = 0.75
+"""Share of a GPU's memory for these; activations need the rest."""
 
 
 def asked(
@@ -21,24 +28,33 @@ def asked(
     observer: Observer,
     way: Owner,
     container: JobContainer | None,
+    framework: Framework = Framework.NEMO,
 ) -> Request:
     """The training that was asked for; ``way``: whose GPU hosts; ``container``: one that was named. Raises ConfigError where the site cannot carry it."""
     small = model is None or model.lower() == SMALL
     image = container.image if container and way is Owner.KUBERNETES else ""
-    request = Request(SMALL if small else model_named(model) or SMALL, tuple(nodes), image)
     loaded = locate(target, raise_rack=False, observer=observer)
     site, hosts = loaded.site, len(loaded.site.gpu_hosts_of(way))
+    gpus = gpu_least(loaded.profile, site)
+    name = SMALL if small else model_named(model) or SMALL
+    request = Request(name, tuple(nodes), image, framework)
+    each = gpus if framework is Framework.PYTORCH else GPUS
+    of_each = "" if small else f" of {plural(each, 'GPU')}"
     for count in nodes:
         if count > hosts:
             raise ConfigError(
                 f"--nodes {count}: {way.title()} has {plural(hosts, 'GPU host')} at site {site.name}",
                 "name at most as many; appliance node show says whose each host is",
             )
-        if not request.divides(count):
+        if not request.divides(count, each):
             raise ConfigError(
-                f"the global batch of {request.model} does not divide over {plural(count, 'host')}",
+                f"the global batch of {request.model} does not divide over {plural(count, 'host')}{of_each}",
                 "take 1, 2, 4 or 8 hosts",
             )
+    if small and framework is Framework.PYTORCH:
+        raise ConfigError(
+            "the small model is trained by PyTorch alone anyway", "leave --framework out"
+        )
     if small:
         return request
     if "gpu" in site.simulated:
@@ -46,14 +62,32 @@ def asked(
             f"the GPUs of site {site.name} are simulated, and {request.model} is trained on real ones",
             "train the small model: leave --model out",
         )
+    if framework is Framework.PYTORCH:
+        _refuse_alone(request, loaded.profile, way)
+        return request
     if way is Owner.SLURM and site.slurm.containers is None and not container:
         raise ConfigError(
             f"{request.model} is trained in NeMo's container, and site {site.name} has no section slurm.containers",
             "add the section (docs/containers.md) and appliance deploy --stage slurm, or train the small model: leave --model out",
         )
-    if (count := gpu_least(loaded.profile, site)) != GPUS:
+    if gpus != GPUS:
         raise ConfigError(
-            f"the published configuration of {request.model} takes {GPUS} GPUs a host, site {site.name} has {count}",
-            "train it by hand and give its logs: appliance validate gpt3 --from-logs DIR",
+            f"the published configuration of {request.model} takes {GPUS} GPUs a host, site {site.name} has {gpus}",
+            "train it with what the hosts have: --framework pytorch; or give logs of your own: --from-logs DIR",
         )
     return request
+
+
+def _refuse_alone(request: Request, profile: Profile, way: Owner) -> None:
+    """What PyTorch alone does not train. Raises ConfigError."""
+    if way is not Owner.SLURM:
+        raise ConfigError(
+            "PyTorch alone trains through Slurm", "leave out --framework, or --through kubernetes"
+        )
+    gpu = profile.hardware.gpu
+    takes = load().models[request.model].parameters * BYTES / (1 << 30)
+    if takes > gpu.memory_gib * FREE:
+        raise ConfigError(
+            f"PyTorch alone keeps all of {request.model} on each GPU, {takes:.0f} GiB with its optimizer, and a GPU has {gpu.memory_gib}",
+            "take --model 126m, or NeMo, which shares it out: leave --framework out",
+        )

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from appliance.benchmarks.benchmark import Benchmark, Outcome
-from appliance.benchmarks.gpt3.trial import Request
+from appliance.benchmarks.gpt3.trial import Framework, Request
 from appliance.engine.evidence import BEGUN, begin, recorded
 from appliance.engine.jobs import has_submitted, open_jobs
 from appliance.engine.session import Session
@@ -35,7 +35,11 @@ def note(session: Session, asked: Asked, unkept: tuple[str, ...] = ()) -> None:
     kept: dict[str, object] = {n: dict(s) for n, s in asked.settings.items() if n in PLAIN}
     request = asked.settings.get("gpt3", {}).get("request")
     if isinstance(request, Request):
-        kept["gpt3"] = {"model": request.model, "nodes": request.nodes}
+        kept["gpt3"] = {
+            "model": request.model,
+            "nodes": request.nodes,
+            "framework": request.framework,
+        }
     lost = [n for n in sorted(asked.settings) if n not in kept and n in asked.names] + list(unkept)
     container = asked.container.model_dump(mode="json") if asked.container else None
     session.journal.append(
@@ -91,7 +95,11 @@ def _read(data: Mapping[str, Any]) -> Asked:
     settings: dict[str, dict[str, Any]] = {n: dict(s) for n, s in data["settings"].items()}
     if given := settings.pop("gpt3", None):
         settings["gpt3"] = {
-            "request": Request(str(given["model"]), tuple(map(int, given["nodes"])))
+            "request": Request(
+                str(given["model"]),
+                tuple(map(int, given["nodes"])),
+                framework=Framework(given.get("framework", Framework.NEMO)),
+            )
         }
     container = JobContainer.model_validate(data["container"]) if data["container"] else None
     left_out = tuple(map(str, data.get("left_out", ())))

@@ -8,13 +8,21 @@ from click.core import ParameterSource
 
 from appliance.actions import gpt3_training as action
 from appliance.actions.opening import Target
+from appliance.benchmarks.gpt3.trial import Framework
 from appliance.cli import options
 from appliance.cli.gpt3_render import WAYS, numbers
 from appliance.models.site import Owner
 from appliance.stages.slurm.site import JobContainer
 
 NAME = "gpt3"
-OPTIONS = ("model", "nodes", "through")
+OPTIONS = ("model", "nodes", "through", "framework")
+
+
+def refuse_framework(model: str | None, *, not_now: bool) -> None:
+    """Raises UsageError where --framework was given and nothing is trained (``not_now``) that it could be said of."""
+    source = click.get_current_context().get_parameter_source("framework")
+    if source is ParameterSource.COMMANDLINE and (not_now or model is None):
+        raise click.UsageError("--framework goes with a model that is trained now: --model 126m")
 
 
 def settings(
@@ -24,6 +32,7 @@ def settings(
     nodes: str,
     through: str,
     container: JobContainer | None,
+    framework: str,
 ) -> dict[str, dict[str, Any]]:
     """What the benchmark is given; {} where nothing was asked for. Raises UsageError or ConfigError before a host is asked."""
     source = click.get_current_context().get_parameter_source
@@ -36,5 +45,7 @@ def settings(
         )
     counts = numbers(nodes) if "nodes" in given else []
     way = Owner.KUBERNETES if "through" in given and through == WAYS[1] else Owner.SLURM
-    found = action.asked(target, model, counts, options.quiet(), way, container)
+    found = action.asked(
+        target, model, counts, options.quiet(), way, container, Framework(framework)
+    )
     return {NAME: {"request": found}}

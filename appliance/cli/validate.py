@@ -13,6 +13,7 @@ from appliance.actions.kubeconfig import find
 from appliance.actions.opening import Target
 from appliance.actions.through_pods import trial_image
 from appliance.benchmarks import BENCHMARKS
+from appliance.benchmarks.gpt3.trial import Framework
 from appliance.cli import (
     conformance_trial,
     foreign_trial,
@@ -49,7 +50,7 @@ OPTIONS_OF = {
     "render": ("gpt3",),
     "nodes": ("gpt3",),
     **dict.fromkeys(("through", "queue"), pods_trial.BENCHMARKS),
-    "model": ("gpt3",),
+    **dict.fromkeys(("model", "framework"), ("gpt3",)),
     "kubeconfig": (*TRIALS, *pods_trial.BENCHMARKS),
     "clean": TRIALS,
     "prometheus": ON_SCHEDULER,
@@ -80,6 +81,13 @@ OPTIONS_OF = {
     "--model",
     metavar="NAME",
     help="gpt3 only: this model, as 5b: trained now, or of --from-logs or --render.",
+)
+@click.option(
+    "--framework",
+    type=click.Choice([one.value for one in Framework]),
+    default=Framework.NEMO.value,
+    show_default=True,
+    help="gpt3 only: what trains --model: NeMo in its container, or PyTorch alone as the hosts have it.",
 )
 @click.option(
     "--container-image",
@@ -151,6 +159,7 @@ def validate(
     through: str,
     queue: str,
     model: str | None,
+    framework: str,
     container_image: str | None,
     container_mounts: str | None,
     level: int | None,
@@ -175,6 +184,7 @@ def validate(
     Those of a deployment:        appliance validate --inventory mysite
     Some, also longer ones:       appliance validate storage fio --inventory mysite
     GPT-3 on GPUs of Slurm:       appliance validate gpt3 --model 5b --nodes 1,2 --inventory mysite
+    The same without a container: appliance validate gpt3 --model 126m --framework pytorch --inventory mysite
     Any run after a lost line:    appliance validate --resume RUN --inventory mysite
     Logs of a site's GPU runs:     appliance validate gpt3 --from-logs DIR --inventory mysite
     How fast models load:         appliance validate model-load --python /opt/model-load/bin/python3
@@ -197,6 +207,7 @@ def validate(
         target = options.target(inventory, profile)
         watcher = options.quiet() if as_json else options.observer(as_json, verbose)
         return _gone_on(target, resume, foreign, watcher, as_json)
+    gpt3_training.refuse_framework(model, not_now=bool(render or table or from_logs))
     if render:
         asked = gpt3_render.Asked(model, nodes, through, container_image or "", queue)
         return gpt3_render.write(render, asked)
@@ -228,7 +239,7 @@ def validate(
     given = {
         "dcgm": {"level": level or 0},
         "burnin": {"minutes": minutes or 0},
-        **gpt3_training.settings(target, benchmarks, model, nodes, through, container),
+        **gpt3_training.settings(target, benchmarks, model, nodes, through, container, framework),
         **_measured(benchmarks, target, options_given),
     }
     watcher = options.observer(as_json, verbose) if not as_json else options.quiet()

@@ -85,10 +85,10 @@ def arguments(training: Training) -> tuple[str, ...]:
     )
 
 
-def divides(model: str, nodes: int) -> bool:
-    """Whether every GPU of so many hosts has whole micro-batches of the published global batch."""
+def divides(model: str, nodes: int, gpus: int = GPUS) -> bool:
+    """Whether every one of the ``gpus`` of so many hosts has whole micro-batches of the published global batch."""
     recipe = launch().models[model]
-    replicas, odd = divmod(nodes * GPUS, recipe.tensor_parallel * recipe.pipeline_parallel)
+    replicas, odd = divmod(nodes * gpus, recipe.tensor_parallel * recipe.pipeline_parallel)
     return not odd and load().models[model].global_batch % (recipe.micro_batch * replicas) == 0
 
 

@@ -28,6 +28,8 @@ BATCH = (
     # Behind the bar of a NeMo 2 step line it is that step's.
     re.compile(r"\bglobal_batch_size[ \t]{0,4}[:=][ \t]{0,4}(\d{1,9})\b(?! \|)"),
 )
+PLAIN = "by PyTorch alone"
+"""What the appliance's own program says of itself (train.py)."""
 STAMP = re.compile(r"\[(?:NeMo \w )?(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)")
 DLLOGGER = re.compile(
     r'DLLL \{"timestamp": "(\d{1,12}\.\d{1,9})"(?:, "datetime": "[^"]{0,40}")?, "elapsedtime": "(\d[\d.]{0,20}(?:e-\d\d)?)"'
@@ -36,12 +38,16 @@ DLLOGGER = re.compile(
 
 
 class Printed(Model):
-    """Values a log prints of itself, each as the set of what it prints; empty where it says nothing."""
+    """Values a log prints of itself, each as the set of what it prints; empty where it says nothing.
+
+    ``plain``: whether PyTorch trained alone, without NVIDIA's framework.
+    """
 
     sequence: tuple[int, ...] = ()
     world: tuple[int, ...] = ()
     batch: tuple[int, ...] = ()
     began: datetime | None = None
+    plain: bool = False
 
 
 def printed(head: str) -> Printed:
@@ -52,6 +58,7 @@ def printed(head: str) -> Printed:
         world=_all([pattern for word, pattern in WORLD.items() if word in head], head),
         batch=_all(BATCH, head) if "global_batch_size" in head else (),
         began=_began(head),
+        plain=PLAIN in head,
     )
 
 

@@ -144,6 +144,7 @@ def run_of(
         source=f"{log.source}:{selection.lines}",
         family=log.family,
         diverged=consistency.diverged(log),
+        plain=log.printed.plain,
         notes=(
             *notes,
             *_world(log, recorded.nodes, gpus_per_node),

@@ -22,6 +22,7 @@ from appliance.benchmarks.gpt3.trial import (
     SEQUENCE,
     SMALL,
     STEPS,
+    Framework,
     Request,
     Trial,
     deadline_of,
@@ -118,14 +119,14 @@ def _of_pods(view: View, request: Request, deadline: float) -> Iterator[Trial]:
     bound = deadline or deadline_of(request.model)
     image = request.image or launch.launch().image
     container = None if request.model == SMALL else JobContainer(image=image)
-    for nodes in _sizes(request, len(hosts)):
+    for nodes in _sizes(request, len(hosts), gpu_least(view.profile, view.site)):
         yield Trial("", "", nodes, "", bound, container, request.model, hosts[:nodes])
 
 
-def _sizes(request: Request, hosts: int) -> Iterator[int]:
+def _sizes(request: Request, hosts: int, gpus: int) -> Iterator[int]:
     """How many hosts one training after the other has."""
     powers = (1 << n for n in range(hosts.bit_length()))
-    yield from request.nodes or (count for count in powers if request.divides(count))
+    yield from request.nodes or (count for count in powers if request.divides(count, gpus))
 
 
 def _of_slurm(view: View, request: Request, deadline: float) -> Iterator[Trial]:
@@ -135,18 +136,26 @@ def _of_slurm(view: View, request: Request, deadline: float) -> Iterator[Trial]:
     token = uuid.uuid4().hex[:8]
     control = view.site.with_role(Role.CONTROL)[0].name
     bound = deadline or deadline_of(request.model)
-    for nodes in _sizes(request, hosts):
-        name = f"appliance-gpt3-{token}-{nodes}n"
+    gpus = gpu_least(view.profile, view.site)
+    for nodes in _sizes(request, hosts, gpus):
         yield Trial(
-            control, partition, nodes, name, bound, _container(view, request), request.model
+            control,
+            partition,
+            nodes,
+            f"appliance-gpt3-{token}-{nodes}n",
+            bound,
+            _container(view, request),
+            request.model,
+            framework=request.framework,
+            gpus=gpus,
         )
 
 
 def _container(view: View, request: Request) -> JobContainer | None:
-    """The site's choice; what is trained on GPUs has NeMo's where there is none."""
+    """The site's choice; what NeMo trains has its own where there is none."""
     given = view.site.slurm.containers
     chosen = given.benchmark if given else None
-    if chosen or request.model == SMALL:
+    if chosen or request.model == SMALL or request.framework is Framework.PYTORCH:
         return chosen
     return JobContainer(image=launch.launch().image.replace("/", "#", 1))
 
@@ -182,8 +191,9 @@ def _judged(view: View, trial: Trial, done: Completed) -> tuple[CheckResult, Run
     if done.returncode == NO_TORCH or "appliance: no torch" in done.stdout:
         image = trial.container.image if trial.container else ""
         fix = f"choose an image with PyTorch: {image} has none" if image else GET_TORCH
-        # A host need not have PyTorch; a container that was chosen for training must.
-        return not_assessed(trial.target, _said(done), required=bool(image), fix=fix).of(LOSS), None
+        # A host need not have PyTorch; what was chosen for training must.
+        needed = bool(image) or trial.on_gpus
+        return not_assessed(trial.target, _said(done), required=needed, fix=fix).of(LOSS), None
     if done.returncode:
         if trial.hosts:
             cause = f"the training ended with {done.returncode}: {done.stderr}"

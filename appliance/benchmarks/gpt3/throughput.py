@@ -37,7 +37,7 @@ class Run(Model):
     ``rounding``: so far in s may ``seconds`` be from the mean of the times before they were printed, at worst.
 
     ``gpu`` is a key of the reference's GPUs, None when nobody said which; ``unreal`` says why the figures are
-    no statement about GPUs ("" for a real run).
+    no statement about GPUs ("" for a real run); ``plain``: trained by PyTorch alone, without NVIDIA's framework.
     """
 
     model: str
@@ -56,6 +56,7 @@ class Run(Model):
     family: str = ""
     diverged: str = ""
     unreal: str = ""
+    plain: bool = False
     notes: tuple[str, ...] = ()
 
     @property

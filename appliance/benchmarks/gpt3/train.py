@@ -1,10 +1,11 @@
-"""Trains a small GPT on processors with PyTorch and gloo, one process per host; runs on the hosts, as one file.
+"""Trains a GPT with PyTorch alone: a small one on processors, one process per host, or one on GPUs, one process per GPU; runs on the hosts, as one file.
 
-It proves launch, rendezvous, gradient exchange and log reading on a cluster. It prints a Megatron-LM style line per
-step; the times are real, and say nothing of a GPU. Needs PyTorch 1.13 or newer, nothing else.
+The small one proves launch, rendezvous, gradient exchange and log reading on a cluster; its times are real, and say
+nothing of a GPU. Both print a Megatron-LM style line per step. Needs PyTorch 1.13 or newer, 2.1 for GPUs, nothing else.
 """
 
 import argparse
+import contextlib
 import datetime
 import fcntl
 import importlib
@@ -22,18 +23,21 @@ from typing import Any
 NO_TORCH = 75
 GIVE_UP = 10
 """s that ranks have to say that they, too, wait in vain; who says nothing then is the one they wait for."""
-VOCABULARY = 256
 SIOCGIFADDR = 0x8915
 
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
+    parser.add_argument("--gpus", action="store_true")
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--global-batch", type=int, default=8)
+    parser.add_argument("--micro-batch", type=int, default=8)
     parser.add_argument("--sequence", type=int, default=32)
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--hidden", type=int, default=192)
     parser.add_argument("--heads", type=int, default=4)
+    parser.add_argument("--vocabulary", type=int, default=256)
+    parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--seed", type=int, default=1234)
     parser.add_argument("--timeout", type=int, default=120)
     return parser.parse_args()
@@ -93,46 +97,61 @@ def interface_towards(address: str) -> str:
 
 
 def build(torch: Any, args: argparse.Namespace) -> Any:
-    nn = torch.nn
+    nn, functional = torch.nn, torch.nn.functional
+    size = args.hidden // args.heads
 
-    class Gpt(nn.Module):  # type: ignore[misc,name-defined]
-        """Decoder only: token and position embeddings, pre-norm blocks, causal attention, tied output."""
+    def attend(query: Any, key: Any, value: Any) -> Any:
+        if hasattr(functional, "scaled_dot_product_attention"):
+            return functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        mask = torch.full((query.shape[2], key.shape[2]), float("-inf")).triu(1)
+        scores = query @ key.transpose(2, 3) / math.sqrt(size) + mask
+        return scores.softmax(-1) @ value
+
+    class Block(nn.Module):  # type: ignore[misc,name-defined]
+        """Pre-norm: causal attention, then a network of four times the width."""
 
         def __init__(self) -> None:
             super().__init__()
-            self.tokens = nn.Embedding(VOCABULARY, args.hidden)
+            self.before, self.between = nn.LayerNorm(args.hidden), nn.LayerNorm(args.hidden)
+            self.asked = nn.Linear(args.hidden, 3 * args.hidden)
+            self.seen = nn.Linear(args.hidden, args.hidden)
+            self.up = nn.Linear(args.hidden, 4 * args.hidden)
+            self.down = nn.Linear(4 * args.hidden, args.hidden)
+
+        def forward(self, hidden: Any) -> Any:
+            shape = (*hidden.shape[:2], 3, args.heads, size)
+            asked = self.asked(self.before(hidden)).view(shape).permute(2, 0, 3, 1, 4)
+            hidden = hidden + self.seen(attend(*asked).transpose(1, 2).reshape(hidden.shape))
+            return hidden + self.down(functional.gelu(self.up(self.between(hidden))))
+
+    class Gpt(nn.Module):  # type: ignore[misc,name-defined]
+        """Decoder only: token and position embeddings, blocks, tied output."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.tokens = nn.Embedding(args.vocabulary, args.hidden)
             self.places = nn.Embedding(args.sequence, args.hidden)
-            layer = nn.TransformerEncoderLayer(
-                args.hidden,
-                args.heads,
-                4 * args.hidden,
-                dropout=0.0,
-                activation="gelu",
-                batch_first=True,
-                norm_first=True,
-            )
-            self.blocks = nn.TransformerEncoder(layer, args.layers)
+            self.blocks = nn.Sequential(*(Block() for _ in range(args.layers)))
             self.norm = nn.LayerNorm(args.hidden)
-            mask = torch.full((args.sequence, args.sequence), float("-inf")).triu(1)
-            self.register_buffer("mask", mask)
+            for one in self.parameters():
+                if one.dim() > 1:
+                    nn.init.normal_(one, std=0.02)
 
         def forward(self, tokens: Any) -> Any:
-            places = torch.arange(tokens.shape[1])
-            hidden = self.tokens(tokens) * 0.5 + self.places(places) * 0.1
-            hidden = self.norm(self.blocks(hidden, self.mask))
-            return hidden @ self.tokens.weight.t() / math.sqrt(args.hidden)
+            places = torch.arange(tokens.shape[1], device=tokens.device)
+            hidden = self.norm(self.blocks(self.tokens(tokens) + self.places(places)))
+            return functional.linear(hidden, self.tokens.weight)
 
     return Gpt()
 
 
-def batch(torch: Any, generator: Any, sequences: int, length: int) -> Any:
-    """Counting sequences with a random start and stride: something a small model learns in seconds."""
-    start = torch.randint(0, 64, (sequences, 1), generator=generator)
-    stride = torch.randint(1, 4, (sequences, 1), generator=generator)
-    return (start + stride * torch.arange(length + 1)) % 64
+def batch(torch: Any, generator: Any, args: argparse.Namespace) -> Any:
+    """Tokens as rare as words are (Zipf): the second half as often as the first, so that there is something to learn."""
+    drawn = torch.rand(args.global_batch, args.sequence + 1, generator=generator)
+    return (args.vocabulary**drawn).long() - 1
 
 
-def rendezvous(torch: Any, rank: int, world: int, timeout: int) -> "Ranks":
+def rendezvous(torch: Any, rank: int, world: int, timeout: int, gpus: bool) -> "Ranks":
     address = master_address()
     job = int(os.environ.get("SLURM_JOB_ID", "0"))
     step = int(os.environ.get("SLURM_STEP_ID", "0") or 0)
@@ -142,8 +161,10 @@ def rendezvous(torch: Any, rank: int, world: int, timeout: int) -> "Ranks":
     # Who does not come is to be named, so nobody waits for all of them unseen.
     store = torch.distributed.TCPStore(address, port, world, rank == 0, longest, False)
     ranks = Ranks(store, rank, world)
+    # Ranks on GPUs meet through gloo, too: it says who is missing, and NCCL ends the program.
+    backend = "cpu:gloo,cuda:nccl" if gpus else "gloo"
     torch.distributed.init_process_group(
-        "gloo", store=store, rank=rank, world_size=world, timeout=longest
+        backend, store=store, rank=rank, world_size=world, timeout=longest
     )
     return ranks
 
@@ -178,39 +199,70 @@ class Ranks:
         return [f"rank {n} on {self.hosts[n]}" for n in left if n != self.rank]
 
 
-def train(torch: Any, args: argparse.Namespace, rank: int, world: int) -> None:
+def train(torch: Any, args: argparse.Namespace, rank: int, world: int, device: str) -> None:
     """Every rank takes its share of one global batch; the last rank prints, as in Megatron-LM."""
     torch.manual_seed(args.seed)
-    model = torch.nn.parallel.DistributedDataParallel(build(torch, args))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1)
+    model = torch.nn.parallel.DistributedDataParallel(build(torch, args).to(device))
+    # One kernel for all weights, which only GPUs have in every release.
+    fused = {"fused": True} if args.gpus else {}
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=args.rate, betas=(0.9, 0.95), weight_decay=0.1, **fused
+    )
     generator = torch.Generator().manual_seed(args.seed)
     share = args.global_batch // world
     if rank == world - 1:
-        size = sum(p.numel() for p in model.parameters())
-        say(
-            f"model: {size} parameters, {world} hosts, sequence {args.sequence}, torch {torch.__version__}"
-        )
+        describe(torch, args, model, world, device)
     for step in range(1, args.steps + 1):
-        torch.distributed.barrier()
+        data = batch(torch, generator, args)[rank * share : (rank + 1) * share].to(device)
+        meet(torch, 0.0)
         began = time.monotonic()
-        data = batch(torch, generator, args.global_batch, args.sequence)
-        mine = data[rank * share : (rank + 1) * share]
         optimizer.zero_grad(set_to_none=True)
-        logits = model(mine[:, :-1])
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), mine[:, 1:].flatten())
-        loss.backward()
+        loss = losses(torch, args, model, data)
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        mean = loss.detach().clone()
-        torch.distributed.all_reduce(mean)
+        # Waits for all that the GPU has to do.
+        mean = meet(torch, float(loss)) / world
         if rank == world - 1:
-            report(step, args, time.monotonic() - began, float(mean) / world, float(norm))
+            report(step, args, time.monotonic() - began, mean, float(norm))
+
+
+def losses(torch: Any, args: argparse.Namespace, model: Any, data: Any) -> Any:
+    """The mean loss of a rank's share, micro-batch by micro-batch; gradients are exchanged with the last one."""
+    parts = data.split(args.micro_batch)
+    total = 0.0
+    for number, part in enumerate(parts, 1):
+        alone = model.no_sync() if number < len(parts) else contextlib.nullcontext()
+        half = torch.autocast("cuda", torch.bfloat16) if args.gpus else contextlib.nullcontext()
+        with alone:
+            with half:
+                logits = model(part[:, :-1]).flatten(0, 1)
+                loss = torch.nn.functional.cross_entropy(logits, part[:, 1:].flatten())
+                loss = loss * (len(part) / len(data))
+            loss.backward()
+        total = total + loss.detach()
+    return total
+
+
+def meet(torch: Any, value: float) -> float:
+    """Waits for all ranks; the sum of their values."""
+    given = torch.tensor([value], dtype=torch.float64)
+    torch.distributed.all_reduce(given)
+    return float(given)
+
+
+def describe(torch: Any, args: argparse.Namespace, model: Any, world: int, device: str) -> None:
+    size = sum(p.numel() for p in model.parameters())
+    where = torch.cuda.get_device_name(device) if args.gpus else "processors"
+    say(f"model: {size} parameters on {where}, trained by PyTorch alone: {torch.__version__}")
+    say(
+        f"using world size: {world}, seq_length: {args.sequence}, global_batch_size: {args.global_batch}, micro-batch {args.micro_batch}"
+    )
 
 
 def report(step: int, args: argparse.Namespace, seconds: float, loss: float, norm: float) -> None:
     say(
         f" iteration {step:8d}/{args.steps:8d} | consumed samples: {step * args.global_batch:12d} |"
-        f" elapsed time per iteration (ms): {seconds * 1000:.1f} | learning rate: 1.000000E-03 |"
+        f" elapsed time per iteration (ms): {seconds * 1000:.1f} | learning rate: {args.rate:.6E} |"
         f" global batch size: {args.global_batch:5d} | lm loss: {loss:.6E} | grad norm: {norm:.3f} |"
         f" number of skipped iterations:   0 | number of nan iterations: {int(not math.isfinite(loss)):3d} |"
     )
@@ -234,10 +286,19 @@ def main() -> int:
     except ImportError as error:
         say(f"appliance: no torch on {socket.gethostname()}: {error}")
         return NO_TORCH
+    device = "cpu"
+    if args.gpus:
+        index = int(os.environ.get("SLURM_LOCALID") or os.environ.get("LOCAL_RANK") or 0)
+        count = torch.cuda.device_count()
+        if index >= count:
+            say(f"appliance: no GPU {index} on {socket.gethostname()}: PyTorch sees {count}")
+            return 2
+        device = f"cuda:{index}"
+        torch.cuda.set_device(device)
     torch.set_num_threads(int(os.environ.get("SLURM_CPUS_PER_TASK", "1")))
-    ranks = rendezvous(torch, rank, world, args.timeout)
+    ranks = rendezvous(torch, rank, world, args.timeout, args.gpus)
     try:
-        train(torch, args, rank, world)
+        train(torch, args, rank, world, device)
         torch.distributed.barrier()
     except RuntimeError as error:
         # What went wrong here is no other's: gloo speaks of others.

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from appliance.benchmarks.batch import Batch
@@ -17,6 +18,10 @@ from appliance.benchmarks.gpt3.launch import (
     divides,
     launch,
 )
+from appliance.benchmarks.gpt3.launch import (
+    STEPS as WHOLE,
+)
+from appliance.benchmarks.gpt3.reference import load
 from appliance.benchmarks.gpt3.throughput import of_size
 from appliance.models.result import Place
 from appliance.stages.slurm.site import JobContainer
@@ -25,10 +30,19 @@ SMALL = "cpu-3m"
 """The model that is trained on processors: 2.7 million parameters."""
 SEQUENCE, STEPS, BATCH = 32, 12, 8
 SECONDS = 240.0
+TIMEOUT = 600
+"""s that ranks on GPUs wait for one that says nothing."""
 SCRIPT = Path(__file__).with_name("train.py")
 _DIED = re.compile(r"srun: error: ([\w.-]+): tasks? ([\d,-]+): (.+)")
 _NAMED = re.compile(r"^appliance: rank (\d+)(?: on ([\w.-]+))? (does not go on|never came)$", re.M)
 _TAKEN_ALONG = re.compile(r"Terminated|Exited with exit code (15|143)")
+
+
+class Framework(StrEnum):
+    """What a model of GPUs is trained with: NVIDIA's in its container, or PyTorch alone as the hosts have it."""
+
+    NEMO = "nemo"
+    PYTORCH = "pytorch"
 
 
 @dataclass(frozen=True)
@@ -41,10 +55,13 @@ class Request:
     model: str = SMALL
     nodes: tuple[int, ...] = ()
     image: str = ""
+    framework: Framework = Framework.NEMO
 
-    def divides(self, nodes: int) -> bool:
-        """Whether the global batch divides over so many hosts."""
-        return BATCH % nodes == 0 if self.model == SMALL else divides(self.model, nodes)
+    def divides(self, nodes: int, gpus: int = GPUS) -> bool:
+        """Whether the global batch divides over so many hosts with ``gpus`` each."""
+        if self.model == SMALL:
+            return BATCH % nodes == 0
+        return divides(self.model, nodes, gpus)
 
 
 @dataclass(frozen=True)
@@ -59,6 +76,8 @@ class Trial:
     container: JobContainer | None = None
     model: str = SMALL
     hosts: tuple[str, ...] = ()
+    framework: Framework = Framework.NEMO
+    gpus: int = GPUS
 
     @property
     def platform(self) -> str:
@@ -103,11 +122,12 @@ class Trial:
     @property
     def _sends(self) -> bool:
         """Whether the program goes over standard input to every task, so that no shared file system is needed; NeMo has its own."""
-        return not self.on_gpus
+        return not self.on_gpus or self.framework is Framework.PYTORCH
 
     def _tasks(self) -> Iterator[str]:
         if self.on_gpus:
-            yield from (f"--ntasks-per-node={GPUS}", f"--gpus-per-node={GPUS}", "--exclusive")
+            tasks = f"--ntasks-per-node={self.gpus}"
+            yield from (tasks, f"--gpus-per-node={self.gpus}", "--exclusive")
         else:
             yield "--ntasks-per-node=1"
 
@@ -117,7 +137,7 @@ class Trial:
             yield "--input=all"
 
     def _exports(self) -> Iterator[str]:
-        if self.on_gpus:
+        if not self._sends:
             yield from (f"export {key}={value}" for key, value in launch().environment.items())
             first = 'scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1'
             yield from (f"export MASTER_ADDR=$({first})", f"export MASTER_PORT={PORT}")
@@ -129,16 +149,37 @@ class Trial:
                 yield f"--container-mounts={','.join(self.container.mounts)}"
 
     def _command(self) -> Iterator[str]:
-        if self.on_gpus:
+        if not self.on_gpus:
+            yield from small("-")
+        elif self._sends:
+            yield from ("python3", "-u", "-", *plain(self.model))
+        else:
             training = Training(self.model, self.nodes, "", "")
             yield from ("python3", "-u", launch().script, *arguments(training))
-        else:
-            yield from small("-")
 
 
 def small(*program: str) -> tuple[str, ...]:
     """The small model's training, by Python's own words for where its program is."""
     return ("python3", "-u", *program, f"--steps={STEPS}", f"--sequence={SEQUENCE}")
+
+
+def plain(model: str) -> Iterator[str]:
+    """What the program is told to train a published model on GPUs by PyTorch alone; its rate of learning is constant."""
+    gpt, recipe = load().models[model], launch().models[model]
+    values = {
+        "steps": WHOLE,
+        "global-batch": gpt.global_batch,
+        "micro-batch": recipe.micro_batch,
+        "sequence": gpt.sequence,
+        "layers": gpt.layers,
+        "hidden": gpt.hidden,
+        "heads": gpt.heads,
+        "vocabulary": gpt.embedding,
+        "rate": recipe.learning_rate,
+        "timeout": TIMEOUT,
+    }
+    yield "--gpus"
+    yield from (f"--{key}={value}" for key, value in values.items())
 
 
 def deadline_of(model: str) -> float:

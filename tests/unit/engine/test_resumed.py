@@ -9,7 +9,7 @@ from appliance.actions.resumed import Asked, begun, note, taken_up
 from appliance.benchmarks import BENCHMARKS
 from appliance.benchmarks.batch import Job
 from appliance.benchmarks.benchmark import Outcome
-from appliance.benchmarks.gpt3.trial import Request
+from appliance.benchmarks.gpt3.trial import Framework, Request
 from appliance.checks.check import View, passed
 from appliance.engine.evidence import keep_run, recorded
 from appliance.engine.jobs import JournalBook, open_jobs
@@ -24,7 +24,10 @@ STORAGE = next(benchmark for benchmark in BENCHMARKS if benchmark.name == "stora
 FIVE = Asked(
     ("storage", "gpt3"),
     JobContainer(image="nvcr.io#nvidia/nemo:24.03", mounts=("/data:/data",)),
-    {"gpt3": {"request": Request("5b", (1, 2))}, "dcgm": {"level": 3}},
+    {
+        "gpt3": {"request": Request("126m", (1, 2), framework=Framework.PYTORCH)},
+        "dcgm": {"level": 3},
+    },
     ("left out where none is named: perftest (needs a fabric that carries data)",),
 )
 
