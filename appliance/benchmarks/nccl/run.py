@@ -30,6 +30,7 @@ TOO_SHORT = 1 << 30
 """Bytes: a smaller largest message has not reached the plateau that limits speak of."""
 UNWIRED = "traffic between ports of one adapter need not cross the wire"
 NO_RATE = "the class has no ports of known rate"
+LONE = "one GPU took part: nothing goes between GPUs, and there is no bandwidth to judge"
 OTHERS = ("all_gather", "reduce_scatter", "alltoall")
 NO_MPI = "between hosts of Kubernetes nothing starts nccl-tests: it is started by Slurm's PMIx"
 ASSIGN = "appliance node assign HOST slurm, then appliance validate nccl"
@@ -171,6 +172,8 @@ def _peak(
     check: str, at: Place, measured: Collective, bound: Limit | None, fix: str, most: Bounded
 ) -> CheckResult:
     peak = measured.peak
+    if measured.alone and not measured.wrong:
+        return not_assessed(at, LONE, required=False).of(check)
     shown: dict[str, object] = {
         "value": peak.busbw,
         "unit": "GB/s",
@@ -206,6 +209,8 @@ def _peak(
 
 def _curve(at: Place, measured: Collective, check: str) -> CheckResult:
     where = Place(at.host, (*at.parts, check.partition(".")[2]))
+    if measured.alone:
+        return not_assessed(where, LONE, required=False).of(CURVE)
     if measured.dents:
         size, lost = measured.dents[0]
         cause = f"bandwidth falls by {lost:g} % at {_size(size)}, where it should rise"

@@ -1,4 +1,4 @@
-"""The table that nccl-tests print (2.0 to 2.17): sizes, bus bandwidths, wrong values, and the GPUs that took part."""
+"""The table that nccl-tests print (2.0 to 2.19): sizes, bus bandwidths, wrong values, and the GPUs that took part."""
 
 import re
 from dataclasses import dataclass
@@ -40,6 +40,11 @@ class Collective:
     def peak(self) -> Row:
         """The largest message: what is compared with limits. The footer's average is of all sizes, small ones too."""
         return self.rows[-1]
+
+    @property
+    def alone(self) -> bool:
+        """Whether one GPU took part: its bus bandwidth is 0.00 throughout, for nothing leaves it."""
+        return sum(self.hosts.values()) == 1
 
     @property
     def dents(self) -> tuple[tuple[int, float], ...]:

@@ -122,6 +122,14 @@ def test_a_single_host_has_no_gate_that_takes_a_pair() -> None:
     assert [g.id for g in nccl_gates(asking(nccl_view(1), nccl__cluster=180))] == ["nccl.host"]
 
 
+def test_hosts_of_one_gpu_have_no_gate_of_what_goes_between_gpus_of_a_host() -> None:
+    def ids(gpus: int) -> list[str]:
+        return [g.id for g in nccl_gates(asking(nccl_view(2, gpus=gpus), nccl__cluster=180))]
+
+    assert ids(2) == ["nccl.host", "nccl.cluster"]
+    assert ids(1) == ["nccl.cluster"]
+
+
 def given_to_kubernetes(view: View, *names: str) -> View:
     """The same site, where these GPU hosts are Kubernetes'; none named: all of them."""
     hosts = tuple(

@@ -23,10 +23,11 @@ A100 = "NVIDIA A100-SXM4-80GB"
 WIRE = Most(200.0, "the wire")
 
 
-def view(count: int, gpu: str = A100) -> View:
+def view(count: int, gpu: str = A100, gpus: int = 8) -> View:
     names = [f"gpu-{i}" for i in range(1, count + 1)]
-    profile = profile_of(fabric={"link_layer": "InfiniBand", "ports": 8, "rate_gbps": 200})
-    facts = {name: facts_of(name, gpus=gpus_of(gpu, 8)) for name in names}
+    fabric = {"link_layer": "InfiniBand", "ports": 8, "rate_gbps": 200}
+    profile = profile_of(fabric=fabric, gpu={"count": gpus})
+    facts = {name: facts_of(name, gpus=gpus_of(gpu, gpus)) for name in names}
     return View(profile, site_of("head", *names), facts)
 
 
@@ -39,6 +40,19 @@ def table(hosts: Sequence[str], busbw: float = 191.0) -> str:
         for g in range(8)
     )
     return head + ranks + rest.replace("190.99", f"{busbw:.2f}")
+
+
+def lone() -> str:
+    """What one GPU alone prints: bus bandwidth counts what goes to other GPUs."""
+    lines = []
+    for line in HOST.splitlines():
+        words = line.split()
+        if words[:1] and words[0].isdigit():
+            words[7] = words[11] = "0.00"
+            lines.append("  " + "  ".join(words))
+        elif "Rank" not in line or "Rank  0" in line:
+            lines.append(line)
+    return "\n".join(lines)
 
 
 class Cluster(Batches):
@@ -332,3 +346,21 @@ def test_a_host_passes_no_figure_that_its_links_cannot_carry(busbw: str, status:
     (host,) = [r for r in results if r.id == "nccl.host"]
     assert host.status is status, host
     assert "at most 580.1 GB/s (what links of 331.5 GB/s to a GPU allow)" in host.evidence
+
+
+def test_one_gpu_alone_is_not_judged_by_what_goes_between_gpus() -> None:
+    """The published floor is of eight GPUs; 0 GB/s of one is neither slow nor measured."""
+    outcome = nccl.run(view(1, gpus=1), Cluster(alone=lone()))
+    assert {r.id for r in outcome.results} == {"nccl.host", "nccl.loopback", "nccl.curve"}
+    for result in outcome.results:
+        assert (result.status, result.required) == (Status.NOT_ASSESSED, False), result
+        assert result.cause == nccl.LONE
+    assert outcome.measurements == ()
+
+
+def test_wrong_values_of_one_gpu_alone_fail_all_the_same() -> None:
+    wrong = lone().replace("values : 0 OK", "values : 2 FAILED")
+    results = nccl.run(view(1, gpus=1), Cluster(alone=wrong)).results
+    (host,) = [r for r in results if r.id == "nccl.host"]
+    assert host.status is Status.FAIL
+    assert host.cause.startswith("2 values are wrong")
