@@ -138,3 +138,16 @@ def test_a_curve_of_nought_has_no_dent() -> None:
         flat = flat.replace(row, "  " + "  ".join(words))
     found = read(flat)
     assert (found.peak.busbw, found.dents) == (0.0, ())
+
+
+def test_headings_of_2_19_are_read() -> None:
+    """It tells its version and test, begins and ends so, and writes rates in fewer digits the larger they are."""
+    first, rest = HOST.split("\n", 1)
+    newer = (
+        "# nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809\n"
+        "# Collective test starting: all_reduce_perf\n"
+        f"{first} unalign: 0\n"
+        f"{rest.replace('[0x07]', '[0000:07:00]').replace('134.62', '4e+06')}"
+        "\n# Collective test concluded: all_reduce_perf\n#\n\n"
+    )
+    assert read(newer) == read(HOST)
