@@ -50,24 +50,34 @@ class Fetched:
     until: datetime
 
 
-def named(flag: Path | None) -> Path | None:
-    """What a flag or else the variable KUBECONFIG names."""
-    given = os.environ.get("KUBECONFIG")
-    return flag or (Path(given) if given else None)
-
-
 def of_site(loaded: LoadedSite) -> Path:
     """As the site says, else ``kubeconfig`` in its folder."""
     return loaded.folder / (loaded.site.external_cluster or NAME)
 
 
+def chosen(flag: Path | None, loaded: LoadedSite) -> Path:
+    """The one to use for a site: by flag, its own, by the variable KUBECONFIG. Raises ConfigError where the last two are two clusters."""
+    given = os.environ.get("KUBECONFIG")
+    own = of_site(loaded)
+    if flag or not given:
+        return flag or own
+    if own.exists() and own.resolve() != Path(given).resolve():
+        raise ConfigError(
+            f"the variable KUBECONFIG names {given}, and site {loaded.site.name} has its own, {own}",
+            "unset KUBECONFIG, or say which is meant with --kubeconfig FILE",
+        )
+    return Path(given)
+
+
 def find(flag: Path | None, target: Target, observer: Observer) -> Path:
-    """The one to use: by flag, by KUBECONFIG, the site's. Raises ConfigError where there is nobody to ask."""
-    if chosen := named(flag):
-        return chosen
+    """As ``chosen``, where a site is named or here; else by flag or KUBECONFIG. Raises ConfigError where there is nobody to ask."""
+    if flag:
+        return flag
     try:
-        return of_site(locate(target, raise_rack=False, observer=observer))
+        return chosen(flag, locate(target, raise_rack=False, observer=observer))
     except NoSite:
+        if given := os.environ.get("KUBECONFIG"):
+            return Path(given)
         raise ConfigError(
             "no kubeconfig was named",
             "name a site with --inventory DIR, or a file with --kubeconfig, or in the variable KUBECONFIG",

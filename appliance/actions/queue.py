@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from appliance.actions.bounds import check_ids
-from appliance.actions.kubeconfig import named, of_site
+from appliance.actions.kubeconfig import chosen
 from appliance.actions.opening import Target
 from appliance.actions.queue_difference import differences
 from appliance.actions.queue_there import NAMESPACE, PRUNED, There
@@ -61,7 +61,7 @@ def tree_of(loaded: LoadedSite) -> QueueTree:
 @contextmanager
 def cluster_of(loaded: LoadedSite, kubeconfig: Path | None) -> Iterator[KubernetesApi]:
     """The site's cluster."""
-    with KubernetesApi(named(kubeconfig) or of_site(loaded)) as api:
+    with KubernetesApi(chosen(kubeconfig, loaded)) as api:
         yield api
 
 

@@ -75,7 +75,7 @@ def _member(target: Target, user: str, admin: Path | None, days: int, as_json: b
             f"--days {days} is too long for a member: a certificate cannot be called back, take {member.MOST_DAYS} at most"
         )
     loaded = locate(target, raise_rack=False, observer=options.quiet())
-    with KubernetesApi(action.named(admin) or action.of_site(loaded)) as api:
+    with KubernetesApi(action.chosen(admin, loaded)) as api:
         found = member.issue(loaded, api, user, days)
     if as_json:
         document = Kubeconfig(

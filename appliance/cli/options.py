@@ -58,7 +58,7 @@ kubeconfig_option = click.option(
     "--kubeconfig",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The cluster, as a file of mode 0600. Without it: KUBECONFIG, then the site's own (appliance kubeconfig).",
+    help="The cluster, as a file of mode 0600. Without it: the site's own (appliance kubeconfig), or KUBECONFIG.",
 )
 
 

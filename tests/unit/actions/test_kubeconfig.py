@@ -173,18 +173,34 @@ def furnished(folder: Path, more: str = "") -> Path:
     return folder
 
 
-def test_a_flag_goes_before_the_variable_and_that_before_the_sites_own(
+def test_a_flag_goes_before_all_and_the_variable_where_the_site_has_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target, quiet = Target(furnished(tmp_path)), action_observer()
     monkeypatch.setenv("KUBECONFIG", "/from/variable")
     assert action.find(Path("/from/flag"), target, quiet) == Path("/from/flag")
     assert action.find(None, target, quiet) == Path("/from/variable")
+    assert action.find(None, Target(), quiet) == Path("/from/variable")
     monkeypatch.setenv("KUBECONFIG", "")
     assert action.find(None, target, quiet) == tmp_path / "kubeconfig"
     (tmp_path / "theirs").touch()
     external = furnished(tmp_path, "kubernetes: {external: theirs}\n")
     assert action.of_site(load_site(external)) == tmp_path / "theirs"
+
+
+def test_another_cluster_than_the_sites_is_never_taken_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, own, quiet = Target(furnished(tmp_path)), tmp_path / "kubeconfig", action_observer()
+    own.touch()
+    monkeypatch.setenv("KUBECONFIG", "/from/variable")
+    with pytest.raises(ConfigError, match="KUBECONFIG names /from/variable, and site") as refused:
+        action.find(None, target, quiet)
+    assert "--kubeconfig FILE" in refused.value.hint
+    assert action.find(Path("/from/flag"), target, quiet) == Path("/from/flag")
+    (tmp_path / "link").symlink_to(own)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "link"))
+    assert action.find(None, target, quiet) == tmp_path / "link"
 
 
 def test_a_site_that_is_ill_says_so_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
