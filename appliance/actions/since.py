@@ -9,7 +9,7 @@ from appliance.actions import report
 from appliance.engine import baseline
 from appliance.engine.posture import ACCEPTED, Day, accepted_day
 from appliance.engine.session import Session
-from appliance.errors import ConfigError
+from appliance.errors import ApplianceError, ConfigError
 from appliance.models.handover import Baseline
 
 HANDOVER, BASELINE = "handover", "baseline"
@@ -55,12 +55,17 @@ def then_of(session: Session, since: str) -> Then:
             f"--since {since} is yet to come",
             "name a time that is over, or a run: appliance report --list",
         )
+    ill: list[str] = []
     for folder in reversed(report.runs(session.runs)):
-        record = report.load(session.runs, folder.name).record
+        try:
+            record = report.load(session.runs, folder.name).record
+        except ApplianceError:
+            ill.append(folder.name)
+            continue
         if record.finished <= time and record.hosts:
-            return Then(
-                baseline.of_record(record), f"run {folder.name}", record.finished, Day(until=time)
-            )
+            beside = f" (the report of {', '.join(ill)} cannot be read)" if ill else ""
+            said = f"run {folder.name}{beside}"
+            return Then(baseline.of_record(record), said, record.finished, Day(until=time))
     raise ConfigError(
         f"no report of this site is as old as {since}", "list the runs: appliance report --list"
     )

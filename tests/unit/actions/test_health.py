@@ -164,6 +164,12 @@ def test_a_time_means_the_last_report_before_it(rack: Rack) -> None:
     seen = health.look(Target(), Recorder(), since=datetime.now(UTC).isoformat())
     assert seen.then is not None
     assert seen.then.said == f"run {rack.session.run}"
+    ill = rack.session.runs / "r9-ill"
+    ill.mkdir()
+    (ill / "report.json").write_text("{")
+    seen = health.look(Target(), Recorder(), since=datetime.now(UTC).isoformat())
+    assert seen.then is not None
+    assert seen.then.said == f"run {rack.session.run} (the report of r9-ill cannot be read)"
     for since, said in (
         ("2001-01-01", "no report of this site is as old as 2001-01-01"),
         ("handover", "no hand-over of site"),
