@@ -29,7 +29,7 @@ class Shown:
 
 def show(target: Target, observer: Observer) -> Shown:
     """What was taken last. Raises ConfigError where nothing was."""
-    with open_session(target, "baseline", observer, only_looks=True) as session:
+    with open_session(target, "baseline", observer, only_looks=True, by_ssh=False) as session:
         return _shown(session, {})
 
 

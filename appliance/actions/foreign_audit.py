@@ -31,7 +31,9 @@ def enter(target: Target, file: Path, observer: Observer) -> Entered:
     """Reads an audit of ClusterMAX or a report of NVCRE or isvctl and keeps it with its digest. Raises ConfigError; nothing is recorded then."""
     found = _read(file, datetime.now(UTC))
     benchmark = _filed_under(found)
-    with open_session(target, "validate", observer, only_looks=True, keeps=True) as session:
+    with open_session(
+        target, "validate", observer, only_looks=True, keeps=True, by_ssh=False
+    ) as session:
         facts = {h.name: f for h in session.site.hosts if (f := last_facts(session, h.name))}
         view = view_of(session, Round(facts, {}))
         files = tuple(

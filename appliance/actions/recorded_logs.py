@@ -60,7 +60,7 @@ def keep_logs(
     Raises ConfigError for logs of other hardware than the site's; nothing is recorded then.
     """
     wanted = model_named(model)
-    with open_session(target, "validate", observer, only_looks=True) as session:
+    with open_session(target, "validate", observer, only_looks=True, by_ssh=False) as session:
         known = {h.name: f for h in session.site.hosts if (f := last_facts(session, h.name))}
         view = view_of(session, Round(known, {}))
         bound = view.limit(THROUGHPUT)

@@ -74,7 +74,7 @@ def verify(
     different: list[Difference] = []
     answered: datetime | None = None
     if target is not None and baseline is not None:
-        with open_session(target, "report", observer, only_looks=True) as session:
+        with open_session(target, "report", observer, only_looks=True, by_ssh=False) as session:
             different = differences(session, baseline)
             answered = min(filter(None, answered_last(session).values()), default=None)
     if answered and answered < datetime.now(UTC) - OF_TODAY:

@@ -34,7 +34,7 @@ class Kept:
 
 def listed(target: Target, observer: Observer) -> Kept:
     """Every waiver of the site, also those whose day is over."""
-    with open_session(target, "waive", observer, only_looks=True) as session:
+    with open_session(target, "waive", observer, only_looks=True, by_ssh=False) as session:
         return _kept(session)
 
 
@@ -51,7 +51,9 @@ def waive(target: Target, name: str, reason: str, until: date, by: str, observer
             f"--until {until} is {'over' if until < today else 'more than a year away'}",
             f"name a day from {today} to {today + LONGEST}; what shall stand for longer is a limit in site.yml",
         )
-    with open_session(target, "waive", observer, only_looks=True, keeps=True) as session:
+    with open_session(
+        target, "waive", observer, only_looks=True, keeps=True, by_ssh=False
+    ) as session:
         _require_known(session, check, place)
         given = datetime.now(UTC)
         waiver = Waiver(
@@ -68,7 +70,9 @@ def waive(target: Target, name: str, reason: str, until: date, by: str, observer
 
 def take_back(target: Target, name: str, by: str, observer: Observer) -> Kept:
     """Withdraws a waiver. Raises ConfigError where there is none of that name."""
-    with open_session(target, "waive", observer, only_looks=True, keeps=True) as session:
+    with open_session(
+        target, "waive", observer, only_looks=True, keeps=True, by_ssh=False
+    ) as session:
         known = {waiver.name: waiver for waiver in all_waivers(session)}
         if name not in known:
             raise ConfigError(
