@@ -12,6 +12,7 @@ from appliance.models.result import CLUSTER, CheckResult
 from appliance.text import first_few, plural
 
 SERVER = "read the server's own log; then ask it once by hand: curl ENDPOINT/models"
+UNNAMED = f"name what it serves: --served-model NAME; else {SERVER}"
 SLOW = "look for the cause in the server's metrics: queue, cache of keys and values, preemptions; then GPUs: appliance health"
 CLIENT = "measure from a machine with a free processor, or at lower --rates"
 MORE = "ask for more: --seconds, or --least 20"

@@ -1,6 +1,7 @@
 """Asks a server at a given rate, whether it keeps up or not, and notes when what came back."""
 
 import asyncio
+import os
 import random
 import ssl
 import time
@@ -131,7 +132,7 @@ async def level(at: Server, asked: Request, model: str, rate: float) -> Level:
     seconds = time.perf_counter() - began
     good = tuple(end for end in ends if isinstance(end, Done))
     bad = [end for end in ends if isinstance(end, BaseException)]
-    return Level(rate, span, seconds, late, good, Counter(map(_why, bad)))
+    return Level(rate, span, seconds, late, good, Counter(map(why, bad)))
 
 
 async def _one(at: Server, asked: Request, model: str, chance: random.Random) -> Done:
@@ -157,7 +158,8 @@ async def _one(at: Server, asked: Request, model: str, chance: random.Random) ->
     return Done(times[0], gaps, total, tokens, answer.prompt)
 
 
-def _why(error: BaseException) -> str:
+def why(error: BaseException) -> str:
+    """Why there was no answer, in words; another error is raised again."""
     if isinstance(error, Refused):
         return str(error)
     if isinstance(error, TimeoutError):
@@ -165,5 +167,7 @@ def _why(error: BaseException) -> str:
     if isinstance(error, ssl.SSLError):
         return f"TLS: {error.reason or 'no connection'}"
     if isinstance(error, OSError):
-        return f"no connection: {error.strerror or type(error).__name__}"
+        # asyncio puts the call and the address in place of the system's words.
+        said = os.strerror(error.errno) if error.errno else type(error).__name__
+        return f"no connection: {said}"
     raise error

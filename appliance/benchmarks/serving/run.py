@@ -8,7 +8,7 @@ from appliance.benchmarks.serving import load, tables
 from appliance.benchmarks.serving.figures import figure
 from appliance.benchmarks.serving.gates import ANSWERS, CHECKS
 from appliance.benchmarks.serving.http import server
-from appliance.benchmarks.serving.judge import SERVER, Limits, judge
+from appliance.benchmarks.serving.judge import SERVER, UNNAMED, Limits, judge
 from appliance.benchmarks.serving.request import Request
 from appliance.benchmarks.serving.stream import Refused
 from appliance.checks.check import View, not_assessed
@@ -35,8 +35,9 @@ def ask(request: Request, limits: Limits, *, simulated: bool = False) -> Outcome
     try:
         model, levels = load.levels(at, request)
     except (Refused, OSError, TimeoutError) as error:
-        why = f"{request.endpoint} cannot be measured: {str(error) or 'no answer in time'}"
-        return Outcome((not_assessed(CLUSTER, why, fix=SERVER).of(ANSWERS),))
+        why = f"{request.endpoint} cannot be measured: {load.why(error)}"
+        fix = UNNAMED if isinstance(error, Refused) and not request.model else SERVER
+        return Outcome((not_assessed(CLUSTER, why, fix=fix).of(ANSWERS),))
     found = tuple(map(figure, levels))
     results = [r.model_copy(update={"simulated": simulated}) for r in judge(found, limits)]
     told = {"endpoint": request.endpoint, "model": model}

@@ -175,7 +175,10 @@ def test_higher_rates_are_not_tried_where_nothing_came_back() -> None:
 def test_a_server_without_a_list_of_models_is_not_assessed(models: bytes) -> None:
     with serving(GOOD, models=models) as port:
         (result,) = ask(request(port), {}).results
+        (named,) = ask(request(port, model="tiny"), {}).results
     assert result.status is Status.NOT_ASSESSED
+    assert "--served-model NAME" in result.fix
+    assert named.status is Status.PASS
 
 
 def test_nobody_there_is_not_assessed() -> None:
@@ -183,6 +186,8 @@ def test_nobody_there_is_not_assessed() -> None:
         pass
     (result,) = ask(request(port), {}).results
     assert result.status is Status.NOT_ASSESSED
+    assert result.cause.endswith(" cannot be measured: no connection: Connection refused")
+    assert "--served-model" not in result.fix
 
 
 def test_limits_are_judged_at_a_rate_that_is_kept() -> None:
