@@ -43,6 +43,8 @@ UNREAL = "trained on processors: proves launch, rendezvous and log reading, says
 GET_TORCH = (
     "install python3-torch on the GPU hosts (Debian and Ubuntu package; on RHEL: pip install torch)"
 )
+NO_GPU = "appliance: no GPU "
+SEES_NONE = "appliance health --check gpu; does the PyTorch there have CUDA? pip install torch"
 NOBODY = "every GPU host is of Kubernetes, so Slurm has none to train on"
 NOT_STARTED = "free the hosts (squeue) or resume them (sinfo -R), then validate again"
 TOO_SLOW = "see what else runs on the hosts; libopenblas0-pthread beside python3-torch makes steps 20 times shorter"
@@ -194,6 +196,8 @@ def _judged(view: View, trial: Trial, done: Completed) -> tuple[CheckResult, Run
         # A host need not have PyTorch; what was chosen for training must.
         needed = bool(image) or trial.on_gpus
         return not_assessed(trial.target, _said(done), required=needed, fix=fix).of(LOSS), None
+    if NO_GPU in done.stdout:
+        return not_assessed(trial.target, _said(done), fix=SEES_NONE).of(LOSS), None
     if done.returncode:
         if trial.hosts:
             cause = f"the training ended with {done.returncode}: {done.stderr}"

@@ -103,6 +103,15 @@ def test_a_host_without_pytorch_owes_the_training_that_was_asked_for() -> None:
     assert [(r.status, r.required) for r in results] == [(Status.NOT_ASSESSED, True)]
 
 
+def test_a_pytorch_that_sees_no_gpu_is_told_with_its_host() -> None:
+    said = "appliance: no GPU 0 on gpu-1: PyTorch sees 0\n"
+    ended = says(said, 2, "srun: error: gpu-1: task 0: Exited with exit code 2\n")
+    (result,), _, _ = trained(seen_of(), FakeRemote(ended), ALONE)
+    assert (result.status, result.required) == (Status.NOT_ASSESSED, True)
+    assert result.cause == "no GPU 0 on gpu-1: PyTorch sees 0"
+    assert "--check gpu" in result.fix
+
+
 def test_a_rank_without_a_gpu_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
