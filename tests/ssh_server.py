@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess  # noqa: TID251 - it stands for a host, and pipes what runs there
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,12 +22,16 @@ ADDRESS = "127.0.0.1"
 
 
 class SshServer:
-    """Takes one key. ``slow`` says of a command that it shall never end; ``commands`` are those that came."""
+    """Takes one key. ``slow`` says of a command that it shall never end; ``commands`` are those that came.
+
+    ``channels``: s that each session waits before it is opened, by order; the rest at once.
+    """
 
     def __init__(self, home: Path, address: str = ADDRESS) -> None:
         self.home = home
         self.address = address
         self.commands: list[str] = []
+        self.channels: list[float] = []
         self.slow: Callable[[str], bool] = lambda command: False
         self.host_key = paramiko.ECDSAKey.generate()
         self.user_key: paramiko.PKey = paramiko.ECDSAKey.generate()
@@ -99,6 +104,8 @@ class _Login(paramiko.ServerInterface):
         return AUTH_SUCCESSFUL if known else AUTH_FAILED
 
     def check_channel_request(self, kind: str, chanid: int) -> int:
+        if self._server.channels:
+            time.sleep(self._server.channels.pop(0))
         return OPEN_SUCCEEDED
 
     def check_channel_env_request(

@@ -40,12 +40,13 @@ class _Unpinned(paramiko.SSHException):
 
 
 class _Connection:
-    """``users``: commands at work over it."""
+    """``users``: commands at work over it; ``used``: whether a command ever was."""
 
     def __init__(self, client: paramiko.SSHClient) -> None:
         transport = client.get_transport()
         assert transport is not None
         self.client, self.transport, self.users = client, transport, 1
+        self.used = False
 
 
 class SshRemote:
@@ -61,12 +62,14 @@ class SshRemote:
         *,
         connect_timeout: float = 6.0,
         banner_timeout: float = 10.0,
+        login_timeout: float = 30.0,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         self._endpoints = {e.host: e for e in endpoints}
         self._pinned = {e.known_hosts: KnownHosts(e.known_hosts) for e in endpoints}
         self._keys = UserKeys()
         self._timeouts = (connect_timeout, banner_timeout)
+        self._login_timeout = login_timeout
         self._cancelled = cancelled
         self._guard = threading.Lock()
         self._connections: dict[str, _Connection] = {}
@@ -93,8 +96,8 @@ class SshRemote:
         endpoint = self._endpoints[host]
         words = ["sudo", "-n", "--", *argv] if endpoint.become else list(argv)
         is_late = self._cancelled()
-        with self._connected(endpoint) as transport:
-            channel = self._channel(endpoint, transport)
+        with self._connected(endpoint) as connection:
+            channel = self._channel(endpoint, connection)
             try:
                 channel.exec_command(shlex.join(words))
                 unwanted = (lambda: False) if is_late else self._cancelled
@@ -128,7 +131,7 @@ class SshRemote:
         return _connect(endpoint, self._pinned[endpoint.known_hosts], self._keys, *self._timeouts)
 
     @contextmanager
-    def _connected(self, endpoint: Endpoint) -> Iterator[paramiko.Transport]:
+    def _connected(self, endpoint: Endpoint) -> Iterator[_Connection]:
         """The host's connection, made where there is none."""
         with self._locks[endpoint.host]:
             connection = self._taken(endpoint.host)
@@ -137,7 +140,7 @@ class SshRemote:
                 with self._guard:
                     self._connections[endpoint.host] = connection
         try:
-            yield connection.transport
+            yield connection
         finally:
             self._give_back(endpoint.host, connection)
 
@@ -161,9 +164,13 @@ class SshRemote:
         for other in surplus:
             other.client.close()
 
-    def _channel(self, endpoint: Endpoint, transport: paramiko.Transport) -> paramiko.Channel:
+    def _channel(self, endpoint: Endpoint, connection: _Connection) -> paramiko.Channel:
+        # sshd answers the first one when PAM has let the user in: on a busy host pam_systemd alone waits for seconds.
+        seconds = self._timeouts[1] if connection.used else self._login_timeout
         try:
-            return transport.open_session(timeout=self._timeouts[1])
+            channel = connection.transport.open_session(timeout=seconds)
+            connection.used = True
+            return channel
         except (paramiko.SSHException, OSError, EOFError) as error:
             open_files.check(error)
             self._drop(endpoint.host)

@@ -170,6 +170,17 @@ def remote_to(server: SshServer, *hosts: str) -> SshRemote:
     return SshRemote([Endpoint(host, *at) for host in hosts or ("gpu-1",)])
 
 
+def test_a_host_that_is_slow_to_let_in_is_no_host_that_hangs(server: SshServer) -> None:
+    home = server.home
+    at = (server.address, server.port, "root", home / "id", home / "known_hosts", False)
+    server.channels = [0.6, 0.0, 9.0]
+    with SshRemote([Endpoint("gpu-1", *at)], banner_timeout=0.3, login_timeout=5.0) as hosts:
+        assert hosts.run("gpu-1", ["true"]).returncode == 0
+        assert hosts.run("gpu-1", ["true"]).returncode == 0
+        with pytest.raises(ConnectionFailed, match="no longer answers on its connection"):
+            hosts.run("gpu-1", ["true"])
+
+
 def test_a_client_is_given_the_keys_of_its_own_host_only(server: SshServer) -> None:
     file = server.home / "known_hosts"
     others = "".join(f"10.0.0.{n} ssh-ed25519 {ED25519}\n" for n in range(50))
