@@ -7,6 +7,7 @@ import hashlib
 import math
 import re
 import secrets
+from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -45,7 +46,8 @@ END = re.compile(r"appliance-end code=(\d+) size=(\d+)")
 MISSING, SAID = "appliance-missing=", "appliance-said="
 
 # $1 tools, $2 seconds, $3 script, then its arguments. The script's own time is bounded on the host, too, so that nothing
-# is left at work when the connection is gone.
+# is left at work when the connection is gone. srun --label breaks lines of more than 1,024 bytes in two (Slurm 22.05),
+# wherever that is, so what the script printed goes in short ones.
 WRAP = f"""
 export PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/cuda/bin:/opt/nccl-tests/build:/opt/nvbandwidth:$PATH"
 echo "appliance-begin host=${{SLURMD_NODENAME:-$(hostname -s)}}"
@@ -56,8 +58,8 @@ d=$(mktemp -d) || exit 1
 trap 'rm -rf "$d"' EXIT
 seconds=$2 script=$3; shift 3
 (cd "$d" && exec timeout -k 5 "$seconds" /bin/sh -c "$script" sh "$@" >out 2>err </dev/null); code=$?
-head -c {LARGEST} "$d/out"; echo
-tail -c 4000 "$d/err" | grep -v '^ *$' | tail -n 1 | sed 's/^/{SAID}/'
+head -c {LARGEST} "$d/out" | base64
+tail -c 4000 "$d/err" | grep -v '^ *$' | tail -n 1 | cut -b -600 | sed 's/^/{SAID}/'
 echo "appliance-end code=$code size=$(wc -c <"$d/out")"
 exit $code
 """
@@ -289,11 +291,19 @@ def _read(task: Task, lines: Sequence[str]) -> Said:
         return Said("", 0, "", Trouble.CUT, cause, "dmesg there: out of memory; else run it again")
     code, size = int(end[1]), int(end[2])
     spoke = len(body) > 1 and body[-2].startswith(SAID)
+    lines = body[: -2 if spoke else -1]
     last = shortened(one_line(body[-2][len(SAID) :]), 300) if spoke else ""
     if size > LARGEST:
         cause = f"it printed {size} bytes; {LARGEST} at most are read"
         return Said("", code, last, Trouble.CUT, cause, "run it by hand and look")
-    output = "\n".join(body[: -2 if spoke else -1])
+    try:
+        printed = b64decode("".join(line.strip() for line in lines), validate=True)
+    except ValueError:
+        printed = b""
+    if len(printed) != size:
+        cause = f"of the {size} bytes that it printed {len(printed)} came back whole"
+        return Said("", code, last, Trouble.CUT, cause, "dmesg there: out of memory; else again")
+    output = printed.decode("utf-8", "replace")
     if code in {124, 137}:
         cause = f"it did not end within {task.seconds:g} s"
         return Said(output, code, last, Trouble.OVERDUE, cause, "log in there: a disk or GPU hangs")

@@ -30,6 +30,7 @@ from appliance.models.result import Status
 from appliance.models.site import Host, Owner, Role
 from appliance.stages.kubernetes.site import KubernetesOptions
 from tests.facts import facts_of
+from tests.unit.benchmarks.batches import answer
 from tests.unit.benchmarks.hpcc.test_hpcc import REAL
 from tests.unit.benchmarks.test_jobs import VIEW
 
@@ -277,8 +278,7 @@ def test_a_slow_host_is_named_by_the_same_judge_as_through_slurm() -> None:
             job = next(r for r in self.applied if r["metadata"]["name"] == pod.name)
             host = job["spec"]["template"]["spec"]["nodeSelector"]["kubernetes.io/hostname"]
             text = REAL.replace("Triad=69.8805", "Triad=20.5") if host == "gpu-3" else REAL
-            end = f"appliance-end code=0 size={len(text)}"
-            return f"appliance-begin host=pod\n{text}\n{end}\n"
+            return answer("pod", text)
 
     names = [f"gpu-{number}" for number in range(1, 6)]
     hosts = tuple(

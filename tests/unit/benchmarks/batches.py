@@ -1,10 +1,51 @@
 """A Slurm whose jobs end at once: what their step prints lies on the first host, until somebody reads it."""
 
 import shlex
-from collections.abc import Sequence
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 
 from appliance.adapters.process import Completed
+
+LONGEST = 1024
+"""Bytes of a line that srun --label prints as one (Slurm 22.05)."""
+
+
+def answer(host: str, text: str, code: int = 0) -> str:
+    """What a task prints in its wrapper."""
+    body = b64encode(text.encode()).decode()
+    size = len(text.encode())
+    return f"appliance-begin host={host}\n{body}\nappliance-end code={code} size={size}\n"
+
+
+def lacking(host: str, tool: str) -> str:
+    """What it prints where a tool is missing."""
+    return f"appliance-begin host={host}\nappliance-missing={tool}\n"
+
+
+def labelled(*said: str, first: int = 0) -> str:
+    """As srun prints what its tasks say, numbered from ``first`` on."""
+    lines = [
+        f"{number}: {line[at : at + LONGEST]}"
+        for number, text in enumerate(said, first)
+        for line in text.splitlines()
+        for at in range(0, max(1, len(line)), LONGEST)
+    ]
+    return "\n".join(lines)
+
+
+def changed(done: Completed, change: Callable[[str], str], only: str = "") -> Completed:
+    """The same step, of which the output of each task, or of host ``only``, is another."""
+    tasks: dict[str, list[str]] = {}
+    for line in done.stdout.splitlines():
+        number, _, text = line.partition(": ")
+        tasks.setdefault(number, []).append(text)
+    told = []
+    for number, (begin, *body, _) in tasks.items():
+        host, text = begin.partition("host=")[2], b64decode("".join(body)).decode()
+        text = change(text) if only in {"", host} else text
+        told.append(labelled(answer(host, text), first=int(number)))
+    return Completed(done.argv, 0, "\n".join(told), "")
 
 
 class Batches:

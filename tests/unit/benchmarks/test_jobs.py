@@ -15,7 +15,7 @@ from appliance.errors import ConnectionFailed
 from appliance.models.result import Status
 from tests.profiles import profile_of
 from tests.sites import site_of
-from tests.unit.benchmarks.batches import Batches, value
+from tests.unit.benchmarks.batches import LONGEST, Batches, labelled, value
 
 VIEW = View(profile_of(), site_of("head", "gpu-1", "gpu-2"), {})
 
@@ -49,12 +49,9 @@ class Shells(Batches):
         return super().run(host, argv, input=input, timeout=timeout)
 
     def step(self, argv: Sequence[str]) -> Completed:
-        lines = [
-            f"{number}: {line}"
-            for number, node in enumerate(value(argv, "--nodelist").split(","))
-            for line in self.spoil(node, as_host(argv, node)).splitlines()
-        ]
-        return Completed(tuple(argv), 1 if self.stderr else 0, "\n".join(lines), self.stderr)
+        nodes = value(argv, "--nodelist").split(",")
+        said = labelled(*(self.spoil(node, as_host(argv, node)) for node in nodes))
+        return Completed(tuple(argv), 1 if self.stderr else 0, said, self.stderr)
 
     def elsewhere(self, host: str, argv: Sequence[str]) -> Completed:
         return Completed(tuple(argv), 0, self.spoil(host, as_host(argv, host)), "")
@@ -137,6 +134,20 @@ def test_output_that_breaks_off_is_an_error() -> None:
     cut = Shells(lambda _, text: text.rpartition("appliance-end")[0])
     result = one("echo 12", cut).verdict("fio.scratch_read", "gpu-1")
     assert (result.status, result.cause[:22]) == (Status.ERROR, "its output breaks off:")
+
+
+def test_a_line_that_srun_breaks_in_two_comes_back_as_it_was() -> None:
+    """Seen with Slurm 22.05: a label at each 1,024 bytes, within words of JSON."""
+    long = "".join(f'{{"number": {n}}}, ' for n in range(300))
+    assert len(long) > 4 * LONGEST
+    assert one(f"echo '{long}'").output == f"{long}\n"
+
+
+def test_output_of_which_a_part_is_lost_is_an_error() -> None:
+    cut = Shells(lambda _, text: text.replace("MT", "", 1))
+    said = one("echo 12", cut)
+    assert said.trouble is Trouble.CUT
+    assert said.cause == "of the 3 bytes that it printed 0 came back whole"
 
 
 def test_more_output_than_is_read_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from tests.profiles import profile_of
 from tests.sites import site_of
-from tests.unit.benchmarks.batches import Batches
+from tests.unit.benchmarks.batches import Batches, answer, labelled
 
 DATA = Path(__file__).parents[3] / "data/benchmarks/dcgm"
 THREE, FOUR = ((DATA / f"{name}-level3.json").read_text() for name in ("3", "4"))
@@ -193,9 +193,7 @@ class OneHost(Batches):
 
     def step(self, argv: Sequence[str]) -> Completed:
         self.level = argv[-1]
-        lines = ["appliance-begin host=gpu-1", *FOUR.splitlines()]
-        lines.append(f"appliance-end code=0 size={len(FOUR)}")
-        return Completed(tuple(argv), 0, "\n".join(f"0: {line}" for line in lines), "")
+        return Completed(tuple(argv), 0, labelled(answer("gpu-1", FOUR)), "")
 
 
 @pytest.mark.parametrize(
@@ -274,8 +272,7 @@ def test_a_failure_at_a_lower_level_stays_one() -> None:
         def step(self, argv: Sequence[str]) -> Completed:
             done = super().step(argv)
             bad = json.dumps(json.loads(result(FOUR, "memory", status="Fail")))
-            lines = ["appliance-begin host=gpu-1", bad, f"appliance-end code=0 size={len(bad)}"]
-            return Completed(done.argv, 0, "\n".join(f"0: {line}" for line in lines), "")
+            return Completed(done.argv, 0, labelled(answer("gpu-1", bad)), "")
 
     limits = {CHECK: Limit(value=3, unit="level", source="profile")}
     outcome = run(View(profile_of(gpu={"count": 2}), site(limits), {}), Failing(), level=2)

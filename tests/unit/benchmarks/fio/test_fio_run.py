@@ -14,7 +14,7 @@ from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from tests.facts import facts_of
 from tests.profiles import profile_of
-from tests.unit.benchmarks.batches import Batches, value
+from tests.unit.benchmarks.batches import Batches, answer, changed, labelled, lacking, value
 
 RATES = {"seq_write": 2e9, "seq_read": 3e9, "rand_write": 50_000, "rand_read": 60_000}
 RATES["create"] = 4_000
@@ -48,14 +48,12 @@ def printed(parts: Sequence[str], factor: float, decay: float) -> str:
 
 def meeting(argv: Sequence[str], nodes: Sequence[str]) -> Completed:
     """What hosts say that see each other's files and locks."""
-    lines = []
+    told = []
     for number, node in enumerate(nodes):
         lock = "refused" if number else "held"
         met = {"place": number, "longest": 0.1, "lock": lock, "counted": 9, "added": 9}
-        said = json.dumps(met)
-        ends = (f"appliance-begin host={node}", said, f"appliance-end code=0 size={len(said)}")
-        lines += [f"{number}: {line}" for line in ends]
-    return Completed(tuple(argv), 0, "\n".join(lines), "")
+        told.append(answer(node, json.dumps(met)))
+    return Completed(tuple(argv), 0, labelled(*told), "")
 
 
 class Hosts(Batches):
@@ -86,15 +84,12 @@ class Hosts(Batches):
         self.lengths.add(tuple(length))
         self.parts.append((at, len(nodes), parts))
         self.tried.append((at, tuple(nodes)))
-        lines = []
-        for number, node in enumerate(nodes):
+        told = []
+        for node in nodes:
             decay = self.decays.get(node, self.decay)
             said = printed(parts.split(), self.rates(node, at, len(nodes)), decay)
-            ends = [*said.splitlines(), f"appliance-end code=0 size={len(said)}"]
-            if node in self.silent:
-                ends = ["appliance-missing=fio"]
-            lines += [f"{number}: {line}" for line in (f"appliance-begin host={node}", *ends)]
-        return Completed(tuple(argv), 0, "\n".join(lines), "")
+            told.append(lacking(node, "fio") if node in self.silent else answer(node, said))
+        return Completed(tuple(argv), 0, labelled(*told), "")
 
 
 def view(count: int, limits: dict[str, float] | None = None, mounted: int = 99) -> View:
@@ -251,8 +246,7 @@ def test_a_host_without_fio_is_not_assessed_and_larger_numbers_are_not_tried() -
 def test_output_that_is_none_of_fio_is_an_error_of_that_host() -> None:
     class Odd(Hosts):
         def step(self, argv: Sequence[str]) -> Completed:
-            done = super().step(argv)
-            return Completed(done.argv, 0, done.stdout.replace('"jobs"', '"none"'), "")
+            return changed(super().step(argv), lambda text: text.replace('"jobs"', '"none"'))
 
     found = results(fio.run(view(2), Odd()))
     assert found["fio.scratch_read", "gpu-1/scratch"].status is Status.ERROR
@@ -354,13 +348,11 @@ def test_the_host_that_slows_down_most_counts(decays: dict[str, float], status: 
 def test_a_host_whose_log_shows_nothing_leaves_decay_open() -> None:
     class Cut(Hosts):
         def step(self, argv: Sequence[str]) -> Completed:
-            done = super().step(argv)
-            kept = [
-                line
-                for line in done.stdout.splitlines()
-                if not (line.startswith("1: ") and line.endswith(", 0, 0, 0"))
-            ]
-            return Completed(done.argv, 0, "\n".join(kept), "")
+            def cut(text: str) -> str:
+                kept = (line for line in text.splitlines() if not line.endswith(", 0, 0, 0"))
+                return "\n".join(kept)
+
+            return changed(super().step(argv), cut, only="gpu-2")
 
     found = results(fio.run(view(2, {"fio.decay": 20.0}), Cut()))
     one = found["fio.decay", "cluster/data 2 hosts"]

@@ -27,7 +27,7 @@ from appliance.stages.gpu.part import gpu_parts
 from tests.facts import facts_of, gpus_of
 from tests.profiles import profile_of
 from tests.sites import site_of
-from tests.unit.benchmarks.batches import Batches, value
+from tests.unit.benchmarks.batches import Batches, answer, labelled, lacking, value
 
 REAL = (Path(__file__).parents[3] / "data/benchmarks/gemm/processors-1.13.json").read_text()
 A100 = "NVIDIA A100-SXM4-80GB"
@@ -74,10 +74,8 @@ class Hosts(Batches):
     def step(self, argv: Sequence[str]) -> Completed:
         self.asked.append(argv)
         node = value(argv, "--nodelist")
-        text = self.said(node)
-        lines = [f"appliance-begin host={node}", *text.splitlines()]
-        lines.append(f"appliance-end code={self.code} size={len(text)}")
-        return Completed(tuple(argv), 0, "\n".join(f"0: {line}" for line in lines), "")
+        told = answer(node, self.said(node), self.code)
+        return Completed(tuple(argv), 0, labelled(told), "")
 
 
 def view(count: int = 1, container: str = "", **limits: float) -> View:
@@ -301,8 +299,7 @@ def test_a_host_that_cannot_measure_its_gpus_is_not_assessed_with_what_helps(
 def test_a_host_without_python_or_with_a_broken_run_has_no_figure() -> None:
     class Without(Hosts):
         def step(self, argv: Sequence[str]) -> Completed:
-            lines = ("0: appliance-begin host=gpu-1", "0: appliance-missing=python3")
-            return Completed(tuple(argv), 0, "\n".join(lines), "")
+            return Completed(tuple(argv), 0, labelled(lacking("gpu-1", "python3")), "")
 
     found = by_name(gemm.run(view(), Without(lambda _: "")))
     assert {(r.status, r.cause) for r in found.values()} == {

@@ -19,7 +19,7 @@ from appliance.models.result import CheckResult, Status
 from tests.facts import facts_of
 from tests.profiles import profile_of
 from tests.sites import site_of
-from tests.unit.benchmarks.batches import Batches, value
+from tests.unit.benchmarks.batches import Batches, answer, labelled, lacking, value
 
 REAL = (Path(__file__).parents[3] / "data/benchmarks/hpcc/hpcc-1.5.txt").read_text()
 
@@ -65,9 +65,7 @@ class Hosts(Batches):
         node = value(argv, "--nodelist")
         text = REAL.replace("Triad=69.8805", "Triad=20.5") if node in self.slow else REAL
         text = text.replace("...... PASSED", "...... FAILED") if node == self.wrong else text
-        lines = [f"appliance-begin host={node}", *text.splitlines()]
-        lines.append(f"appliance-end code=0 size={len(text)}")
-        return Completed(tuple(argv), 0, "\n".join(f"0: {line}" for line in lines), "")
+        return Completed(tuple(argv), 0, labelled(answer(node, text)), "")
 
 
 def results(count: int, remote: Hosts, cores: int = 64, **limits: Limit) -> dict[str, CheckResult]:
@@ -159,8 +157,7 @@ def test_a_host_without_hpcc_has_neither_figure_and_the_others_have() -> None:
         def step(self, argv: Sequence[str]) -> Completed:
             if value(argv, "--nodelist") != "gpu-1":
                 return super().step(argv)
-            lines = ("0: appliance-begin host=gpu-1", "0: appliance-missing=hpcc")
-            return Completed(tuple(argv), 0, "\n".join(lines), "")
+            return Completed(tuple(argv), 0, labelled(lacking("gpu-1", "hpcc")), "")
 
     names = ["head", "gpu-1", "gpu-2"]
     view = View(profile_of(), site_of(*names), {n: facts_of(n) for n in names})
@@ -210,9 +207,7 @@ class Telling(Hosts):
         node = value(argv, "--nodelist")
         text = REAL.replace("Triad=69.8805", f"Triad={self.odd}") if node == "gpu-1" else REAL
         text += self.told
-        lines = [f"appliance-begin host={node}", *text.splitlines()]
-        lines.append(f"appliance-end code=0 size={len(text)}")
-        return Completed(tuple(argv), 0, "\n".join(f"0: {line}" for line in lines), "")
+        return Completed(tuple(argv), 0, labelled(answer(node, text)), "")
 
 
 MODULES = "".join(

@@ -15,7 +15,7 @@ from appliance.models.result import CheckResult, Status, place
 from tests.facts import facts_of, gpus_of
 from tests.profiles import profile_of
 from tests.sites import site_of
-from tests.unit.benchmarks.batches import Batches, value
+from tests.unit.benchmarks.batches import Batches, answer, changed, labelled, lacking, value
 
 DATA = Path(__file__).parents[3] / "data/benchmarks/nccl"
 HOST, PAIR = (DATA / "host.txt").read_text(), (DATA / "two-hosts.txt").read_text()
@@ -70,18 +70,9 @@ class Cluster(Batches):
             text = self.alone.replace("gpu-1 ", f"{nodes[0]} ")
         else:
             text = table(nodes, 60.0 if set(nodes) & set(self.slow) else 191.0)
-        lines = [
-            f"0: appliance-begin host={nodes[0]}",
-            *(f"0: {line}" for line in text.splitlines()),
-        ]
-        lines.append(f"0: appliance-end code=0 size={len(text)}")
-        for number, node in enumerate(nodes[1:], 8):
-            lines += [
-                f"{number}: appliance-begin host={node}",
-                f"{number}: ",
-                f"{number}: appliance-end code=0 size=0",
-            ]
-        return Completed(tuple(argv), 0, "\n".join(lines), "")
+        silent = labelled(*(answer(node, "") for node in nodes[1:]), first=8)
+        said = f"{labelled(answer(nodes[0], text))}\n{silent}"
+        return Completed(tuple(argv), 0, said, "")
 
 
 def found(count: int, cluster: Cluster, gpu: str = A100) -> dict[tuple[str, str], CheckResult]:
@@ -241,7 +232,7 @@ def test_sizes_of_the_cluster_end_with_the_first_that_is_not_good() -> None:
             done = super().step(argv)
             nodes = value(argv, "--nodelist").split(",")
             return (
-                Completed(done.argv, 0, done.stdout.replace("191.00", "150.00"), "")
+                changed(done, lambda text: text.replace("191.00", "150.00"))
                 if len(nodes) > 2
                 else done
             )
@@ -286,8 +277,7 @@ def test_a_host_without_the_tests_is_not_assessed() -> None:
     class Without(Cluster):
         def step(self, argv: Sequence[str]) -> Completed:
             node = value(argv, "--nodelist")
-            lines = (f"0: appliance-begin host={node}", "0: appliance-missing=all_reduce_perf")
-            return Completed(tuple(argv), 0, "\n".join(lines), "")
+            return Completed(tuple(argv), 0, labelled(lacking(node, "all_reduce_perf")), "")
 
     outcome = nccl.run(view(1), Without())
     result = next(r for r in outcome.results if r.id == "nccl.host")
@@ -299,8 +289,7 @@ def test_a_host_without_the_tests_is_not_assessed() -> None:
 def test_hosts_that_pass_more_than_the_wire_are_no_good_ones() -> None:
     class Hidden(Cluster):
         def step(self, argv: Sequence[str]) -> Completed:
-            done = super().step(argv)
-            return Completed(done.argv, 0, done.stdout.replace("191.00", "250.00"), "")
+            return changed(super().step(argv), lambda text: text.replace("191.00", "250.00"))
 
     results = found(2, Hidden())
     assert {results["nccl.groups", n].status for n in ("gpu-1", "gpu-2")} == {Status.NOT_ASSESSED}

@@ -26,7 +26,7 @@ from appliance.models.site import Owner
 from tests.facts import facts_of, gpus_of
 from tests.profiles import profile_of
 from tests.sites import site_of
-from tests.unit.benchmarks.batches import Batches, value
+from tests.unit.benchmarks.batches import Batches, answer, labelled, lacking, value
 
 DATA = Path(__file__).parents[3] / "data/benchmarks/nvbandwidth"
 FIVE, EIGHT = ((DATA / f"0.{number}.json").read_text() for number in (5, 8))
@@ -89,9 +89,7 @@ class Cluster(Batches):
         host = value(argv, "--nodelist")
         self.jobs.append(tuple(argv))
         text = self.said if isinstance(self.said, str) else self.said.get(host, EIGHT)
-        begin, end = f"appliance-begin host={host}", f"appliance-end code={self.code} size=9"
-        shown = "\n".join(f"0: {line}" for line in (begin, *text.splitlines(), end))
-        return Completed(tuple(argv), 0, shown, "")
+        return Completed(tuple(argv), 0, labelled(answer(host, text, self.code)), "")
 
 
 def outcome(output: dict[str, str] | str, seen: View | None = None, code: int = 0) -> Outcome:
@@ -510,8 +508,7 @@ def test_a_host_without_the_tool_says_where_it_comes_from() -> None:
     class Bare(Cluster):
         def step(self, argv: Sequence[str]) -> Completed:
             host = value(argv, "--nodelist")
-            lines = (f"appliance-begin host={host}", "appliance-missing=nvbandwidth")
-            return Completed(tuple(argv), 0, "\n".join(f"0: {line}" for line in lines), "")
+            return Completed(tuple(argv), 0, labelled(lacking(host, "nvbandwidth")), "")
 
     results = run(view(), Bare("")).results
     assert {(r.id, r.status, r.cause) for r in results} == {
@@ -529,8 +526,7 @@ def test_a_host_with_nothing_to_read_says_so_of_every_check() -> None:
 def test_a_host_that_kubernetes_has_is_measured_over_ssh_unless_it_is_at_work() -> None:
     class Mixed(Cluster):
         def elsewhere(self, host: str, argv: Sequence[str]) -> Completed:
-            text = f"appliance-begin host={host}\n{BUSY}3\nappliance-end code=0 size=9\n"
-            return Completed(tuple(argv), 0, text, "")
+            return Completed(tuple(argv), 0, answer(host, f"{BUSY}3\n"), "")
 
     seen = view(2)
     hosts = tuple(

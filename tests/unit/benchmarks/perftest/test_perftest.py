@@ -22,7 +22,7 @@ from appliance.models.result import CheckResult, Status
 from tests.facts import facts_of
 from tests.profiles import profile_of
 from tests.sites import site_of
-from tests.unit.benchmarks.batches import Batches, value
+from tests.unit.benchmarks.batches import Batches, answer, changed, labelled, lacking, value
 
 DATA = Path(__file__).parents[3] / "data/benchmarks/perftest"
 BW, LAT = (DATA / "bw.txt").read_text(), (DATA / "lat.txt").read_text()
@@ -145,10 +145,8 @@ class Cluster(Batches):
             ]
             lines += [f"appliance-part gpu_write_bw {device}", text] if self.cuda else []
         said = "\n".join(lines)
-        out = [f"1: appliance-begin host={nodes[1]}", *(f"1: {ln}" for ln in said.splitlines())]
-        out.append(f"1: appliance-end code=0 size={len(said)}")
-        out += [f"0: appliance-begin host={nodes[0]}", "0: ", "0: appliance-end code=0 size=0"]
-        return Completed(tuple(argv), 0, "\n".join(out), "")
+        told = labelled(answer(nodes[0], ""), answer(nodes[1], said))
+        return Completed(tuple(argv), 0, told, "")
 
 
 def found(count: int, cluster: Cluster) -> dict[tuple[str, str], CheckResult]:
@@ -235,7 +233,7 @@ def test_latency_that_is_too_long_is_that_ports_and_the_worst_of_its_pairs_is_sh
             done = super().step(argv)
             nodes = value(argv, "--nodelist").split(",")
             slow = LAT.replace("1.92", "7.5") if "gpu-3" in nodes else LAT
-            return Completed(done.argv, 0, done.stdout.replace(indented(LAT), indented(slow)), "")
+            return changed(done, lambda text: text.replace(LAT, slow))
 
     results = found(4, Late())
     assert failures(results) == [("perftest.write_lat", f"gpu-3/{device}") for device in RAILS]
@@ -243,17 +241,11 @@ def test_latency_that_is_too_long_is_that_ports_and_the_worst_of_its_pairs_is_sh
     assert (one.value, one.unit, one.limit) == (7.5, "us", 5.0)
 
 
-def indented(text: str) -> str:
-    """As srun labels the lines of the second task."""
-    return "\n".join(f"1: {line}" for line in text.splitlines())
-
-
 @pytest.mark.parametrize(("rate", "good"), [(204.0, True), (204.1, False)])
 def test_more_than_the_wire_carries_is_no_measurement(rate: float, good: bool) -> None:
     class Twice(Cluster):
         def step(self, argv: Sequence[str]) -> Completed:
-            done = super().step(argv)
-            return Completed(done.argv, 0, done.stdout.replace("197.20", f"{rate:.2f}"), "")
+            return changed(super().step(argv), lambda text: text.replace("197.20", f"{rate:.2f}"))
 
     results = found(4, Twice())
     passes = ("perftest.write_bw", "gpu-1/mlx5_0") in results and results[
@@ -277,12 +269,8 @@ def test_a_pair_that_could_not_be_measured_is_told_with_its_reason() -> None:
     class Without(Cluster):
         def step(self, argv: Sequence[str]) -> Completed:
             nodes = value(argv, "--nodelist").split(",")
-            lines = [
-                f"{n}: {text}"
-                for n, node in enumerate(nodes)
-                for text in (f"appliance-begin host={node}", "appliance-missing=ib_write_bw")
-            ]
-            return Completed(tuple(argv), 0, "\n".join(lines), "")
+            told = labelled(*(lacking(node, "ib_write_bw") for node in nodes))
+            return Completed(tuple(argv), 0, told, "")
 
     results = found(2, Without())
     (told,) = [r for (check, _), r in results.items() if check == "perftest.write_bw"]
