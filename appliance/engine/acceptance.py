@@ -204,7 +204,9 @@ def _judged(wanted: Requirement, fresh: Fresh, old: Mapping[str | None, str]) ->
     if old:
         return {"why": next(iter(old.values()))}
     if any(result.simulated for result in fresh.results):
-        return {"why": "it was measured on simulated hardware"}
+        return {
+            "why": "it was measured on simulated hardware, or in a container that shares its machine"
+        }
     if left := [target for target in wanted.targets if target.name not in fresh.of_targets]:
         return _unmeasured(wanted, left)
     for result in fresh.results:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 MODULES = ("nvidia", "nouveau", "mlx5_core")
 """Drivers that stages bring, replace or evict."""
+OWN_PROCESSES = "pid:[4026531836]"
+"""The namespace of processes that a machine starts with (Linux, include/linux/proc_ns.h)."""
 UNKNOWN = {
     "id": "unknown",
     "version_id": "",
@@ -92,7 +94,9 @@ def _container(ask: Ask) -> str:
             return name
     if files.exists(ask.path("/run/.containerenv")):
         return "podman"
-    return "docker" if files.exists(ask.path("/.dockerenv")) else ""
+    # Systems of machines are made of images of containers, too (Warewulf, bootc), and keep this file.
+    of_machine = files.link(ask.path("/proc/self/ns/pid")) == OWN_PROCESSES
+    return "docker" if files.exists(ask.path("/.dockerenv")) and not of_machine else ""
 
 
 def _timezone(ask: Ask) -> str:

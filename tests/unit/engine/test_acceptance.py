@@ -465,7 +465,10 @@ def test_deployment_of_something_else_proves_nothing_of_this_site(
 def test_simulated_results_close_no_gate(session: Session) -> None:
     with_result(session, simulated=True)
     gate = gate_of(seen(session))
-    assert (gate.state, gate.why) == (GateState.OPEN, "it was measured on simulated hardware")
+    assert (gate.state, gate.why) == (
+        GateState.OPEN,
+        "it was measured on simulated hardware, or in a container that shares its machine",
+    )
 
 
 def test_deployment_whose_record_cannot_be_read_proves_nothing(session: Session) -> None:

@@ -155,6 +155,24 @@ def test_nfs_clients(tree: dict[str, Any], client: str, grow: Grow) -> None:
     assert nfs.collect(Ask({}, grow(tree))) == {"nfs_client": client}
 
 
+@pytest.mark.parametrize(
+    ("tree", "container"),
+    [
+        ({"/run/host/container-manager": "lxc\n"}, "lxc"),
+        ({"/run/.containerenv": ""}, "podman"),
+        ({"/.dockerenv": ""}, "docker"),
+        ({"/.dockerenv": "", "/proc/self/ns/pid": {"link": "pid:[4026532201]"}}, "docker"),
+        ({"/.dockerenv": "", "/proc/self/ns/pid": {"link": "pid:[4026531836]"}}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_machine_made_of_a_containers_image_is_no_container(
+    tree: dict[str, Any], container: str, grow: Grow
+) -> None:
+    root = grow({"/etc/os-release": "ID=debian\n", "/proc/self/mountinfo": "", **tree})
+    assert system.collect(Ask({}, root))["os"]["container"] == container
+
+
 def test_a_loadable_nfs_module_counts_only_outside_a_container(
     grow: Grow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
