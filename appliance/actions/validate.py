@@ -83,7 +83,7 @@ def _carried_out(
     opened: Session, asked: Asked, known: Mapping[str, Outcome]
 ) -> tuple[RunRecord, str]:
     """``known``: by benchmark what this run has shown before it was cut off."""
-    chosen = tuple(_with(b, asked.settings.get(b.name)) for b in choose(asked.names))
+    chosen = tuple(with_settings(b, asked.settings.get(b.name)) for b in choose(asked.names))
     session = _with_container(opened, asked.container) if asked.container else opened
     found = take_facts(session)
     view = view_of(session, found)
@@ -100,8 +100,7 @@ def _carried_out(
         findings.results += [
             not_assessed("cluster", why, fix=AGAIN).of(i) for b in chosen for i in b.checks
         ]
-    ids = {wanted.id for benchmark in chosen for wanted in benchmark.gates(view)}
-    record = with_gates(session, view, record_of(session, found, findings), ids)
+    record = with_gates(session, view, record_of(session, found, findings), deciding(chosen, view))
     save(session, record)
     interrupted = session.cancelled.is_set()
     session.journal.append(
@@ -113,6 +112,12 @@ def _carried_out(
     return record, str(session.folder_of_run / "report.html")
 
 
+def deciding(chosen: Sequence[Benchmark], view: View) -> set[str]:
+    """The gates that a run of these decides on: one that no evidence closes is acceptance's alone to wait for."""
+    gates = (wanted for benchmark in chosen for wanted in benchmark.gates(view))
+    return {wanted.id for wanted in gates if not wanted.blocked}
+
+
 def _tell_at_work(session: Session) -> None:
     """Whoever stops the program does not stop what it has submitted."""
     for job in open_jobs(session):
@@ -121,8 +126,13 @@ def _tell_at_work(session: Session) -> None:
         session.tell(Message(text=text, level="warning"))
 
 
-def _with(benchmark: Benchmark, given: Mapping[str, Any] | None) -> Benchmark:
-    return replace(benchmark, run=partial(benchmark.run, **given)) if given else benchmark
+def with_settings(benchmark: Benchmark, given: Mapping[str, Any] | None) -> Benchmark:
+    """The benchmark with what its run is given."""
+    if not given:
+        return benchmark
+    lasts = given.get("minutes") if benchmark.timed else None
+    run = partial(benchmark.run, **given)
+    return replace(benchmark, run=run, minutes=float(lasts or benchmark.minutes))
 
 
 def _with_container(session: Session, container: JobContainer) -> Session:
@@ -163,7 +173,8 @@ def run_benchmarks(
     """
     started = time.monotonic()
     last = minutes_taken(session)
-    expected = sum(last.get(b.name, b.minutes) for b in chosen if b.name not in known) * 60
+    lasts = {b.name: b.minutes if b.timed else last.get(b.name, b.minutes) for b in chosen}
+    expected = sum(minutes for name, minutes in lasts.items() if name not in known) * 60
     session.tell(StageStarted(stage="validate", hosts=tuple(hosts), expected_seconds=expected))
     results: list[CheckResult] = []
     rest = Outcome()
@@ -207,7 +218,7 @@ def _recorded(session: Session, view: View, benchmark: Benchmark) -> Outcome:
 
 def _run(session: Session, view: View, benchmark: Benchmark) -> Outcome:
     if benchmark.submits:
-        benchmark = _with(benchmark, {"book": JournalBook(session, benchmark.name)})
+        benchmark = with_settings(benchmark, {"book": JournalBook(session, benchmark.name)})
     try:
         return benchmark.run(view, session.remote)
     except ApplianceError as error:

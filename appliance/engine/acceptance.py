@@ -23,6 +23,8 @@ from appliance.text import plural
 
 SHOWN = {"value", "unit", "limit", "limit_source"}
 NAMED = 4
+WAIVE = "appliance waive {} --reason WHY --until DATE"
+"""What is left where no evidence could close a gate."""
 
 
 def with_acceptance(session: Session, view: View, record: RunRecord) -> RunRecord:
@@ -92,7 +94,7 @@ def _gate(
         limit=wanted.limit.value if wanted.limit else None,
         unit=wanted.limit.unit if wanted.limit else "",
         limit_source=wanted.limit.source if wanted.limit else "",
-        close="" if wanted.blocked else wanted.close,
+        close=WAIVE.format(wanted.id) if wanted.blocked else wanted.close,
         why=wanted.blocked or "no measurement of this site",
         waivers=whole,
     )

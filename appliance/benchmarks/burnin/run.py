@@ -200,7 +200,9 @@ def _short_of(result: CheckResult, wanted: Wanted, least: float) -> CheckResult:
         return result
     cause = f"good for {wanted.seconds / 3600:.3g} h; site or profile ask for {least / 3600:g} h"
     fix = "appliance validate burnin"
-    return result.model_copy(update={"status": Status.NOT_ASSESSED, "cause": cause, "fix": fix})
+    owed = {"limit": round(least / 3600, 3), "limit_source": "site or profile"}
+    short = {"status": Status.NOT_ASSESSED, "cause": cause, "fix": fix}
+    return result.model_copy(update=short | owed)
 
 
 def _judged(view: View, remote: Remote, wanted: Wanted, least: float) -> Outcome:

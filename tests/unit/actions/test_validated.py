@@ -6,7 +6,7 @@ import pytest
 
 from appliance.actions import validation
 from appliance.actions.planned import Filters, Planned
-from appliance.actions.validate import run_benchmarks
+from appliance.actions.validate import run_benchmarks, with_settings
 from appliance.actions.validation import validate_cluster, with_validation
 from appliance.benchmarks.benchmark import Benchmark, Outcome
 from appliance.checks.check import View
@@ -185,6 +185,19 @@ def test_a_benchmark_is_expected_to_take_as_long_as_last_time(
     assert expected({"b": done}) == 20 * 60
     assert 20 * 60 <= expected({}) < 21 * 60
     assert expected({}) < 60
+
+
+def test_one_that_is_told_how_long_to_last_is_expected_to(
+    session: Session, recorder: Recorder
+) -> None:
+    view = View(session.profile, session.site, _facts("kernel"))
+    done = Outcome((CheckResult(id="a.one", target="cluster", status=Status.PASS),))
+    hours = Benchmark("a", "a", ("a.one",), lambda *_, **__: done, 480.0, "", timed=True)
+    for minutes, expected in ((3, 180), (0, 480 * 60), (60, 3600)):
+        chosen = (with_settings(hours, {"minutes": minutes}),)
+        run_benchmarks(session, view, HOSTS, chosen)
+        started = [e for e in recorder.events if isinstance(e, StageStarted)][-1]
+        assert started.expected_seconds == expected
 
 
 def test_recalled_tables_and_figures_say_which_run_they_are_of(

@@ -2,6 +2,8 @@
 
 import pytest
 
+from appliance.actions.validate import deciding
+from appliance.benchmarks import BENCHMARKS
 from appliance.benchmarks.gpt3.gates import gates
 from appliance.checks.check import View
 from appliance.models.profile import Limit
@@ -11,6 +13,7 @@ from tests.profiles import profile_of
 from tests.sites import site_of
 
 A100 = "NVIDIA A100-SXM4-80GB"
+GPT3 = next(one for one in BENCHMARKS if one.name == "gpt3")
 LIMIT = Limit(value=5, unit="%", source="the reference")
 
 
@@ -75,6 +78,10 @@ def test_what_a_figure_rests_on_is_that_of_the_schedulers_that_train() -> None:
     )
 
 
+def test_a_run_of_trainings_decides_on_what_its_figures_can_close() -> None:
+    assert deciding([GPT3], view(2)) == {"gpt3.126m", "gpt3.5b"}
+
+
 def test_without_a_limit_or_a_host_nothing_is_asked_for() -> None:
     assert gates(view(2, asked=False)) == ()
     assert gates(view(0)) == ()
@@ -93,6 +100,7 @@ def test_other_gpus_have_gates_that_no_log_closes(gpu: str, count: int, told: st
     assert {gate.blocked for gate in gates(seen)} == {
         f"no figure is published for {told} a host, so no log can be judged"
     }
+    assert deciding([GPT3], seen) == set()
     silent = View(seen.profile, seen.site, {})
     assert {gate.blocked for gate in gates(silent)} == {
         f"no figure is published for {count} x {gpu} a host, so no log can be judged"
