@@ -25,6 +25,25 @@ THOROUGH = "a100-sxm"
 """The part whose every layout is made; of the others some, for they differ in names only."""
 
 
+TOLD = {
+    "1g.10gb": (19, 7, 1, [0, 1, 2, 3, 4, 5, 6]),
+    "1g.10gb+me": (20, 1, 1, [0, 1, 2, 3, 4, 5, 6]),
+    "1g.20gb": (15, 4, 2, [0, 2, 4, 6]),
+    "2g.20gb": (14, 3, 2, [0, 2, 4]),
+    "3g.40gb": (9, 2, 4, [0, 4]),
+    "4g.40gb": (5, 1, 4, [0]),
+    "7g.80gb": (0, 1, 8, [0]),
+}
+"""By profile: id, instances at most, memory slices and where they begin, as NVML of a real H100 80GB HBM3 gave them (driver 580.159.04)."""
+
+
+def test_the_table_says_what_a_real_h100_says() -> None:
+    geometry = mig_table().of("NVIDIA H100 80GB HBM3")
+    assert geometry is not None
+    own = {p.name: (p.id, p.maximum, p.memory, list(p.starts)) for p in geometry.profiles}
+    assert own == TOLD
+
+
 def legal(geometry: Geometry) -> set[Counts]:
     """All sets of places that do not overlap, as numbers per profile; found without the code under test."""
     found: set[Counts] = set()
