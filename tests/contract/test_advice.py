@@ -153,7 +153,7 @@ def parsed(words: list[str], place: Path) -> None:
     if not command_of(words)[1]:
         return
     words_of_choice = ("gpu-1", "3", "hpc", "slurm", "base", "gpu", "gpt3", "kubernetes", "ecc")
-    values = (*words_of_choice, "10.0.0.0/24", str(place), str(place / "file"))
+    values = (*words_of_choice, "10.0.0.0/24", "2027-01-31", str(place), str(place / "file"))
     holes = [index for index, word in enumerate(words) if PLACEHOLDER.search(word)]
     error = click.UsageError("too many placeholders")
     for chosen in product(values, repeat=min(len(holes), 3)):
