@@ -23,6 +23,7 @@ INSTALL = (
 DAMAGED = (
     "read the file again with sha256sum on two hosts; then memory, disk and network of this one"
 )
+BROKEN = "on the host: pip check says what a loader lacks; or leave it out with --loaders"
 SLOW = "try other levels of --concurrency; then compare the storage's own rate with what was bought"
 Limits = Mapping[str, Limit | None]
 
@@ -66,7 +67,7 @@ def _tensors(measured: Measured, at: Place, versions: str) -> CheckResult:
         return failed(at, cause, DAMAGED, evidence=versions).of(TENSORS)
     if broken := [load for load in measured.loads if load.seconds is None]:
         cause = f"{_named(broken)} did not load: {broken[0].trouble or 'no time was told'}"
-        return judged(at, Status.ERROR, cause=cause, fix=SLOW, evidence=versions).of(TENSORS)
+        return judged(at, Status.ERROR, cause=cause, fix=BROKEN, evidence=versions).of(TENSORS)
     if not checked:
         return not_assessed(at, "no load was compared with the file", evidence=versions).of(TENSORS)
     told = f"{plural(measured.tensors, 'tensor')}, {measured.bytes:,} B, {plural(len(measured.loads), 'load')}; "

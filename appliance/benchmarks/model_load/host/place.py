@@ -34,6 +34,7 @@ class Place:
         self.url = f"{at.rstrip('/')}/{self.file.name}"
         self.digests: Mapping[str, str] = {}
         self.made: set[Path] = set()
+        self.unwritten = ""
         self.record: dict[str, Any] = {"place": at, "raw": [], "loads": [], "missing": []}
 
     def measure(self) -> dict[str, Any]:
@@ -94,7 +95,10 @@ class Place:
                 self._apart(self._store)
         elif "tensorizer" in self.packages and "tensorizer" in self.request["loaders"]:
             self.made.add(self.tensors)
-            self._apart(lambda: loaders.serialize(self.file, self.tensors))
+            try:
+                self._apart(lambda: loaders.serialize(self.file, self.tensors))
+            except Unable as error:
+                self.unwritten = f"its own format was not written: {error}"
         sizes = {"bytes": self.model.size, "tensors": len(self.model.shapes)}
         self.record.update(sizes, sha256=self.digests[""], kind=kind, source=source)
 
@@ -111,6 +115,9 @@ class Place:
 
     def _load(self, loader: str, concurrency: int, turn: int) -> None:
         entry = {"loader": loader, "concurrency": concurrency, "turn": turn, "checked": turn == 0}
+        if loader == "tensorizer" and self.unwritten:
+            self.record["loads"].append({**entry, "trouble": self.unwritten})
+            return
         file = self.tensors if loader == "tensorizer" else self.file
         source = self.url if self.is_s3 else str(file)
         # Every bit once: later loads of the same kind differ in nothing but their time.

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from appliance.benchmarks.model_load.answer import read
-from appliance.benchmarks.model_load.host import cold, raw
+from appliance.benchmarks.model_load.host import cold, loaders, raw
 from appliance.benchmarks.model_load.host.apart import Unable, apart
+from appliance.benchmarks.model_load.host.place import Place
 from appliance.benchmarks.model_load.request import Request
 from appliance.benchmarks.model_load.run import here, program
 from appliance.models.result import Status
@@ -128,3 +129,26 @@ def test_the_answer_is_read_back_by_the_control_machine(tmp_path: Path) -> None:
     (place,) = answer.places
     assert len(place.raw) == 2 * request.repeats
     assert place.sha256
+
+
+def test_a_loader_that_lacks_something_spoils_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def lacks(*_: object) -> dict[str, Any]:
+        raise ModuleNotFoundError("No module named 'dateutil'")
+
+    monkeypatch.setattr(loaders, "serialize", lacks)
+    monkeypatch.setattr(loaders, "load", lambda *_: {"seconds": 1.0, "wrong": 0})
+    asked = Request(size=4_000_000, repeats=1, concurrency=(1, 8)).asked_of_host((str(tmp_path),))
+    packages = dict.fromkeys(("safetensors", "torch", "tensorizer", "runai-model-streamer"))
+    record = Place(str(tmp_path), asked, packages, time.monotonic() + 60).measure()
+    capfd.readouterr()
+    assert {(x["loader"], x.get("seconds")) for x in record["loads"]} == {
+        ("safetensors", 1.0),
+        ("streamer", 1.0),
+        ("tensorizer", None),
+    }
+    troubles = {x["trouble"] for x in record["loads"] if "trouble" in x}
+    assert troubles == {
+        "its own format was not written: ModuleNotFoundError: No module named 'dateutil'"
+    }
