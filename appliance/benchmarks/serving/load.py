@@ -3,6 +3,8 @@
 import asyncio
 import os
 import random
+import re
+import socket
 import ssl
 import time
 from collections import Counter
@@ -167,7 +169,16 @@ def why(error: BaseException) -> str:
     if isinstance(error, ssl.SSLError):
         return f"TLS: {error.reason or 'no connection'}"
     if isinstance(error, OSError):
-        # asyncio puts the call and the address in place of the system's words.
-        said = os.strerror(error.errno) if error.errno else type(error).__name__
-        return f"no connection: {said}"
+        return f"no connection: {_said(error)}"
     raise error
+
+
+def _said(error: OSError) -> str:
+    """In the system's words: asyncio puts the call and the address in their place."""
+    if isinstance(error, socket.gaierror):
+        return error.strerror or "the name is not known"
+    if error.errno:
+        return os.strerror(error.errno)
+    # Of a name with several addresses asyncio lists what was wrong with each.
+    numbers = dict.fromkeys(map(int, re.findall(r"\[Errno (\d+)\]", str(error))))
+    return ", ".join(map(os.strerror, numbers)) or type(error).__name__

@@ -4,13 +4,14 @@ import json
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from appliance.adapters import process
+from appliance.benchmarks.serving import load
 from appliance.benchmarks.serving.request import Request
 from appliance.benchmarks.serving.run import ask
 from appliance.models.profile import Limit
@@ -34,6 +35,16 @@ def usage(tokens: object) -> bytes:
 
 def says(*parts: bytes) -> Reply:
     return lambda peer: peer.sendall(b"".join(parts))
+
+
+def raising(error: Exception) -> Callable[..., AsyncIterator[bytes]]:
+    """A server to which no connection comes about."""
+
+    async def lines(*_: object) -> AsyncIterator[bytes]:
+        raise error
+        yield b""
+
+    return lines
 
 
 def in_chunks(*parts: bytes) -> Reply:
@@ -188,6 +199,22 @@ def test_nobody_there_is_not_assessed() -> None:
     assert result.status is Status.NOT_ASSESSED
     assert result.cause.endswith(" cannot be measured: no connection: Connection refused")
     assert "--served-model" not in result.fix
+
+
+def test_a_server_that_is_not_found_is_told_in_the_systems_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refused = [ConnectionRefusedError(111, f"Connect call failed ('{at}', 9)") for at in "12"]
+    several = ", ".join(map(str, refused))
+    for error, told in (
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "Name or service"),
+        (OSError(f"Multiple exceptions: {several}"), "Connection refused"),
+        (OSError("no more words"), "OSError"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(load, "lines", raising(error))
+            (result,) = ask(request(9), {}).results
+        assert f"cannot be measured: no connection: {told}" in result.cause
 
 
 def test_limits_are_judged_at_a_rate_that_is_kept() -> None:
