@@ -113,9 +113,9 @@ def _carried_out(
 
 
 def deciding(chosen: Sequence[Benchmark], view: View) -> set[str]:
-    """The gates that a run of these decides on: one that no evidence closes is acceptance's alone to wait for."""
+    """The gates that a run of these decides on: one that no evidence will ever close is acceptance's alone to wait for."""
     gates = (wanted for benchmark in chosen for wanted in benchmark.gates(view))
-    return {wanted.id for wanted in gates if not wanted.blocked}
+    return {wanted.id for wanted in gates if not wanted.forever}
 
 
 def _tell_at_work(session: Session) -> None:

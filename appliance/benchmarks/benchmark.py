@@ -117,8 +117,8 @@ class Requirement:
     benchmark's files and of results "cluster/PART ..." it is about, where one run measures several gates at once.
     ``gpus``: what the hosts have now, as evidence names it; empty where they did not say. ``of_gpus``: whether the figure
     rests on GPUs; if not, exchanged GPUs leave it standing. ``stages``: a change of one of them on a host of a target
-    makes its evidence stale. ``blocked``: why no evidence can be judged. ``by_run``: whether a run of the benchmark can
-    close it; if not, ``close`` says what does. ``beyond``: hosts of the targets that no run of it reaches as the site is,
+    makes its evidence stale. ``blocked``: why no evidence can be judged; ``forever``: nor ever will be, whatever is repaired,
+    so that a waiver is all that is left. ``by_run``: whether a run of the benchmark can close it; if not, ``close`` says what does. ``beyond``: hosts of the targets that no run of it reaches as the site is,
     for another scheduler has them: a target there stays open, and says whose it is. ``unit``: of the results of ``check``, where it is not the limit's; a
     pass in another unit, or without a value where there is a limit, closes nothing.
     """
@@ -138,6 +138,7 @@ class Requirement:
     by_run: bool = True
     gpus: frozenset[str] = frozenset()
     blocked: str = ""
+    forever: bool = False
     beyond: frozenset[str] = frozenset()
     unit: str | None = None
 

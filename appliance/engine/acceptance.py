@@ -94,7 +94,7 @@ def _gate(
         limit=wanted.limit.value if wanted.limit else None,
         unit=wanted.limit.unit if wanted.limit else "",
         limit_source=wanted.limit.source if wanted.limit else "",
-        close=WAIVE.format(wanted.id) if wanted.blocked else wanted.close,
+        close=_close(wanted),
         why=wanted.blocked or "no measurement of this site",
         waivers=whole,
     )
@@ -117,6 +117,13 @@ def _gate(
         if whole
         else gate.model_copy(update={"waivers": _excused(wanted, fresh, old, waivers)})
     )
+
+
+def _close(wanted: Requirement) -> str:
+    """The command that closes it; "" where something has to be repaired first, which its reason says."""
+    if wanted.blocked:
+        return WAIVE.format(wanted.id) if wanted.forever else ""
+    return wanted.close
 
 
 def _excused(

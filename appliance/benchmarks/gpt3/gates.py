@@ -22,6 +22,7 @@ def gates(view: View) -> tuple[Requirement, ...]:
     if bound is None:
         return ()
     reference = load()
+    blocked = _unpublished(view, reference)
     hosts = [host.name for host in view.site.with_role(Role.GPU)]
     owners = [owner for owner in PLATFORM if view.site.gpu_hosts_of(owner)]
     return tuple(
@@ -39,7 +40,8 @@ def gates(view: View) -> tuple[Requirement, ...]:
             unit="tokens/s",
             gpus=_gpus(view, reference),
             stages=(*STAGES, *(owner.value for owner in owners)),
-            blocked=_unpublished(view, reference),
+            blocked=blocked,
+            forever=bool(blocked),
         )
         for model, gpt in reference.models.items()
         if any(_targets(view, reference, model))

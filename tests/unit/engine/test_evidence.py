@@ -485,6 +485,8 @@ def test_a_gate_that_nothing_can_be_judged_for_is_closed_by_no_evidence(
     _run(session, view, _good(*HOSTS))
     blocked = replace(_wanted(view), blocked="no figure is published", beyond=frozenset(HOSTS))
     (gate,) = gates_of(session, view, [blocked])
+    assert (gate.state, gate.why, gate.close) == (GateState.OPEN, "no figure is published", "")
+    (gate,) = gates_of(session, view, [replace(blocked, forever=True)])
     assert (gate.state, gate.why) == (GateState.OPEN, "no figure is published")
     assert gate.close == f"appliance waive {blocked.id} --reason WHY --until DATE"
 
