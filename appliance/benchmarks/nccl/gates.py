@@ -6,7 +6,7 @@ from appliance.benchmarks.gating import FABRIC, GPUS, beyond_slurm, gate, gpu_ho
 from appliance.checks.check import View
 from appliance.models.acceptance import Level
 from appliance.models.bound import Bound
-from appliance.models.gpus import gpu_least
+from appliance.models.gpus import gpu_count
 
 HOST, LOOPBACK, GROUPS, ALL, CURVE = (
     "nccl.host",
@@ -20,15 +20,14 @@ BOUNDS = {check: Bound("GB/s") for check in (HOST, LOOPBACK, GROUPS, ALL)}
 
 
 def gates(view: View) -> tuple[Requirement, ...]:
-    """Where the cluster's bandwidth is asked for: of each host, too, if it is published for its GPUs and it has several, and of groups."""
+    """Where the cluster's bandwidth is asked for: of each host that has several, too, if it is published for its GPUs, and of groups."""
     bound = view.limit(ALL)
     hosts, beyond = gpu_hosts(view), beyond_slurm(view)
     if bound is None:
         return ()
-    several = gpu_least(view.profile, view.site) > 1
-    host = floors.floor(view, HOST) if several else None
+    host = floors.floor(view, HOST)
     alone = "all_reduce over the GPUs of each host"
-    targets = per_host(hosts)
+    targets = per_host(h for h in hosts if gpu_count(view.profile, view.site.host(h)) > 1)
     found = gate(view, HOST, alone, Level.HOST, targets, host, GPUS, beyond=beyond)
     if len(hosts) > 1:
         whole, also = of_cluster(hosts, f"{len(hosts)} hosts"), (CURVE,)

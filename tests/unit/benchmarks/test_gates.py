@@ -136,6 +136,18 @@ def test_hosts_of_one_gpu_have_no_gate_of_what_goes_between_gpus_of_a_host() -> 
     assert ids(1) == ["nccl.cluster"]
 
 
+def test_a_host_of_one_gpu_takes_no_gate_from_the_others() -> None:
+    seen = asking(nccl_view(3), nccl__cluster=180)
+    hosts = tuple(
+        host.model_copy(update={"gpus": 1}) if host.name == "gpu-2" else host
+        for host in seen.site.hosts
+    )
+    mixed = View(seen.profile, seen.site.model_copy(update={"hosts": hosts}), seen.facts)
+    host, whole = nccl_gates(mixed)
+    assert [target.name for target in host.targets] == ["gpu-1", "gpu-3"]
+    assert [target.name for target in whole.targets] == ["cluster/3 hosts"]
+
+
 def given_to_kubernetes(view: View, *names: str) -> View:
     """The same site, where these GPU hosts are Kubernetes'; none named: all of them."""
     hosts = tuple(
