@@ -227,6 +227,7 @@ def _merged(runs: Sequence[Run]) -> list[Run]:
                 run.gpus_per_node,
                 run.global_batch,
                 run.sequence,
+                run.plain,
             ),
             [],
         ).append(run)

@@ -169,11 +169,12 @@ def mfu(tflops: float, peak: float) -> float:
 
 
 def one_node(runs: Iterable[Run], run: Run) -> Run | None:
-    """The 1-node run that ``run`` is scaled against: same model, platform, GPUs and batch."""
+    """The 1-node run that ``run`` is scaled against: same model, platform, GPUs, batch and framework."""
     return next(
         (r for r in runs if r.nodes == 1 and _configuration(r) == _configuration(run)), None
     )
 
 
 def _configuration(run: Run) -> tuple[object, ...]:
-    return run.model, run.platform, run.gpu, run.gpus_per_node, run.global_batch, run.sequence
+    shape = (run.gpu, run.gpus_per_node, run.global_batch, run.sequence)
+    return run.model, run.platform, *shape, run.plain

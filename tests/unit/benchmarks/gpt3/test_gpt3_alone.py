@@ -97,6 +97,16 @@ def test_its_log_given_later_is_judged_the_same(tmp_path: Path) -> None:
     assert [r.status for r in found] == [Status.NOT_ASSESSED]
 
 
+def test_its_log_lends_nothing_to_one_of_nemo_beside_it(tmp_path: Path) -> None:
+    cell = tmp_path / "126m/bare-metal"
+    cell.mkdir(parents=True)
+    (cell / "1n-a.log").write_text(log_of(PUBLISHED * 0.7))
+    (cell / "1n-b.log").write_text(log_of(PUBLISHED * 0.9).replace("by PyTorch alone", ""))
+    (tmp_path / "runs.yml").write_text("gpu: A100-SXM4-80GB\n")
+    found = recorded.recording(tmp_path).results
+    assert [r.status for r in found] == [Status.NOT_ASSESSED, Status.FAIL]
+
+
 def test_a_host_without_pytorch_owes_the_training_that_was_asked_for() -> None:
     answer = says("appliance: no torch on gpu-1: No module named 'torch'\n", 75)
     results, _, _ = trained(seen_of(), FakeRemote(answer), ALONE)

@@ -112,6 +112,11 @@ def test_scaling_against_another_configuration_is_not_assessed() -> None:
     assert verdict(judge(runs, REFERENCE), "gpt3.scaling").status is Status.NOT_ASSESSED
 
 
+def test_scaling_against_another_framework_is_not_assessed() -> None:
+    runs = [run(rate=30_000, plain=True), run(nodes=2, rate=97_541)]
+    assert verdict(judge(runs, REFERENCE), "gpt3.scaling").status is Status.NOT_ASSESSED
+
+
 def test_the_doubtful_cell_is_no_gate_however_slow() -> None:
     gpt = REFERENCE.models["126m"]
     slow = run(
