@@ -11,7 +11,7 @@ from appliance.errors import ConfigError
 from appliance.models.events import Observer
 from appliance.models.gpus import gpu_least
 from appliance.models.profile import Profile
-from appliance.models.site import Owner
+from appliance.models.site import Owner, Site
 from appliance.stages.slurm.site import JobContainer
 from appliance.text import plural
 
@@ -64,8 +64,16 @@ def asked(
         )
     if framework is Framework.PYTORCH:
         _refuse_alone(request, loaded.profile, way)
-        return request
-    if way is Owner.SLURM and site.slurm.containers is None and not container:
+    else:
+        contained = way is Owner.KUBERNETES or site.slurm.containers or container
+        _refuse_nemo(request, site, gpus, contained=bool(contained))
+    _refuse_none(request, site, way, each)
+    return request
+
+
+def _refuse_nemo(request: Request, site: Site, gpus: int, *, contained: bool) -> None:
+    """What NeMo's container does not train. Raises ConfigError."""
+    if not contained:
         raise ConfigError(
             f"{request.model} is trained in NeMo's container, and site {site.name} has no section slurm.containers",
             "add the section (docs/containers.md) and appliance deploy --stage slurm, or train the small model: leave --model out",
@@ -75,7 +83,21 @@ def asked(
             f"the published configuration of {request.model} takes {GPUS} GPUs a host, site {site.name} has {gpus}",
             "train it with what the hosts have: --framework pytorch; or give logs of your own: --from-logs DIR",
         )
-    return request
+
+
+def _refuse_none(request: Request, site: Site, way: Owner, gpus: int) -> None:
+    """What would train on no host at all, and end well. Raises ConfigError."""
+    hosts = len(site.gpu_hosts_of(way))
+    if not hosts:
+        raise ConfigError(
+            f"{way.title()} has no GPU host at site {site.name}, so nothing would be trained",
+            f"appliance node assign HOST {way.value}; or train through the other: --through",
+        )
+    if not any(request.divides(count, gpus) for count in range(1, hosts + 1)):
+        raise ConfigError(
+            f"the global batch of {request.model} does not divide over hosts of {plural(gpus, 'GPU')}",
+            "give logs of your own: appliance validate gpt3 --from-logs DIR",
+        )
 
 
 def _refuse_alone(request: Request, profile: Profile, way: Owner) -> None:

@@ -162,3 +162,35 @@ def test_what_it_does_not_train_is_refused_before_a_host_is_asked(
     assert command(monkeypatch, *asked) == 2
     assert told in " ".join(capsys.readouterr().err.split())
     assert not list((site / "runs").glob("*/report.json"))
+
+
+def refused(site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    """What is said of a training of 126M by PyTorch alone; no report was made."""
+    where = ("--inventory", str(site))
+    asked = ("validate", "gpt3", "--model", "126m", "--framework", "pytorch", *where)
+    assert command(monkeypatch, *asked) == 2
+    assert not list((site / "runs").glob("*/report.json"))
+    return " ".join(capsys.readouterr().err.split())
+
+
+def test_hosts_over_whose_gpus_the_batch_never_divides_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing was trained, and the run ended 0."""
+    site = ready_site(tmp_path / "site")
+    given = (site / "site.yml").read_text()
+    (site / "site.yml").write_text(given.replace("roles: [gpu]", "roles: [gpu], gpus: 6"))
+    told = refused(site, monkeypatch, capsys)
+    assert "does not divide over hosts of 6 GPUs" in told
+
+
+def test_a_site_whose_gpus_are_all_kubernetes_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing was trained, and the run ended 0."""
+    site = ready_site(tmp_path / "site")
+    (site / "theirs").touch(0o600)
+    with (site / "site.yml").open("a") as file:
+        file.write("kubernetes: {external: theirs}\n")
+    told = refused(site, monkeypatch, capsys)
+    assert "Slurm has no GPU host at site" in told
