@@ -28,6 +28,7 @@ from appliance.benchmarks.gpt3.trial import (
     deadline_of,
     died,
     named_by_others,
+    told_by_itself,
 )
 from appliance.checks.check import View, failed, judged, not_assessed, passed
 from appliance.errors import ConnectionFailed, DeadlineExceeded
@@ -292,10 +293,11 @@ def _error(trial: Trial, cause: str, fix: str) -> CheckResult:
 
 
 def _culprit(done: Completed) -> str:
-    """A task that was killed; else the rank that the others waited for; else the task that ended first."""
+    """A task that was killed; else the rank that the others waited for; else what one says of itself; else the task that ended first."""
     first, named = died(done.stderr), named_by_others(done.stdout)
-    by_itself = first and "Exited with" not in first
-    return (first if by_itself else named or first) or _said(done)
+    if first and "Exited with" not in first:
+        return first
+    return (named or told_by_itself(done.stdout) or first or _said(done))[:300]
 
 
 def _said(done: Completed) -> str:

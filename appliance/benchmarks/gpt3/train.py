@@ -23,6 +23,7 @@ from typing import Any
 NO_TORCH = 75
 GIVE_UP = 10
 """s that ranks have to say that they, too, wait in vain; who says nothing then is the one they wait for."""
+IN_VAIN = "NCCL waited in vain"
 SIOCGIFADDR = 0x8915
 
 
@@ -220,7 +221,8 @@ def train(torch: Any, args: argparse.Namespace, rank: int, world: int, device: s
         loss = losses(torch, args, model, data)
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        # Waits for all that the GPU has to do.
+        if args.gpus:
+            settle(torch, args.timeout / 2)
         mean = meet(torch, float(loss)) / world
         if rank == world - 1:
             report(step, args, time.monotonic() - began, mean, float(norm))
@@ -241,6 +243,17 @@ def losses(torch: Any, args: argparse.Namespace, model: Any, data: Any) -> Any:
             loss.backward()
         total = total + loss.detach()
     return total
+
+
+def settle(torch: Any, seconds: float) -> None:
+    """Waits until the GPU has done all it was given. Raises RuntimeError before NCCL ends the program, whose host would be taken for the culprit."""
+    work = torch.cuda.Event()
+    work.record()
+    ends = time.monotonic() + seconds
+    while not work.query():
+        if time.monotonic() > ends:
+            raise RuntimeError(f"{IN_VAIN} for {seconds:g} s")
+        time.sleep(0.0002)
 
 
 def meet(torch: Any, value: float) -> float:
@@ -268,6 +281,10 @@ def report(step: int, args: argparse.Namespace, seconds: float, loss: float, nor
     )
 
 
+def first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
 def say(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
@@ -278,7 +295,7 @@ def main() -> int:
     rank = int(os.environ.get("SLURM_PROCID") or os.environ.get("RANK") or 0)
     world = int(os.environ.get("SLURM_NTASKS") or os.environ.get("WORLD_SIZE") or 1)
     if args.global_batch % world:
-        say(f"appliance: a global batch of {args.global_batch} does not divide by {world} hosts")
+        say(f"appliance: a global batch of {args.global_batch} does not divide by {world} ranks")
         return 2
     try:
         torch = importlib.import_module("torch")
@@ -294,7 +311,12 @@ def main() -> int:
             say(f"appliance: no GPU {index} on {socket.gethostname()}: PyTorch sees {count}")
             return 2
         device = f"cuda:{index}"
-        torch.cuda.set_device(device)
+        try:
+            torch.cuda.set_device(device)
+        except RuntimeError as error:
+            # The number comes from NVML, also where the driver is too old for this PyTorch, or broken.
+            say(f"appliance: no GPU {index} on {socket.gethostname()}: {first_line(error)}")
+            return 2
     torch.set_num_threads(int(os.environ.get("SLURM_CPUS_PER_TASK", "1")))
     ranks = rendezvous(torch, rank, world, args.timeout, args.gpus)
     try:
@@ -302,8 +324,11 @@ def main() -> int:
         torch.distributed.barrier()
     except RuntimeError as error:
         # What went wrong here is no other's: gloo speaks of others.
-        for name in ranks.silent() if "gloo" in str(error) else ():
-            say(f"appliance: {name} does not go on")
+        if "gloo" in str(error) or IN_VAIN in str(error):
+            for name in ranks.silent():
+                say(f"appliance: {name} does not go on")
+        else:
+            say(f"appliance: rank {rank} on {ranks.hosts[rank]}: {first_line(error)}")
         say(str(error))
         return 1
     torch.distributed.destroy_process_group()

@@ -35,6 +35,7 @@ TIMEOUT = 600
 SCRIPT = Path(__file__).with_name("train.py")
 _DIED = re.compile(r"srun: error: ([\w.-]+): tasks? ([\d,-]+): (.+)")
 _NAMED = re.compile(r"^appliance: rank (\d+)(?: on ([\w.-]+))? (does not go on|never came)$", re.M)
+_OWN = re.compile(r"^appliance: (rank \d+ on [\w.-]+: .+)$", re.M)
 _TAKEN_ALONG = re.compile(r"Terminated|Exited with exit code (15|143)")
 
 
@@ -210,3 +211,9 @@ def named_by_others(said: str, hosts: Sequence[str] = ()) -> str:
     number = int(found[1])
     host = found[2] or (hosts[number] if number < len(hosts) else "")
     return f"rank {number}{f' on {host}' if host else ''} {found[3]}"
+
+
+def told_by_itself(said: str) -> str:
+    """What went wrong with the first rank that says so: "rank 1 on gpu-2: CUDA error ..."; "" where none does."""
+    found = _OWN.search(said)
+    return found[1] if found else ""

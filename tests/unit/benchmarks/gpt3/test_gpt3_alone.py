@@ -122,11 +122,19 @@ def test_a_pytorch_that_sees_no_gpu_is_told_with_its_host() -> None:
     assert "--check gpu" in result.fix
 
 
+def too_old(_: str) -> None:
+    raise RuntimeError("The NVIDIA driver on your system is too old\nmore")
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(3, "PyTorch sees 3"), (4, "The NVIDIA driver on your system is too old")],
+)
 def test_a_rank_without_a_gpu_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    count: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["train.py", "--gpus"])
-    cuda = SimpleNamespace(device_count=lambda: 3)
+    cuda = SimpleNamespace(device_count=lambda: count, set_device=too_old)
     for name in ("torch", "torch.distributed"):
         monkeypatch.setitem(sys.modules, name, SimpleNamespace(cuda=cuda))
     for name, value in {"SLURM_PROCID": "3", "SLURM_NTASKS": "4", "SLURM_LOCALID": "3"}.items():
@@ -134,7 +142,38 @@ def test_a_rank_without_a_gpu_says_so(
     assert train.main() == 2
     told = capsys.readouterr().out
     assert told.startswith("appliance: no GPU 3 on ")
-    assert told.endswith(": PyTorch sees 3\n")
+    assert told.endswith(f": {said}\n")
+
+
+def test_a_rank_that_fails_by_itself_says_why() -> None:
+    said = "appliance: rank 3 on gpu-1: CUDA error: uncorrectable ECC error encountered\n"
+    ended = says(said, 1, "srun: error: gpu-1: task 3: Exited with exit code 1\n")
+    (result,), _, _ = trained(seen_of(), FakeRemote(ended), ALONE)
+    assert result.status is Status.ERROR
+    assert result.cause.endswith("rank 3 on gpu-1: CUDA error: uncorrectable ECC error encountered")
+
+
+class Work:
+    """What a GPU has to do: it is through when asked for the third time, or never."""
+
+    def __init__(self, *, ends: bool) -> None:
+        self.ends, self.asked = ends, 0
+
+    def record(self) -> None: ...
+
+    def query(self) -> bool:
+        self.asked += 1
+        return self.ends and self.asked > 2
+
+
+def test_a_rank_waits_for_its_gpu_and_not_for_ever() -> None:
+    def torch(work: Work) -> SimpleNamespace:
+        return SimpleNamespace(cuda=SimpleNamespace(Event=lambda: work))
+
+    train.settle(torch(good := Work(ends=True)), 60)
+    assert good.asked == 3
+    with pytest.raises(RuntimeError, match=train.IN_VAIN):
+        train.settle(torch(Work(ends=False)), 0.01)
 
 
 @pytest.mark.parametrize(
