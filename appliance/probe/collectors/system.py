@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 MODULES = ("nvidia", "nouveau", "mlx5_core")
 """Drivers that stages bring, replace or evict."""
-OWN_PROCESSES = "pid:[4026531836]"
-"""The namespace of processes that a machine starts with (Linux, include/linux/proc_ns.h)."""
+FIRST = ("pid:[4026531836]", "uts:[4026531838]")
+"""Namespaces of processes and of the host's name that a machine starts with (Linux, include/linux/proc_ns.h)."""
 UNKNOWN = {
     "id": "unknown",
     "version_id": "",
@@ -95,7 +95,9 @@ def _container(ask: Ask) -> str:
     if files.exists(ask.path("/run/.containerenv")):
         return "podman"
     # Systems of machines are made of images of containers, too (Warewulf, bootc), and keep this file.
-    of_machine = files.link(ask.path("/proc/self/ns/pid")) == OWN_PROCESSES
+    # A container may share its machine's processes (docker run --pid=host), and has a name of its own then.
+    own = (files.link(ask.path(f"/proc/self/ns/{kind}")) for kind in ("pid", "uts"))
+    of_machine = tuple(own) == FIRST
     return "docker" if files.exists(ask.path("/.dockerenv")) and not of_machine else ""
 
 

@@ -155,14 +155,20 @@ def test_nfs_clients(tree: dict[str, Any], client: str, grow: Grow) -> None:
     assert nfs.collect(Ask({}, grow(tree))) == {"nfs_client": client}
 
 
+def namespaces(pid: int, uts: int) -> dict[str, Any]:
+    numbers = {"pid": pid, "uts": uts}
+    return {f"/proc/self/ns/{k}": {"link": f"{k}:[{n}]"} for k, n in numbers.items()}
+
+
 @pytest.mark.parametrize(
     ("tree", "container"),
     [
         ({"/run/host/container-manager": "lxc\n"}, "lxc"),
         ({"/run/.containerenv": ""}, "podman"),
         ({"/.dockerenv": ""}, "docker"),
-        ({"/.dockerenv": "", "/proc/self/ns/pid": {"link": "pid:[4026532201]"}}, "docker"),
-        ({"/.dockerenv": "", "/proc/self/ns/pid": {"link": "pid:[4026531836]"}}, ""),
+        ({"/.dockerenv": "", **namespaces(4026532201, 4026532199)}, "docker"),
+        ({"/.dockerenv": "", **namespaces(4026531836, 4026532199)}, "docker"),
+        ({"/.dockerenv": "", **namespaces(4026531836, 4026531838)}, ""),
         ({}, ""),
     ],
 )
