@@ -55,18 +55,30 @@ def of_site(loaded: LoadedSite) -> Path:
     return loaded.folder / (loaded.site.external_cluster or NAME)
 
 
+def by_variable() -> Path | None:
+    """The file that KUBECONFIG names. Raises ConfigError for several: kubectl makes one cluster's view of them, and another may be meant."""
+    given = os.environ.get("KUBECONFIG", "")
+    files = tuple(dict.fromkeys(filter(None, given.split(os.pathsep))))
+    if len(files) > 1:
+        raise ConfigError(
+            f"the variable KUBECONFIG names several files, {given}",
+            "say which is meant with --kubeconfig FILE",
+        )
+    return Path(files[0]) if files else None
+
+
 def chosen(flag: Path | None, loaded: LoadedSite) -> Path:
     """The one to use for a site: by flag, its own, by the variable KUBECONFIG. Raises ConfigError where the last two are two clusters."""
-    given = os.environ.get("KUBECONFIG")
     own = of_site(loaded)
-    if flag or not given:
+    given = None if flag else by_variable()
+    if given is None:
         return flag or own
-    if own.exists() and own.resolve() != Path(given).resolve():
+    if own.exists() and own.resolve() != given.resolve():
         raise ConfigError(
             f"the variable KUBECONFIG names {given}, and site {loaded.site.name} has its own, {own}",
             "unset KUBECONFIG, or say which is meant with --kubeconfig FILE",
         )
-    return Path(given)
+    return given
 
 
 def find(flag: Path | None, target: Target, observer: Observer) -> Path:
@@ -76,8 +88,8 @@ def find(flag: Path | None, target: Target, observer: Observer) -> Path:
     try:
         return chosen(flag, locate(target, raise_rack=False, observer=observer))
     except NoSite:
-        if given := os.environ.get("KUBECONFIG"):
-            return Path(given)
+        if given := by_variable():
+            return given
         raise ConfigError(
             "no kubeconfig was named",
             "name a site with --inventory DIR, or a file with --kubeconfig, or in the variable KUBECONFIG",

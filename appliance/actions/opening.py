@@ -133,7 +133,7 @@ def open_session(
 
     ``only_looks``: an ordinary user will do, who sees less. ``keeps``: the verb leaves a report. One that neither changes
     nor keeps anything needs no place to write to: what it would note in the journal is lost then, with a warning.
-    ``by_ssh``: False for verbs that speak to management controllers alone. ``installs``: the verb gives hosts their system
+    ``by_ssh``: False for verbs that speak to management controllers alone, or to nobody. ``installs``: the verb gives hosts their system
     where the site names an image, and learns their keys by that. ``run``: an earlier run that goes on; else a new one.
     """
     # paramiko is dear to read, and most command lines end before a host is asked.

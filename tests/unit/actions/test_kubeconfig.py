@@ -203,6 +203,22 @@ def test_another_cluster_than_the_sites_is_never_taken_for_it(
     assert action.find(None, target, quiet) == tmp_path / "link"
 
 
+def test_several_files_in_the_variable_are_no_single_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, quiet = Target(furnished(tmp_path)), action_observer()
+    monkeypatch.setenv("KUBECONFIG", ":/one:/one")
+    assert action.find(None, target, quiet) == Path("/one")
+    monkeypatch.setenv("KUBECONFIG", ":")
+    assert action.find(None, target, quiet) == tmp_path / "kubeconfig"
+    monkeypatch.setenv("KUBECONFIG", "/one:/two")
+    for where in (target, Target()):
+        with pytest.raises(ConfigError, match="several files, /one:/two") as refused:
+            action.find(None, where, quiet)
+        assert "--kubeconfig FILE" in refused.value.hint
+    assert action.find(Path("/flag"), target, quiet) == Path("/flag")
+
+
 def test_a_site_that_is_ill_says_so_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
     with pytest.raises(ConfigError) as refused:
