@@ -131,8 +131,16 @@ def with_settings(benchmark: Benchmark, given: Mapping[str, Any] | None) -> Benc
     if not given:
         return benchmark
     lasts = given.get("minutes") if benchmark.timed else None
-    run = partial(benchmark.run, **given)
-    return replace(benchmark, run=run, minutes=float(lasts or benchmark.minutes))
+    found = replace(benchmark, run=partial(benchmark.run, **given))
+    return replace(found, minutes=float(lasts), told=True) if lasts else found
+
+
+def _minutes(benchmark: Benchmark, view: View, last: Mapping[str, float]) -> float:
+    """How long it is expected to take."""
+    if not benchmark.timed:
+        return last.get(benchmark.name, benchmark.minutes)
+    hours = None if benchmark.told else view.number(benchmark.timed)
+    return hours[0] * 60 if hours else benchmark.minutes
 
 
 def _with_container(session: Session, container: JobContainer) -> Session:
@@ -173,8 +181,7 @@ def run_benchmarks(
     """
     started = time.monotonic()
     last = minutes_taken(session)
-    lasts = {b.name: b.minutes if b.timed else last.get(b.name, b.minutes) for b in chosen}
-    expected = sum(minutes for name, minutes in lasts.items() if name not in known) * 60
+    expected = sum(_minutes(b, view, last) for b in chosen if b.name not in known) * 60
     session.tell(StageStarted(stage="validate", hosts=tuple(hosts), expected_seconds=expected))
     results: list[CheckResult] = []
     rest = Outcome()

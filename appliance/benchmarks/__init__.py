@@ -196,7 +196,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         checks=burnin.CHECKS,
         run=_run_of("burnin.run"),
         minutes=float(burnin.MINUTES),
-        timed=True,
+        timed=burnin.DONE,
         explain="A job multiplies on all GPUs and exchanges between all hosts at once, for eight hours or --minutes, while heat, power, "
         "clocks, memory errors and Xids are sampled on each host. It goes on when this program ends; the same command waits "
         "for it again and judges it.",

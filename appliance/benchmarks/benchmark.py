@@ -174,7 +174,8 @@ class Benchmark:
 
     ``bounds``: what limits of site or profile may be, by the id of the verdict; of others they can set none.
     ``submits``: its run takes a ``book`` (benchmarks/batch.py), for its jobs go on without the program.
-    ``timed``: its setting ``minutes`` is how long it lasts, whatever it took before.
+    ``timed``: the check whose limit says for how many hours it lasts, else ``minutes``, whatever it took before.
+    ``told``: somebody has said how many minutes.
     ``deploys``: a deployment runs it, and ``appliance validate`` without names; others run where they are named.
     """
 
@@ -188,4 +189,5 @@ class Benchmark:
     gates: Callable[[View], tuple[Requirement, ...]] = field(default=no_gates)
     deploys: bool = True
     submits: bool = False
-    timed: bool = False
+    timed: str = ""
+    told: bool = False

@@ -190,12 +190,20 @@ def test_a_benchmark_is_expected_to_take_as_long_as_last_time(
 def test_one_that_is_told_how_long_to_last_is_expected_to(
     session: Session, recorder: Recorder
 ) -> None:
-    view = View(session.profile, session.site, _facts("kernel"))
+    asked = Limit(value=24, unit="h", source="contract")
+    profile = session.profile.model_copy(update={"limits": {}})
+    view = View(profile, session.site.model_copy(update={"limits": {}}), _facts("kernel"))
+    site = View(profile, view.site.model_copy(update={"limits": {"a.one": asked}}), view.facts)
     done = Outcome((CheckResult(id="a.one", target="cluster", status=Status.PASS),))
-    hours = Benchmark("a", "a", ("a.one",), lambda *_, **__: done, 480.0, "", timed=True)
-    for minutes, expected in ((3, 180), (0, 480 * 60), (60, 3600)):
+    hours = Benchmark("a", "a", ("a.one",), lambda *_, **__: done, 480.0, "", timed="a.one")
+    for seen, minutes, expected in (
+        (view, 3, 180),
+        (view, 0, 480 * 60),
+        (site, 0, 24 * 3600),
+        (site, 60, 3600),
+    ):
         chosen = (with_settings(hours, {"minutes": minutes}),)
-        run_benchmarks(session, view, HOSTS, chosen)
+        run_benchmarks(session, seen, HOSTS, chosen)
         started = [e for e in recorder.events if isinstance(e, StageStarted)][-1]
         assert started.expected_seconds == expected
 
