@@ -23,7 +23,7 @@ INSTALL = (
 DAMAGED = (
     "read the file again with sha256sum on two hosts; then memory, disk and network of this one"
 )
-BROKEN = "on the host: pip check says what a loader lacks; or leave it out with --loaders"
+BROKEN = "on the host: pip check says what a loader lacks, dmesg what memory or disk did; one that is too slow takes a smaller --size; or leave it out with --loaders"
 SLOW = "try other levels of --concurrency; then compare the storage's own rate with what was bought"
 Limits = Mapping[str, Limit | None]
 

@@ -342,5 +342,12 @@ def test_what_broke_off_is_named_with_its_loader() -> None:
     assert verdicts(place(broken))[TENSORS].cause == (
         "safetensors 1 did not load: no time was told"
     )
+    for trouble, way in (
+        ("ModuleNotFoundError: No module named 'dateutil'", "pip check"),
+        ("its process ended without an answer (wait status 9)", "dmesg"),
+        ("it did not end within 600 s", "--size"),
+    ):
+        told = verdicts(place([*GOOD, {**broken[-1], "trouble": trouble}]))[TENSORS]
+        assert (trouble in told.cause, way in told.fix) == (True, True)
     assert verdicts(place())[TENSORS].evidence.endswith("9 loads; safetensors 0.8.0")
     assert verdicts(place())[SPEEDUP].evidence.startswith("streamer 16: 1.1 s, safetensors: 4 s")
