@@ -11,6 +11,7 @@ from appliance.engine.posture import ACCEPTED, Day, accepted_day
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.handover import Baseline
+from appliance.text import first_few
 
 HANDOVER, BASELINE = "handover", "baseline"
 
@@ -63,7 +64,7 @@ def then_of(session: Session, since: str) -> Then:
             ill.append(folder.name)
             continue
         if record.finished <= time and record.hosts:
-            beside = f" (the report of {', '.join(ill)} cannot be read)" if ill else ""
+            beside = f" (the report of {first_few(ill)} cannot be read)" if ill else ""
             said = f"run {folder.name}{beside}"
             return Then(baseline.of_record(record), said, record.finished, Day(until=time))
     raise ConfigError(

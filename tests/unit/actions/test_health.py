@@ -164,12 +164,14 @@ def test_a_time_means_the_last_report_before_it(rack: Rack) -> None:
     seen = health.look(Target(), Recorder(), since=datetime.now(UTC).isoformat())
     assert seen.then is not None
     assert seen.then.said == f"run {rack.session.run}"
-    ill = rack.session.runs / "r9-ill"
-    ill.mkdir()
-    (ill / "report.json").write_text("{")
+    for number in range(9):
+        ill = rack.session.runs / f"r9-ill-{number}"
+        ill.mkdir()
+        (ill / "report.json").write_text("{")
     seen = health.look(Target(), Recorder(), since=datetime.now(UTC).isoformat())
     assert seen.then is not None
-    assert seen.then.said == f"run {rack.session.run} (the report of r9-ill cannot be read)"
+    named = "r9-ill-8, r9-ill-7, r9-ill-6 and 6 more"
+    assert seen.then.said == f"run {rack.session.run} (the report of {named} cannot be read)"
     for since, said in (
         ("2001-01-01", "no report of this site is as old as 2001-01-01"),
         ("handover", "no hand-over of site"),
