@@ -297,7 +297,7 @@ def _culprit(done: Completed) -> str:
     first, named = died(done.stderr), named_by_others(done.stdout)
     if first and "Exited with" not in first:
         return first
-    return (named or told_by_itself(done.stdout) or first or _said(done))[:300]
+    return (named or told_by_itself(done.stdout, first) or first or _said(done))[:300]
 
 
 def _said(done: Completed) -> str:

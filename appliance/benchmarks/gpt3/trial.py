@@ -213,7 +213,11 @@ def named_by_others(said: str, hosts: Sequence[str] = ()) -> str:
     return f"rank {number}{f' on {host}' if host else ''} {found[3]}"
 
 
-def told_by_itself(said: str) -> str:
-    """What went wrong with the first rank that says so: "rank 1 on gpu-2: CUDA error ..."; "" where none does."""
-    found = _OWN.search(said)
-    return found[1] if found else ""
+def told_by_itself(said: str, first: str) -> str:
+    """What a rank says went wrong with it: "rank 1 on gpu-2: CUDA error ..."; "" where it says nothing.
+
+    ``first``: the task that ended first, as ``died`` names it; the others may speak of connections to it. "": any.
+    """
+    whose = first.replace("task ", "rank ", 1).partition(":")[0]
+    lines = (found[1] for found in _OWN.finditer(said))
+    return next((line for line in lines if not first or line.startswith(f"{whose}: ")), "")

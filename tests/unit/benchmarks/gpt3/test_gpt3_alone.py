@@ -145,12 +145,22 @@ def test_a_rank_without_a_gpu_says_so(
     assert told.endswith(f": {said}\n")
 
 
-def test_a_rank_that_fails_by_itself_says_why() -> None:
-    said = "appliance: rank 3 on gpu-1: CUDA error: uncorrectable ECC error encountered\n"
-    ended = says(said, 1, "srun: error: gpu-1: task 3: Exited with exit code 1\n")
-    (result,), _, _ = trained(seen_of(), FakeRemote(ended), ALONE)
-    assert result.status is Status.ERROR
-    assert result.cause.endswith("rank 3 on gpu-1: CUDA error: uncorrectable ECC error encountered")
+@pytest.mark.parametrize(
+    ("task", "blamed"),
+    [
+        ("task 3: Exited with exit code 1", "rank 3 on gpu-1: CUDA error: uncorrectable ECC error"),
+        ("task 2: Exited with exit code 1", "task 2 on gpu-1: Exited with exit code 1"),
+        ("task 2: Killed", "task 2 on gpu-1: Killed"),
+        ("", "rank 0 on gpu-1: Broken pipe"),
+    ],
+)
+def test_a_rank_that_fails_by_itself_says_why(task: str, blamed: str) -> None:
+    """The others may say what that did to them, and before it."""
+    own = ("rank 0 on gpu-1: Broken pipe", "rank 3 on gpu-1: CUDA error: uncorrectable ECC error")
+    said = "".join(f"appliance: {line}\n" for line in own)
+    errors = f"srun: error: gpu-1: {task}\n" if task else ""
+    (result,), _, _ = trained(seen_of(), FakeRemote(says(said, 1, errors)), ALONE)
+    assert (result.status, result.cause) == (Status.ERROR, f"srun ended with 1: {blamed}")
 
 
 class Work:
