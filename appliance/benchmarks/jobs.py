@@ -302,7 +302,8 @@ def _read(task: Task, lines: Sequence[str]) -> Said:
         printed = b""
     if len(printed) != size:
         cause = f"of the {size} bytes that it printed {len(printed)} came back whole"
-        return Said("", code, last, Trouble.CUT, cause, "dmesg there: out of memory; else again")
+        fix = "run it again; if it stays: dmesg there (out of memory), and is base64 there (coreutils)?"
+        return Said("", code, last, Trouble.CUT, cause, fix)
     output = printed.decode("utf-8", "replace")
     if code in {124, 137}:
         cause = f"it did not end within {task.seconds:g} s"

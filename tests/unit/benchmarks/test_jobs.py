@@ -148,6 +148,8 @@ def test_output_of_which_a_part_is_lost_is_an_error() -> None:
     said = one("echo 12", cut)
     assert said.trouble is Trouble.CUT
     assert said.cause == "of the 3 bytes that it printed 0 came back whole"
+    assert "run it again" in said.fix
+    assert "base64" in said.fix
 
 
 def test_more_output_than_is_read_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
