@@ -45,7 +45,7 @@ GET_TORCH = (
     "install python3-torch on the GPU hosts (Debian and Ubuntu package; on RHEL: pip install torch)"
 )
 NO_GPU = "appliance: no GPU "
-SEES_NONE = "appliance health --check gpu; does the PyTorch there have CUDA? pip install torch"
+SEES_NONE = "appliance health --check gpu; the PyTorch there needs a CUDA that the driver knows (pip install torch); of divided GPUs (MIG) it sees one part"
 NOBODY = "every GPU host is of Kubernetes, so Slurm has none to train on"
 NOT_STARTED = "free the hosts (squeue) or resume them (sinfo -R), then validate again"
 TOO_SLOW = "see what else runs on the hosts; libopenblas0-pthread beside python3-torch makes steps 20 times shorter"

@@ -120,6 +120,7 @@ def test_a_pytorch_that_sees_no_gpu_is_told_with_its_host() -> None:
     assert (result.status, result.required) == (Status.NOT_ASSESSED, True)
     assert result.cause == "no GPU 0 on gpu-1: PyTorch sees 0"
     assert "--check gpu" in result.fix
+    assert all(word in result.fix for word in ("driver", "MIG"))
 
 
 def too_old(_: str) -> None:
