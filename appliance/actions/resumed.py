@@ -22,12 +22,16 @@ PLAIN = {"dcgm", "burnin"}
 
 @dataclass(frozen=True)
 class Asked:
-    """Which benchmarks, in which container, and by benchmark what its run is given; ``left_out``: which others not, and why."""
+    """Which benchmarks, in which container, and by benchmark what its run is given; ``left_out``: which others not, and why.
+
+    ``owed``: each was named, so that one that shows nothing leaves the run incomplete.
+    """
 
     names: tuple[str, ...]
     container: JobContainer | None = None
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+    owed: bool = False
 
 
 def note(session: Session, asked: Asked, unkept: tuple[str, ...] = ()) -> None:
@@ -50,6 +54,7 @@ def note(session: Session, asked: Asked, unkept: tuple[str, ...] = ()) -> None:
         settings=kept,
         lost=lost,
         left_out=asked.left_out,
+        owed=asked.owed,
     )
 
 
@@ -103,7 +108,8 @@ def _read(data: Mapping[str, Any]) -> Asked:
         }
     container = JobContainer.model_validate(data["container"]) if data["container"] else None
     left_out = tuple(map(str, data.get("left_out", ())))
-    return Asked(tuple(map(str, data["names"])), container, settings, left_out)
+    names = tuple(map(str, data["names"]))
+    return Asked(names, container, settings, left_out, bool(data.get("owed")))
 
 
 def _shown(session: Session) -> dict[str, Outcome]:

@@ -58,7 +58,7 @@ def validate(
     ``pods``: hosts of Kubernetes are reached through it. ``left_out``: which benchmarks were not chosen, and why. Raises KeyboardInterrupt when it was interrupted, after what was measured until then has been kept.
     """
     chosen = tuple(b.name for b in choose(names))
-    asked = Asked(chosen, container, settings or {}, left_out)
+    asked = Asked(chosen, container, settings or {}, left_out, bool(names) and not left_out)
     with (
         open_session(target, "validate", observer, keeps=True) as opened,
         through(opened, pods) as session,
@@ -92,7 +92,7 @@ def _carried_out(
     if not found.unanswered:
         with interruptible(session):
             outcome, _, _ = run_benchmarks(session, view, list(found.facts), chosen, known)
-        findings.results += outcome.results
+        findings.results += as_owed(chosen, outcome.results) if asked.owed else outcome.results
         findings.measurements += outcome.measurements
         findings.tables += outcome.tables
     else:
@@ -110,6 +110,16 @@ def _carried_out(
         _tell_at_work(session)
         raise KeyboardInterrupt
     return record, str(session.folder_of_run / "report.html")
+
+
+def as_owed(chosen: Sequence[Benchmark], results: Sequence[CheckResult]) -> list[CheckResult]:
+    """Of benchmarks that show nothing: what would help is needed, for they were asked for by name."""
+    unknown = {Status.SKIP, Status.NOT_ASSESSED}
+    shown = {r.id for r in results if r.status not in unknown or r.value is not None}
+    silent = {check for b in chosen if not shown.intersection(b.checks) for check in b.checks}
+    return [
+        r.model_copy(update={"required": True}) if r.id in silent and r.fix else r for r in results
+    ]
 
 
 def deciding(chosen: Sequence[Benchmark], view: View) -> set[str]:

@@ -47,6 +47,7 @@ GET_TORCH = (
 NO_GPU = "appliance: no GPU "
 SEES_NONE = "appliance health --check gpu; the PyTorch there needs a CUDA that the driver knows (pip install torch); of divided GPUs (MIG) it sees one part"
 NOBODY = "every GPU host is of Kubernetes, so Slurm has none to train on"
+IN_CLUSTER = "appliance validate gpt3 --through kubernetes"
 NOT_STARTED = "free the hosts (squeue) or resume them (sinfo -R), then validate again"
 TOO_SLOW = "see what else runs on the hosts; libopenblas0-pthread beside python3-torch makes steps 20 times shorter"
 IN_PODS = "on the host it names: dmesg (out of memory), journalctl -u kubelet; between hosts: appliance health --check kubernetes"
@@ -70,7 +71,8 @@ def run(
     if pods is None and (why := _unready(view)):
         return Outcome((not_assessed("cluster", why, fix="appliance deploy").of(LOSS),))
     if pods is None and not view.site.gpu_hosts_of(Owner.SLURM):
-        return Outcome((not_assessed("cluster", NOBODY, required=False).of(LOSS),))
+        none = not_assessed("cluster", NOBODY, required=False, fix=IN_CLUSTER)
+        return Outcome((none.of(LOSS),))
     asked, kept = request or Request(), book or Memory()
     if asked.model != SMALL and (left := kept.left()):
         return Outcome((_at_work(left[-1]),))

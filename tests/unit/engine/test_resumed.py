@@ -29,6 +29,7 @@ FIVE = Asked(
         "dcgm": {"level": 3},
     },
     ("left out where none is named: perftest (needs a fabric that carries data)",),
+    owed=True,
 )
 
 

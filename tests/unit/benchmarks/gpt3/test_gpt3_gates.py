@@ -2,10 +2,10 @@
 
 import pytest
 
-from appliance.actions.validate import deciding
+from appliance.actions.validate import as_owed, deciding
 from appliance.benchmarks import BENCHMARKS
 from appliance.benchmarks.gpt3.gates import gates
-from appliance.checks.check import View
+from appliance.checks.check import View, not_assessed, passed
 from appliance.models.profile import Limit
 from appliance.models.site import Owner, Role
 from tests.facts import facts_of, gpus_of
@@ -80,6 +80,17 @@ def test_what_a_figure_rests_on_is_that_of_the_schedulers_that_train() -> None:
 
 def test_a_run_of_trainings_decides_on_what_its_figures_can_close() -> None:
     assert deciding([GPT3], view(2)) == {"gpt3.126m", "gpt3.5b"}
+
+
+def test_a_training_that_was_asked_for_by_name_is_owed() -> None:
+    lacking = not_assessed("cluster", "no torch", required=False, fix="install it").of("gpt3.loss")
+    nothing = not_assessed("cluster", "nothing to do", required=False).of("gpt3.scaling")
+    assert [r.required for r in as_owed([GPT3], [lacking, nothing])] == [True, False]
+    for seen in (
+        passed("cluster").of("gpt3.loss"),
+        lacking.model_copy(update={"value": 48_000.0}),
+    ):
+        assert [r.required for r in as_owed([GPT3], [seen, lacking])][1] is False
 
 
 def test_without_a_limit_or_a_host_nothing_is_asked_for() -> None:
