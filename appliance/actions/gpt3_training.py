@@ -88,12 +88,12 @@ def _refuse_nemo(request: Request, site: Site, gpus: int, *, contained: bool) ->
 def _refuse_none(request: Request, site: Site, way: Owner, gpus: int) -> None:
     """What would train on no host at all, and end well. Raises ConfigError."""
     hosts = len(site.gpu_hosts_of(way))
-    if not hosts:
+    if not hosts and way is Owner.SLURM:
         raise ConfigError(
-            f"{way.title()} has no GPU host at site {site.name}, so nothing would be trained",
-            f"appliance node assign HOST {way.value}; or train through the other: --through",
+            f"Slurm has no GPU host at site {site.name}, so nothing would be trained",
+            "appliance node assign HOST slurm; or train through the other: --through kubernetes",
         )
-    if not any(request.divides(count, gpus) for count in range(1, hosts + 1)):
+    if hosts and not any(request.divides(count, gpus) for count in range(1, hosts + 1)):
         raise ConfigError(
             f"the global batch of {request.model} does not divide over hosts of {plural(gpus, 'GPU')}",
             "give logs of your own: appliance validate gpt3 --from-logs DIR",
