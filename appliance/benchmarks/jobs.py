@@ -43,6 +43,8 @@ GET_PMIX = "apt-get install libpmix-dev on control and GPU hosts (Debian, Ubuntu
 LABEL = re.compile(r"\s*(\d+): ?(.*)")
 BEGIN = re.compile(r"appliance-begin host=(\S+)")
 END = re.compile(r"appliance-end code=(\d+) size=(\d+)")
+ENDED = (124, 137)
+"""What timeout ends with, and a program that it had to kill."""
 MISSING, SAID = "appliance-missing=", "appliance-said="
 
 # $1 tools, $2 seconds, $3 script, then its arguments. The script's own time is bounded on the host, too, so that nothing
@@ -300,12 +302,13 @@ def _read(task: Task, lines: Sequence[str]) -> Said:
         printed = b64decode("".join(line.strip() for line in lines), validate=True)
     except ValueError:
         printed = b""
-    if len(printed) != size:
+    # What a child of an ended one still writes makes it no other end.
+    if len(printed) != size and code not in ENDED:
         cause = f"of the {size} bytes that it printed {len(printed)} came back whole"
         fix = "run it again; if it stays: dmesg there (out of memory), and is base64 there (coreutils)?"
         return Said("", code, last, Trouble.CUT, cause, fix)
     output = printed.decode("utf-8", "replace")
-    if code in {124, 137}:
+    if code in ENDED:
         cause = f"it did not end within {task.seconds:g} s"
         return Said(output, code, last, Trouble.OVERDUE, cause, "log in there: a disk or GPU hangs")
     return Said(output, code, last)

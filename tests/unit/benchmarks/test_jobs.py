@@ -130,6 +130,12 @@ def test_a_script_past_its_deadline_is_ended_on_the_host() -> None:
     assert (said.trouble, said.cause) == (Trouble.OVERDUE, "it did not end within 1 s")
 
 
+def test_a_script_past_its_deadline_is_that_whatever_its_child_still_writes() -> None:
+    grown = Shells(lambda _, text: text.replace("size=6", "size=9"))
+    said = one("echo begun; sleep 30", grown, seconds=1)
+    assert (said.trouble, said.cause) == (Trouble.OVERDUE, "it did not end within 1 s")
+
+
 def test_output_that_breaks_off_is_an_error() -> None:
     cut = Shells(lambda _, text: text.rpartition("appliance-end")[0])
     result = one("echo 12", cut).verdict("fio.scratch_read", "gpu-1")
