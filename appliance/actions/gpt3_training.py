@@ -81,7 +81,7 @@ def _refuse_nemo(request: Request, site: Site, gpus: int, *, contained: bool) ->
     if gpus != GPUS:
         raise ConfigError(
             f"the published configuration of {request.model} takes {GPUS} GPUs a host, site {site.name} has {gpus}",
-            "train it with what the hosts have: --framework pytorch; or give logs of your own: --from-logs DIR",
+            "train 126M with what the hosts have: --model 126m --framework pytorch; or give logs of your own: --from-logs DIR",
         )
 
 
