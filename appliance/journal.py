@@ -102,8 +102,13 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Closes the file."""
-        self._db.close()
+        """Closes the file; what is being written is written first, and what comes later raises ApplianceError.
+
+        Threads may still be at work where a run ends at once. Closed while one of them writes, sqlite3 of Python 3.11
+        reads memory that is gone, and the process ends by SIGSEGV.
+        """
+        with self._lock:
+            self._db.close()
 
     def append(
         self, run: str, kind: str, *, stage: str = "", host: str = "", **data: object

@@ -8,10 +8,12 @@ import signal
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, tzinfo
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -399,3 +401,28 @@ def test_a_run_that_ends_at_a_damaged_journal_leaves_no_folder(tmp_path: Path) -
     ):
         pass
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
+
+
+def _closed_while_threads_write(folder: Path) -> None:
+    def write(journal: Journal) -> None:
+        with suppress(ApplianceError):
+            while True:
+                journal.append("r", "k")
+
+    for _ in range(ROUNDS):
+        journal = Journal(folder, of_trials=True)
+        threads = [Thread(target=write, args=(journal,), daemon=True) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.002)
+        journal.close()
+        for thread in threads:
+            thread.join()
+
+
+def test_it_is_closed_while_threads_still_write(tmp_path: Path) -> None:
+    """In a process of its own: this would be a fault of memory, not an exception."""
+    process = multiprocessing.Process(target=_closed_while_threads_write, args=(tmp_path,))
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
