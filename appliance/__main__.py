@@ -1,5 +1,6 @@
 """The program's entry, also as python -m appliance."""
 
+import faulthandler
 import os
 import sys
 
@@ -11,6 +12,8 @@ from appliance.errors import Unreadable
 def main() -> None:
     """Runs a command line; what goes wrong, or ends it, while Python still reads the program is told in one line."""
     _open_streams()
+    # A crash of the interpreter says where each thread was: file, line and function, no values.
+    faulthandler.enable(2)
     core_dumps.forbid()
     stopping.listen()
     open_files.allow()

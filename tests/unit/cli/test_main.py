@@ -1,6 +1,7 @@
 """The program's edges: exit codes, one-line errors, nothing contacted when the input is wrong."""
 
 import errno
+import signal
 import subprocess  # noqa: TID251 - the program itself, printing to a full device
 import sys
 import tomllib
@@ -329,3 +330,16 @@ def test_the_kinds_of_faults_stand_apart_from_what_they_do(
     for fault in faults.FAULTS:
         words = f"  {fault.kind} {fault.arguments}".rstrip()
         assert any(line.strip().startswith(f"{words.strip()}  ") for line in shown), words
+
+
+def test_a_crash_of_the_interpreter_says_where_it_was() -> None:
+    crashing = (
+        "import os, signal, sys; from appliance.__main__ import main\n"
+        "sys.argv = ['appliance', '--version']\n"
+        "try: main()\n"
+        "finally: os.kill(os.getpid(), signal.SIGSEGV)"
+    )
+    done = subprocess.run((sys.executable, "-c", crashing), capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == -signal.SIGSEGV
+    assert "Segmentation fault" in done.stderr
+    assert "most recent call first" in done.stderr
