@@ -22,6 +22,12 @@ from appliance.provision.sources import CONFINED, leave
 BUILD_S = 1800.0
 NEEDED_GIB = 5
 UNITS = ("systemd-networkd.service", "ssh.service")
+LEFT_OUT = (
+    "path-exclude=/usr/share/doc/*",
+    "path-include=/usr/share/doc/*/copyright",
+    "path-exclude=/usr/share/locale/*/LC_MESSAGES/*",
+)
+"""Each installation would write it, and programs speak English there (LANG): a twelfth of the image. Manual pages stay."""
 RAMDISK_FILES = ("__init__.py", "dhcp.py", "disks.py", "images.py", "main.py", "ports.py", "server.py", "shared.py", "system.py")  # fmt: skip
 
 
@@ -108,6 +114,7 @@ def _system(recipe: Recipe, root: Path, progress: Progress) -> None:
                 "--variant=minbase",
                 "--skip=cleanup/apt",
                 "--dpkgopt=force-unsafe-io",
+                *(f"--dpkgopt={option}" for option in LEFT_OUT),
                 '--aptopt=APT::Install-Recommends "false"',
                 *(f"--aptopt={line}" for line in settings),
                 f"--include={','.join(recipe.packages)}",
@@ -173,6 +180,6 @@ def _packages(root: Path, target: Path) -> None:
 
 
 def _newest(root: Path) -> int:
-    """When the newest package of it was made (its changelog's date, as dpkg unpacked it), seconds since 1970."""
-    docs = (root / "usr/share/doc").glob("*/changelog*")
+    """When the newest package of it was made (its copyright's date, as dpkg unpacked it), seconds since 1970."""
+    docs = (root / "usr/share/doc").glob("*/copyright")
     return int(max((path.stat().st_mtime for path in docs), default=0))
