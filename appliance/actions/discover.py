@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass
 
 from appliance.actions.opening import Target, open_session
+from appliance.bmc.checks.firmware import versions_of
 from appliance.checks.check import View
 from appliance.engine.controllers import ControllerRound, ask, controllers, judge, without
 from appliance.engine.gather import Round, Unanswered
@@ -57,10 +58,5 @@ def _keep(session: Session, found: ControllerRound, findings: Findings) -> None:
     silent = {h.name: Unanswered(h.name, NOT_ASKED, "") for h in session.site.hosts}
     record = record_of(session, Round({}, silent), findings)
     evidence = tuple(keep(session, "controllers", facts) for facts in found.facts.values())
-    versions = {name: _versions(facts) for name, facts in found.facts.items()}
+    versions = {name: dict(versions_of(facts)) for name, facts in found.facts.items()}
     save(session, record.model_copy(update={"evidence": evidence, "versions": versions}))
-
-
-def _versions(facts: BmcFacts) -> dict[str, str]:
-    own = {"BIOS": facts.machine.bios, "controller": facts.controller_firmware}
-    return {name: version for name, version in (own | facts.firmware).items() if version}

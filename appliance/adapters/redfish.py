@@ -37,6 +37,7 @@ CONNECT_S, READ_S = 10.0, 45.0
 """A controller under load takes 20 to 30 s for one resource."""
 BLOCK = 1 << 16
 REDIRECTS = 3
+MATCH_WANTED = (412, 428)
 TOLD = 200
 """Characters of a controller's own words in a message."""
 ILL = "look at its event log (appliance discover), or restart the controller"
@@ -295,8 +296,19 @@ class Redfish:
         return self._asked("POST", path, body)
 
     def patch(self, path: str, body: Document) -> None:
-        """Changes fields of a resource. Raises as ``get``."""
-        self._asked("PATCH", path, body)
+        """Changes fields of a resource. Raises as ``get``.
+
+        Some controllers take a change of nothing but what the client has seen, by its tag (If-Match of RFC 9110).
+        """
+        try:
+            self._asked("PATCH", path, body)
+        except ResourceFailed as error:
+            if error.status not in MATCH_WANTED:
+                raise
+            tag = self._asked("GET", path).headers.get("ETag")
+            if not tag:
+                raise
+            self._asked("PATCH", path, body, {"If-Match": tag})
 
     def delete(self, path: str) -> None:
         """Removes a resource. Raises as ``get``."""
@@ -316,11 +328,17 @@ class Redfish:
         self.connector.set_http_session_auth(token)
         return True
 
-    def _asked(self, method: str, path: str, body: Document | None = None) -> requests.Response:
+    def _asked(
+        self,
+        method: str,
+        path: str,
+        body: Document | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> requests.Response:
         if not path.startswith("/") or path.startswith("//"):
             raise ResourceFailed(f"a link leads to {_told(path) or 'nowhere'}")
         try:
-            done: requests.Response = self.connector._op(method, path, data=body)
+            done: requests.Response = self.connector._op(method, path, data=body, headers=headers)
         except sushy.exceptions.AccessError:
             raise self._denied() from None
         except sushy.exceptions.HTTPError as error:

@@ -3,10 +3,12 @@
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import islice
 
 from appliance.adapters.redfish import Controller, Document, Patience, Redfish
 from appliance.bmc.chassis import adapters, chassis_of, fans_and_temperatures, power_supplies
 from appliance.bmc.document import (
+    LARGEST,
     condition,
     condition_of,
     distinct,
@@ -24,6 +26,7 @@ from appliance.bmc.document import (
 from appliance.bmc.reader import Reader
 from appliance.errors import ConnectionFailed
 from appliance.models.bmc import (
+    BiosValue,
     BmcArea,
     BmcDrive,
     BmcEvent,
@@ -37,6 +40,8 @@ from appliance.models.bmc import (
 )
 
 EVENTS, LINKED_EVENTS = 200, 20
+SETTINGS = 4000
+"""Of BIOS; makers have 100 to 1,500."""
 EVENT_LOGS = ("sel", "iml", "eventlog", "platformlog", "log1")
 """Ids of the log of the machine itself: Dell, Lenovo and AMI Sel or SEL, HPE IML, OpenBMC EventLog, Supermicro Log1."""
 BASEBOARD = "HGX_"
@@ -96,6 +101,7 @@ def _read(reader: Reader, root: Document, host: str) -> BmcFacts:
         drives=distinct(_drives(reader, system)),
         interfaces=distinct(_interfaces(reader, system)),
         firmware=_firmware(reader, root),
+        bios=bios_settings(_bios(reader, system)),
         supplies=distinct(power_supplies(reader, chassis)),
         sensors=distinct(fans_and_temperatures(reader, chassis)),
         events=tuple(_events(reader, system, manager)),
@@ -281,6 +287,29 @@ def _firmware(reader: Reader, root: Document) -> dict[str, str]:
         name, version = named(item)["name"], text(item, "Version")
         if version and not text(item, "Id").startswith("Previous"):
             found.setdefault(name, version)
+    return found
+
+
+def _bios(reader: Reader, system: Document) -> Document:
+    area = BmcArea.BIOS
+    at = link(system, "Bios")
+    if not at:
+        reader.note(area, "the controller shows no BIOS settings")
+        return {}
+    found = reader.maybe(area, at)
+    if found and not bios_settings(found):
+        reader.note(area, f"{at} names no setting")
+    return found
+
+
+def bios_settings(bios: Document) -> dict[str, BiosValue]:
+    """Settings with a value; of one that is null, as passwords are, the controller does not say it."""
+    found: dict[str, BiosValue] = {}
+    for name, value in islice(section(bios, "Attributes").items(), SETTINGS):
+        if isinstance(value, bool | str) or (
+            isinstance(value, int | float) and abs(value) <= LARGEST
+        ):
+            found[name] = value
     return found
 
 

@@ -55,7 +55,7 @@ class Waiting:
 def state(known: Controller, patience: Patience | None = None) -> str:
     """On, Off, or what the controller says in between; "" where it does not say. Raises ApplianceError."""
     with Redfish(known, patience) as controller:
-        return text(_system(controller), "PowerState")
+        return text(system_of(controller), "PowerState")
 
 
 def switch(
@@ -70,15 +70,26 @@ def switch(
     Raises ApplianceError, DeadlineExceeded among them where the machine does not come to that state.
     """
     with Redfish(known, waiting.patience(patience)) as controller:
-        system = _system(controller)
-        path = text(system, "@odata.id")
-        for order in orders:
-            if text(controller.get(path), "PowerState") != ENDS_IN[order]:
-                _give(controller, system, order)
-                _watch(controller, path, order, waiting, cancelled)
+        carry_out(controller, system_of(controller), orders, waiting, cancelled)
 
 
-def _system(controller: Redfish) -> Document:
+def carry_out(
+    controller: Redfish,
+    system: Document,
+    orders: tuple[Order, ...],
+    waiting: Waiting,
+    cancelled: Callable[[], bool],
+) -> None:
+    """The same in a conversation that goes on."""
+    path = text(system, "@odata.id")
+    for order in orders:
+        if text(controller.get(path), "PowerState") != ENDS_IN[order]:
+            _give(controller, system, order)
+            _watch(controller, path, order, waiting, cancelled)
+
+
+def system_of(controller: Redfish) -> Document:
+    """Logs in; the machine's own document. Raises ApplianceError."""
     root = controller.root()
     controller.log_in(root)
     system, _ = main_system(Reader(controller), root)

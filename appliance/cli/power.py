@@ -8,16 +8,8 @@ import click
 from appliance.actions import power as action
 from appliance.actions.power import Powered, Wish
 from appliance.cli import options
+from appliance.cli.switching import FORCE, HARD, HOSTS, YES
 from appliance.report.wording import fold
-
-HARD = click.option(
-    "--hard", is_flag=True, help="Cut the power; the system on the host is not asked."
-)
-FORCE = click.option(
-    "--force", is_flag=True, help="Also hosts that carry work, or of which nothing is known."
-)
-YES = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-HOSTS = click.argument("hosts", nargs=-1, required=True)
 
 
 @click.group()

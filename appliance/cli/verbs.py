@@ -13,6 +13,7 @@ VERBS = {
     "trust": "Pin the hosts' SSH keys.",
     "discover": "Ask the management controllers what their machines are.",
     "power": "Switch machines by their management controllers.",
+    "bios": "BIOS settings, as the profile wants them.",
     "provision": "Give bare machines their system.",
     "plan": "Show what a deployment would do, and why.",
     "deploy": "Bring the site to its profile, prove it, and write the report.",

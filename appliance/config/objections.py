@@ -81,6 +81,14 @@ PATTERNS: Mapping[str, tuple[str, str]] = {
         "a serial number, WWN or model",
         "letters, digits, spaces and ._:/+-, 64 at most, as lsblk shows it",
     ),
+    texts.BIOS_SETTING: (
+        "a BIOS setting",
+        "letters, digits and _.:-, 128 at most, as NumaNodesPerSocket",
+    ),
+    texts.FIRMWARE: (
+        "a component or a version",
+        "letters, digits, spaces and ._:()/+-, 96 at most, as 2.10.2",
+    ),
     texts.BMC_USER: ("an account of a BMC", "letters, digits and ._@-, 32 at most, as admin"),
     texts.SECRET: ("a secret's name", "as munge_key"),
     texts.COMPONENT: ("a component", "as driver_branch or kai"),

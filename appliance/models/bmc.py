@@ -23,6 +23,7 @@ class BmcArea(StrEnum):
     DRIVES = "drives"
     INTERFACES = "interfaces"
     FIRMWARE = "firmware"
+    BIOS = "bios"
     SUPPLIES = "supplies"
     SENSORS = "sensors"
     EVENTS = "events"
@@ -133,6 +134,9 @@ class Machine(Numerous):
     memory_gib: Real | None = Field(default=None, description="MemorySummary.TotalSystemMemoryGiB")
 
 
+BiosValue = bool | int | float | Line
+
+
 class BmcFacts(Numerous):
     """One controller's answer. ``unread``: area -> why it is not known, or not as a whole."""
 
@@ -149,6 +153,7 @@ class BmcFacts(Numerous):
     drives: tuple[BmcDrive, ...] = ()
     interfaces: tuple[BmcInterface, ...] = ()
     firmware: dict[Line, Line] = Field(default_factory=dict, description="Component -> version")
+    bios: dict[Line, BiosValue] = Field(default_factory=dict, description="BIOS setting -> value")
     supplies: tuple[Supply, ...] = ()
     sensors: tuple[Sensor, ...] = ()
     events: tuple[BmcEvent, ...] = ()

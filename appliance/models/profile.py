@@ -1,16 +1,20 @@
 """The profile: what a hardware class is, runs and must reach."""
 
 from enum import StrEnum
-from typing import Literal
+from fnmatch import fnmatchcase
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from appliance.models.base import Model
 from appliance.models.result import Value
 from appliance.models.texts import (
     HOSTS,
+    LINE,
+    BiosSetting,
     Date,
     Few,
+    Firmware,
     LabelValue,
     LayoutText,
     LimitName,
@@ -128,6 +132,35 @@ class StageOptions(Model):
     )
 
 
+BIOS_NUMBER = 2**31 - 1
+BiosValue = (
+    StrictBool
+    | Annotated[StrictInt, Field(ge=-BIOS_NUMBER, le=BIOS_NUMBER)]
+    | Annotated[StrictStr, Field(pattern=LINE, max_length=200)]
+)
+
+
+class ServerModel(Model):
+    """What BIOS and firmware of one model of servers shall be; names are those of its controller."""
+
+    model: Line = Field(
+        min_length=1,
+        description="Model as appliance discover shows it; * stands for any letters, ? for one",
+    )
+    bios: Named[BiosSetting, BiosValue] = Field(
+        default_factory=dict, description="BIOS settings, as appliance bios show names them"
+    )
+    firmware: Named[Firmware, Firmware] = Field(
+        default_factory=dict, description="The oldest version of a component that will do"
+    )
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.bios and not self.firmware:
+            raise ValueError("it names neither settings nor firmware")
+        return self
+
+
 class HostRange(Model):
     """How many GPU hosts one appliance has, both ends included."""
 
@@ -151,6 +184,13 @@ class Profile(Model):
     stages: StageOptions = Field(
         default=StageOptions.model_construct(), description="Choices per stage"
     )
+    servers: Few[ServerModel] = Field(
+        default=(), description="BIOS settings and firmware by model of server; the first that fits"
+    )
     limits: Named[LimitName, Limit] = Field(
         default_factory=dict, description="What must be reached, by check id"
     )
+
+    def server(self, model: str) -> ServerModel | None:
+        """What is wanted of servers of this model; None where the profile names none."""
+        return next((s for s in self.servers if fnmatchcase(model, s.model)), None)

@@ -49,6 +49,10 @@ SWITCH = r"^[A-Za-z0-9][A-Za-z0-9 ._:;/()+-]{0,63}$"
 """A node description of 64 bytes (InfiniBand specification, NodeDescription), or a GUID."""
 PRODUCT = r"^[A-Za-z0-9][A-Za-z0-9 ._()/+-]{0,95}$"
 """As NVML names products (NVML_DEVICE_NAME_V2_BUFFER_SIZE is 96)."""
+BIOS_SETTING = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$"
+"""By the registry of attributes that a controller names (Redfish AttributeRegistry, AttributeName)."""
+FIRMWARE = r"^[0-9A-Za-z][0-9A-Za-z ._:()/+-]{0,95}$"
+"""A component as a controller lists it, and a version."""
 BMC_USER = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,31}$"
 SECRET = r"^[a-z][a-z0-9_]{0,62}$"
 COMPONENT = r"^[a-z][a-z0-9_]{0,31}$"
@@ -72,6 +76,8 @@ Zone = Annotated[str, Field(pattern=ZONE)]
 LayoutText = Annotated[str, Field(pattern=LAYOUT)]
 Switch = Annotated[str, Field(pattern=SWITCH)]
 Product = Annotated[str, Field(pattern=PRODUCT)]
+BiosSetting = Annotated[str, Field(pattern=BIOS_SETTING)]
+Firmware = Annotated[str, Field(pattern=FIRMWARE)]
 BmcUser = Annotated[str, Field(pattern=BMC_USER)]
 SecretName = Annotated[str, Field(pattern=SECRET)]
 Component = Annotated[str, Field(pattern=COMPONENT)]

@@ -16,6 +16,7 @@ import pytest
 
 from appliance.adapters import signing
 from appliance.adapters.process import run
+from appliance.config import data
 from appliance.lab.hall import PORT
 from appliance.provision import dhcp, manifest
 from tests.dhcp_server import plug, stranger
@@ -318,3 +319,29 @@ def test_a_disk_that_carries_a_system_is_not_written_to(raised: Bare) -> None:
     assert raised.appliance("power", "on", "one", "--yes").returncode == 0
     await_ssh(raised.one)
     assert raised.ssh(raised.one, "ls /root/theirs; cat /etc/ssh/ssh_host_ed25519_key.pub") == f"/root/theirs\n{key}"  # fmt: skip
+
+
+def test_bios_settings_are_set_by_a_start_and_the_machine_is_off_again(raised: Bare) -> None:
+    """The controller is the emulator's own, which keeps settings in the machine's definition; firmware reads none of them."""
+    starts = raised.two.orders
+    shown = raised.appliance("bios", "show", "two")
+    assert shown.returncode == 0, shown.stderr
+    assert "  bios:\n" in shown.stdout
+    assert "ProcTurboMode: Enabled" in shown.stdout
+    profile = raised.site / "mine.yml"
+    wanted = 'servers: [{model: "*", bios: {ProcTurboMode: Disabled, QuietBoot: "true"}}]'
+    standard = (data.root() / "profiles/hpc.yml").read_text()
+    assert "servers: []" in standard
+    profile.write_text(standard.replace("servers: []", wanted))
+    mine = ("--profile", str(profile))
+    before = raised.appliance("bios", "status", "two", *mine)
+    assert before.returncode == 1
+    assert "ProcTurboMode: Enabled -> Disabled" in before.stdout
+    done = raised.appliance("bios", "apply", "two", "--yes", *mine)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "as the profile wants, 2 settings" in done.stdout
+    assert raised.two.orders > starts
+    assert "Off" in raised.appliance("power", "status", "two").stdout
+    starts = raised.two.orders
+    assert raised.appliance("bios", "apply", "two", "--yes", *mine).returncode == 0
+    assert raised.two.orders == starts

@@ -1,6 +1,11 @@
 """What a management controller says of its machine, held against the profile and the site."""
 
-from appliance.bmc.checks import identity, parts, state
+from appliance.bmc.checks import firmware, identity, parts, state
 from appliance.checks.check import BmcCheck
 
-CHECKS: tuple[BmcCheck, ...] = (*identity.CHECKS, *parts.CHECKS, *state.CHECKS)
+CHECKS: tuple[BmcCheck, ...] = (
+    *identity.CHECKS,
+    *parts.CHECKS,
+    *firmware.CHECKS,
+    *state.CHECKS,
+)

@@ -1,4 +1,4 @@
-"""appliance discover, power and trust --bmc on a site whose controllers run on loopback."""
+"""appliance discover, power, bios and trust --bmc on a site whose controllers run on loopback."""
 
 import io
 import json
@@ -12,11 +12,13 @@ import pytest
 
 from appliance.actions import opening
 from appliance.cli import trust as trust_cli
+from appliance.config.document import read
 from appliance.config.fresh import write_secrets
 from appliance.config.load import LoadedSite, load_site
 from appliance.engine import busy
 from appliance.engine.work import Held
 from appliance.errors import ApplianceError
+from appliance.models.profile import ServerModel
 from appliance.models.site import Owner, Site
 from tests.command_line import run
 from tests.redfish_server import PASSWORD, Bmc, certificate, fingerprint, serve, tree
@@ -243,3 +245,113 @@ def test_power_of_an_untrusted_controller_is_not_touched(
     assert run(monkeypatch, "power", "on", "gpu-1", "--yes", "-i", str(site)) == 1
     assert "is not pinned" in capsys.readouterr().out
     assert bmc.asked == []
+
+
+SYSTEM, BIOS = "/redfish/v1/Systems/DGX", "/redfish/v1/Systems/DGX/Bios"
+
+
+def with_settings(bmc: Bmc) -> dict[str, object]:
+    """It keeps settings, and takes a change at once; returns its settings."""
+    obedient(bmc)
+    settings: dict[str, object] = {"NumaNodesPerSocket": "NPS1", "SriovSupport": True}
+    documents = {**bmc.tree, f"{BIOS}/Settings": {"Attributes": {}}}
+    documents[SYSTEM]["Bios"] = {"@odata.id": BIOS}
+    at = {"SettingsObject": {"@odata.id": f"{BIOS}/Settings"}}
+    documents[BIOS] = {"Attributes": settings, "@Redfish.Settings": at}
+    bmc.tree = documents
+    obey = bmc.on_post
+    assert obey
+
+    def take(path: str, body: object) -> None:
+        if path == f"{BIOS}/Settings":
+            assert isinstance(body, dict)
+            settings.update(body["Attributes"])
+        else:
+            obey(path, body)
+
+    bmc.on_post = take
+    return settings
+
+
+@pytest.fixture
+def wanting(site: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The site with a profile that names settings and firmware of this model."""
+    loaded = opening.locate()  # type: ignore[call-arg]
+    bios = {"NumaNodesPerSocket": "NPS4", "SriovSupport": True}
+    server = ServerModel(model="DGX?100", bios=bios, firmware={"BIOS": "1.0.0"})
+    profile = loaded.profile.model_copy(update={"servers": (server,)})
+    monkeypatch.setattr(opening, "locate", lambda *_, **__: replace(loaded, profile=profile))
+    pin(site, bmc)
+    return site
+
+
+def test_settings_that_differ_are_judged_shown_set_and_good(
+    wanting: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = with_settings(bmc)
+    monkeypatch.setattr(busy, "schedulers", lambda _: (Slurm(),))
+    where = ("-i", str(wanting))
+    assert run(monkeypatch, "discover", *where) == 1
+    said = capsys.readouterr().out
+    assert "NumaNodesPerSocket is NPS1, expected NPS4" in said
+    assert f"appliance bios apply --inventory {wanting} gpu-1" in said
+    assert run(monkeypatch, "bios", "status", *where) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "  gpu-1            1 of 2 settings to set",
+        "                   NumaNodesPerSocket: NPS1 -> NPS4",
+    ]
+    assert bmc.bodies == []
+    assert run(monkeypatch, "bios", "apply", "gpu-1", "--yes", *where) == 0
+    assert settings["NumaNodesPerSocket"] == "NPS4"
+    assert bmc.bodies[1:] == [{"ResetType": "GracefulShutdown"}, {"ResetType": "On"}]
+    as_wanted = "  gpu-1            as the profile wants, 2 settings of DGXH100"
+    assert capsys.readouterr().out.splitlines() == [as_wanted]
+    assert run(monkeypatch, "bios", "apply", "gpu-1", "--yes", *where) == 0
+    assert len(bmc.bodies) == 3
+    run(monkeypatch, "discover", *where)
+    assert "NumaNodesPerSocket" not in capsys.readouterr().out
+
+
+def test_settings_are_shown_as_a_profile_has_them(
+    site: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pin(site, bmc)
+    with_settings(bmc)
+    assert run(monkeypatch, "bios", "show", "gpu-1", "-i", str(site)) == 0
+    shown = site / "shown.yml"
+    shown.write_text(capsys.readouterr().out)
+    data = read(shown).data
+    assert isinstance(data, dict)
+    model = ServerModel.model_validate(data["servers"][0])
+    assert model.bios == {"NumaNodesPerSocket": "NPS1", "SriovSupport": True}
+    assert model.model == "DGXH100"
+
+
+def test_a_host_that_carries_work_is_not_set(
+    wanting: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_settings(bmc)
+    monkeypatch.setattr(busy, "schedulers", lambda _: (Slurm("job 7 of alice"),))
+    assert run(monkeypatch, "bios", "apply", "gpu-1", "-i", str(wanting), "--yes") == 2
+    assert "gpu-1: it carries work: job 7 of alice" in capsys.readouterr().err
+    assert bmc.bodies == []
+
+
+def test_a_profile_without_settings_is_refused(
+    site: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in (("status",), ("apply", "gpu-1", "--yes")):
+        assert run(monkeypatch, "bios", *words, "-i", str(site)) == 2
+        assert "profile hpc names no BIOS settings" in capsys.readouterr().err
+    assert bmc.asked == []
+
+
+def test_a_model_that_the_profile_does_not_name_is_not_called_good(
+    wanting: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_settings(bmc)
+    bmc.tree[SYSTEM]["Model"] = "X13"
+    assert run(monkeypatch, "bios", "status", "-i", str(wanting)) == 1
+    assert "profile hpc names no BIOS settings of X13" in capsys.readouterr().out
+    run(monkeypatch, "discover", "--all", "-i", str(wanting))
+    assert "names 1 model, none of them X13" in capsys.readouterr().out

@@ -15,11 +15,20 @@ from tests.profiles import profile_of
 MAC = "52:54:00:00:00:11"
 GIB = 1 << 30
 ONE = {"condition": "OK"}
+SERVER = {"model": "DGX*", "bios": {"NumaNodesPerSocket": "NPS4"}, "firmware": {"BIOS": "1.21"}}
 GOOD: dict[str, Any] = {
     "host": "gpu-1",
     "taken": "2026-11-24T00:00:00+00:00",
     "seconds": 1.0,
-    "machine": {"serial": "ABC1", "uuid": "1-1", "power": "On", "condition": "OK"},
+    "machine": {
+        "model": "DGXA100",
+        "serial": "ABC1",
+        "uuid": "1-1",
+        "bios": "1.21",
+        "power": "On",
+        "condition": "OK",
+    },
+    "bios": {"NumaNodesPerSocket": "NPS4"},
     "processors": [{"name": f"CPU {i}", "cores": 64, **ONE} for i in range(2)],
     "modules": [{"name": f"DIMM {i}", "capacity_mib": 65536, **ONE} for i in range(16)],
     "devices": [
@@ -37,6 +46,7 @@ def judged(check_id: str, facts: dict[str, Any], *others: dict[str, Any]) -> lis
     profile = profile_of(
         fabric={"link_layer": "InfiniBand", "ports": 8, "rate_gbps": 200},
         host={"system_disk_gib": 400, "scratch_disk_gib": 3500},
+        servers=[SERVER],
     )
     hosts = [
         Host.model_validate({"name": n, "roles": ["gpu"], "address": "10.0.0.11", "mac": MAC})
@@ -103,6 +113,12 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "a small drive": (part("drives", capacity=GIB), "bmc.drives", "found 1 GiB, expected 3900"),
     "a failing drive": (part("drives", failing=True), "bmc.drives", "says that it will fail"),
     "an ill supply": (part("supplies", condition="Critical"), "bmc.supplies", "Critical of PSU 0"),
+    "another setting": (
+        changed(bios={"NumaNodesPerSocket": "NPS1"}),
+        "bmc.bios",
+        "is NPS1, expected NPS4",
+    ),
+    "an old firmware": (machine(bios="1.9"), "bmc.firmware", "BIOS is 1.9, older than 1.21"),
     "a still fan": (part("sensors", condition="Critical"), "bmc.sensors", "Critical of Fan 1"),
     "an ill machine": (
         machine(condition="Critical"),

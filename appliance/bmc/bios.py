@@ -1,0 +1,200 @@
+"""BIOS settings of one machine: what differs, and a change that is watched until the controller reads it back."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from appliance.adapters.redfish import Controller, Document, Patience, Redfish, ResourceFailed
+from appliance.bmc.checks.firmware import same
+from appliance.bmc.document import link, objects, section, text
+from appliance.bmc.inventory import bios_settings
+from appliance.bmc.power import OFF, ON, Order, Waiting, carry_out, system_of
+from appliance.errors import ApplianceError, DeadlineExceeded
+from appliance.models.bmc import BiosValue
+
+SETTINGS = "@Redfish.Settings"
+ON_RESET = "OnReset"
+OWN_PAGE = "change it in the firmware's setup, or on the controller's own page"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One setting that is not as wanted."""
+
+    name: str
+    found: BiosValue
+    wanted: BiosValue
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.found} -> {self.wanted}"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a machine's controller says of its settings. ``power``: On, Off or something in between."""
+
+    model: str
+    power: str
+    settings: Mapping[str, BiosValue]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How long a change may take; seconds. Servers test their memory, and some start twice or three times, until it is read back."""
+
+    power: Waiting = field(default_factory=Waiting)
+    read_back: float = 1800.0
+    pause: float = 10.0
+
+    def patience(self, patience: Patience) -> Patience:
+        """A conversation long enough for all of it."""
+        whole = self.power.patience(patience).whole + self.read_back + self.power.force_off
+        return Patience(whole, patience.retries, patience.pause)
+
+
+def look(known: Controller, patience: Patience | None = None) -> Seen:
+    """Raises ApplianceError where the controller shows no setting."""
+    with Redfish(known, patience) as controller:
+        system = system_of(controller)
+        _, found = _read(controller, system)
+        return Seen(text(system, "Model"), text(system, "PowerState"), found)
+
+
+def differing(
+    found: Mapping[str, BiosValue], wanted: Mapping[str, BiosValue]
+) -> tuple[Change, ...]:
+    """What is to be changed. Raises ApplianceError for a setting whose value now is not known, or is of another type."""
+    unknown = [name for name in wanted if name not in found]
+    if unknown:
+        raise ApplianceError(
+            f"its controller does not say {', '.join(unknown[:4])}, so nothing is changed",
+            "look how it names its settings (appliance bios show), and correct servers in the profile",
+        )
+    for name, value in wanted.items():
+        if _kind(found[name]) != _kind(value):
+            raise ApplianceError(
+                f"{name} is {_kind(found[name])} there ({found[name]}), and {_kind(value)} in the profile ({value})",
+                "write it in the profile as appliance bios show shows it",
+            )
+    return tuple(
+        Change(name, found[name], value)
+        for name, value in wanted.items()
+        if not same(found[name], value)
+    )
+
+
+def apply(
+    known: Controller,
+    wanted: Mapping[str, BiosValue],
+    off: Order,
+    setting: Setting,
+    patience: Patience,
+    cancelled: Callable[[], bool],
+) -> tuple[Change, ...]:
+    """Sets what differs, starts the machine anew and reads it back; returns what was changed. Raises ApplianceError.
+
+    ``off``: how a machine that is on is switched off. One that is off is so again afterwards: it was switched on for this alone.
+    """
+    with Redfish(known, setting.patience(patience)) as controller:
+        system = system_of(controller)
+        bios, found = _read(controller, system)
+        changes = differing(found, wanted)
+        if not changes:
+            return ()
+        power = text(system, "PowerState")
+        if power not in (ON, OFF):
+            raise ApplianceError(
+                f"its controller says {power or 'nothing'} of its power, so nothing is changed",
+                "look again in a minute: appliance power status",
+            )
+        _order(controller, bios, found, changes)
+        try:
+            orders = (Order.ON,) if power == OFF else (off, Order.ON)
+            carry_out(controller, system, orders, setting.power, cancelled)
+            _await(controller, text(bios, "@odata.id"), changes, setting, cancelled)
+        except ApplianceError as error:
+            told = f"{error.message}; the settings wait in its controller for the next start"
+            raise ApplianceError(told, error.hint) from error
+        if power == OFF:
+            carry_out(controller, system, (Order.FORCE_OFF,), setting.power, cancelled)
+        return changes
+
+
+def _read(controller: Redfish, system: Document) -> tuple[Document, dict[str, BiosValue]]:
+    at = link(system, "Bios")
+    bios = controller.get(at) if at else {}
+    found = bios_settings(bios)
+    if not found:
+        raise ApplianceError("its controller shows no BIOS settings", OWN_PAGE)
+    # What it says of itself is where it is asked again.
+    return {**bios, "@odata.id": at}, found
+
+
+def _order(
+    controller: Redfish,
+    bios: Document,
+    found: Mapping[str, BiosValue],
+    changes: tuple[Change, ...],
+) -> None:
+    """Tells the controller; what somebody else told it, and waits there, would come with the same start."""
+    at = link(bios, SETTINGS, "SettingsObject")
+    if not at:
+        raise ApplianceError("its controller lets nobody change BIOS settings", OWN_PAGE)
+    ours = {change.name for change in changes}
+    waiting = [
+        f"{name}: {found[name]} -> {value}"
+        for name, value in bios_settings(controller.get(at)).items()
+        if name in found and name not in ours and not same(found[name], value)
+    ]
+    if waiting:
+        raise ApplianceError(
+            f"a change of somebody else waits there for the next start ({', '.join(waiting[:4])}), so nothing is changed",
+            "let it come with a start of its own (appliance power cycle), or take it back on the controller's own page",
+        )
+    body: Document = {"Attributes": {change.name: change.wanted for change in changes}}
+    times = section(bios, SETTINGS).get("SupportedApplyTimes")
+    if isinstance(times, list) and ON_RESET in times:
+        # Dell's makes its job of the change only where it is told when.
+        body["@Redfish.SettingsApplyTime"] = {"ApplyTime": ON_RESET}
+    controller.patch(at, body)
+
+
+def _await(
+    controller: Redfish,
+    at: str,
+    changes: tuple[Change, ...],
+    setting: Setting,
+    cancelled: Callable[[], bool],
+) -> None:
+    ends = time.monotonic() + setting.read_back
+    left, why = changes, ""
+    while True:
+        try:
+            bios = controller.get(at)
+        except ResourceFailed:
+            # Some controllers answer errors while their machine tests itself.
+            bios = {}
+        if found := bios_settings(bios):
+            left = tuple(
+                c for c in changes if c.name not in found or not same(found[c.name], c.wanted)
+            )
+            if not left:
+                return
+            said = (text(m, "Message") for m in objects(section(bios, SETTINGS), "Messages"))
+            why = next(filter(None, said), "")
+        if cancelled():
+            raise ApplianceError("interrupted before it was read back")
+        if time.monotonic() > ends:
+            break
+        time.sleep(setting.pause)
+    told = f": {why}" if why else ""
+    raise DeadlineExceeded(
+        f"{', '.join(f'{c.name} is not {c.wanted}' for c in left[:4])} {setting.read_back:g} s after its start{told}",
+        "look at its console and its event log: appliance discover",
+    )
+
+
+def _kind(value: BiosValue) -> str:
+    if isinstance(value, bool):
+        return "a yes or no"
+    return "a text" if isinstance(value, str) else "a number"
