@@ -45,7 +45,8 @@ def show(host: str, inventory: Path | None, profile: str | None) -> int:
     Exit: 0, 1 its controller does not say them, 2 unusable input.
     """
     seen = action.settings(options.target(inventory, profile), options.quiet(), host)
-    named = {"model": seen.model, "bios": dict(sorted(seen.settings.items()))}
+    # Where the controller does not say its model, any fits.
+    named = {"model": seen.model or "*", "bios": dict(sorted(seen.settings.items()))}
     click.echo(text_of({"servers": [named]}), nl=False)
     return 0
 

@@ -325,6 +325,9 @@ def test_settings_are_shown_as_a_profile_has_them(
     model = ServerModel.model_validate(data["servers"][0])
     assert model.bios == {"NumaNodesPerSocket": "NPS1", "SriovSupport": True}
     assert model.model == "DGXH100"
+    bmc.tree[SYSTEM]["Model"] = None
+    assert run(monkeypatch, "bios", "show", "gpu-1", "-i", str(site)) == 0
+    assert capsys.readouterr().out.startswith("servers:\n- model: '*'\n")
 
 
 def test_a_host_that_carries_work_is_not_set(
