@@ -11,6 +11,7 @@ from appliance.bmc.inventory import bios_settings
 from appliance.bmc.power import OFF, ON, Order, Waiting, carry_out, system_of
 from appliance.errors import ApplianceError, DeadlineExceeded
 from appliance.models.bmc import BiosValue
+from appliance.text import one_line
 
 SETTINGS = "@Redfish.Settings"
 ON_RESET = "OnReset"
@@ -57,7 +58,7 @@ def look(known: Controller, patience: Patience | None = None) -> Seen:
     with Redfish(known, patience) as controller:
         system = system_of(controller)
         _, found = _read(controller, system)
-        return Seen(text(system, "Model"), text(system, "PowerState"), found)
+        return Seen(one_line(text(system, "Model")), text(system, "PowerState"), found)
 
 
 def differing(

@@ -38,6 +38,7 @@ from appliance.models.bmc import (
     Module,
     Processor,
 )
+from appliance.text import one_line
 
 EVENTS, LINKED_EVENTS = 200, 20
 SETTINGS = 4000
@@ -303,13 +304,18 @@ def _bios(reader: Reader, system: Document) -> Document:
 
 
 def bios_settings(bios: Document) -> dict[str, BiosValue]:
-    """Settings with a value; of one that is null, as passwords are, the controller does not say it."""
+    """Settings with a value; of one that is null the controller does not say it.
+
+    A password shall be null (Bios schema). One that is not belongs into no report, and is not compared.
+    """
     found: dict[str, BiosValue] = {}
     for name, value in islice(section(bios, "Attributes").items(), SETTINGS):
+        if "password" in name.lower():
+            continue
         if isinstance(value, bool | str) or (
             isinstance(value, int | float) and abs(value) <= LARGEST
         ):
-            found[name] = value
+            found[one_line(name)] = one_line(value) if isinstance(value, str) else value
     return found
 
 

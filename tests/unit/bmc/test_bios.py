@@ -17,7 +17,13 @@ SYSTEM = "/redfish/v1/Systems/DGX"
 RESET = f"{SYSTEM}/Actions/ComputerSystem.Reset"
 BIOS, PENDING = f"{SYSTEM}/Bios", f"{SYSTEM}/Bios/Settings"
 SOON = Setting(Waiting(on=0.4, shut_down=0.4, force_off=0.4, pause=0.02), 0.4, 0.02)
-NOW = {"NumaNodesPerSocket": "NPS1", "SriovSupport": False, "FanOffset": 3, "SetupPassword": None}
+NOW = {
+    "NumaNodesPerSocket": "NPS1",
+    "SriovSupport": False,
+    "FanOffset": 3,
+    "BootTimeout": None,
+    "SetupPassword": "that of another",
+}
 
 
 def never() -> bool:
@@ -80,7 +86,7 @@ def test_what_differs_is_set_by_a_start_and_read_back(bmc: Bmc) -> None:
         {"ResetType": "On"},
     ]
     seen = bios.look(bmc.known(), QUICK)
-    assert seen.settings == wanted
+    assert seen.settings == wanted, "no password among them"
     assert (seen.model, seen.power) == ("DGXH100", "On")
 
 
@@ -106,6 +112,7 @@ def test_a_machine_between_states_is_not_changed(bmc: Bmc, documents: dict[str, 
     ("wanted", "why"),
     [
         ({"NumaNodesPerSocket": "NPS4", "SetupPassword": "x"}, "does not say SetupPassword, so nothing"),
+        ({"BootTimeout": "x", "NoSuch": 1}, "does not say BootTimeout, NoSuch, so nothing"),
         ({"NumaNodesPerSocket": "NPS4", "NoSuch": "x"}, "does not say NoSuch, so nothing"),
         ({"FanOffset": "3"}, r"FanOffset is a number there \(3\), and a text in the profile \(3\)"),
         ({"FanOffset": True}, r"FanOffset is a number there \(3\), and a yes or no in the profile"),
@@ -225,3 +232,12 @@ def test_no_number_is_yes_and_no_text_a_number() -> None:
     assert differing({"A": 1.0}, {"A": 1}) == ()
     with pytest.raises(ApplianceError):
         differing({"A": 1}, {"A": True})
+
+
+def test_text_of_a_controller_moves_no_cursor(bmc: Bmc, documents: dict[str, Any]) -> None:
+    documents[BIOS]["Attributes"] = {"A\x1b[2J": "x\x9b1m\ny", "B": 1}
+    documents[SYSTEM]["Model"] = "DGX\x1b]0;y\x07"
+    seen = bios.look(bmc.known(), QUICK)
+    texts = (seen.model, *seen.settings, *map(str, seen.settings.values()))
+    assert len(texts) == 5
+    assert all(text.isprintable() for text in texts)
