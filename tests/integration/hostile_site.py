@@ -364,5 +364,8 @@ def profile() -> Document:
     """The profile of the class with most parts."""
     data: Any = read(PROFILE).data
     data["stages"] |= {"sysctl": {"vm.swappiness": "1"}, "mig": "all-balanced"}
+    data["servers"] = [
+        {"model": "DGX*", "bios": {"BootMode": "Uefi"}, "firmware": {"BIOS": "1.21"}}
+    ]
     data["software"]["doca_ofed"] = "3.2.0"
     return dict(data)
