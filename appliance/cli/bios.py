@@ -8,7 +8,7 @@ import click
 from appliance.actions import bios as action
 from appliance.actions.bios import Compared, restarted
 from appliance.cli import options
-from appliance.cli.switching import FORCE, HARD, HOSTS, YES
+from appliance.cli.switching import FORCE, HARD, HOSTS, YES, tell
 from appliance.config.document import text_of
 from appliance.report.wording import fold
 from appliance.text import plural
@@ -96,8 +96,7 @@ def _consent(yes: bool) -> Callable[[list[Compared]], bool]:
 def _shown(found: list[Compared]) -> int:
     for one in found:
         if one.error:
-            options.echo(f"  {one.host:<16} {one.error.message}")
-            options.echo(f"  {'':<16} fix: {one.error.hint}") if one.error.hint else None
+            tell(one.host, one.error)
             continue
         named = plural(len(one.wanted or {}), "setting")
         if not one.changes:

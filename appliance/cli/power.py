@@ -8,7 +8,7 @@ import click
 from appliance.actions import power as action
 from appliance.actions.power import Powered, Wish
 from appliance.cli import options
-from appliance.cli.switching import FORCE, HARD, HOSTS, YES
+from appliance.cli.switching import FORCE, HARD, HOSTS, YES, tell
 from appliance.report.wording import fold
 
 
@@ -118,8 +118,7 @@ def _consent(wish: Wish, yes: bool, hard: bool) -> Callable[[tuple[str, ...]], b
 def _shown(found: list[Powered]) -> int:
     for one in found:
         if one.error:
-            options.echo(f"  {one.host:<16} {one.error.message}")
-            options.echo(f"  {'':<16} fix: {one.error.hint}") if one.error.hint else None
+            tell(one.host, one.error)
         else:
             options.echo(f"  {one.host:<16} {one.state or 'its controller does not say'}")
     return 0 if all(one.state and not one.error for one in found) else 1
