@@ -100,7 +100,8 @@ def _shown(found: list[Compared]) -> int:
             continue
         named = plural(len(one.wanted or {}), "setting")
         if not one.changes:
-            options.echo(f"  {one.host:<16} as the profile wants, {named} of {one.model}")
+            model = f" of {one.model}" if one.model else ""
+            options.echo(f"  {one.host:<16} as the profile wants, {named}{model}")
             continue
         options.echo(f"  {one.host:<16} {len(one.changes)} of {named} to set")
         for change in one.changes:
