@@ -230,7 +230,7 @@ def test_run_that_was_started_by_nohup_goes_on_when_its_terminal_ends(work: Work
 def test_no_process_of_a_run_may_dump_its_memory(work: Work, hang: str) -> None:
     program = work.start(*DEPLOY, hang=hang)
     work.until_it_hangs(program)
-    here = [program.pid, *leftovers._processes(f"{work.left[0]}/" if work.left else "\0none")]
+    here = [program.pid, *(p for left in work.left for p in leftovers._processes(f"{left}/"))]
     limits = [re.search(r"Max core file size +(\d+)", _limits(pid)) for pid in here]
     assert [found and found[1] for found in limits] == ["1"] * len(here)
     program.terminate()
