@@ -42,6 +42,12 @@ PRINTED = (
     ),
     Printed("waivers", "waivers of a site", ("waive",), documents.Waivers),
     Printed("machines", "what management controllers say", ("discover",), documents.Machines),
+    Printed(
+        "bios",
+        "BIOS settings beside the profile's",
+        ("bios apply", "bios status"),
+        documents.BiosSettings,
+    ),
     Printed("plan", "what a deployment would do", ("plan",), Plan),
     Printed(
         "events",

@@ -10,6 +10,7 @@ from appliance.actions.bios import Compared, restarted
 from appliance.cli import options
 from appliance.cli.switching import FORCE, HARD, HOSTS, YES, tell
 from appliance.config.document import text_of
+from appliance.report import documents
 from appliance.report.wording import fold
 from appliance.text import plural
 
@@ -28,12 +29,16 @@ def bios() -> None:
 @bios.command()
 @click.argument("hosts", nargs=-1)
 @options.target_options
-def status(hosts: tuple[str, ...], inventory: Path | None, profile: str | None) -> int:
+@options.json_option("What differs, as one JSON object.")
+def status(
+    hosts: tuple[str, ...], inventory: Path | None, profile: str | None, as_json: bool
+) -> int:
     """Show which settings differ from the profile. Without HOSTS on all that have a controller; changes nothing.
 
     Exit: 0 all are as wanted, 1 some are not or are not known, 2 unusable input.
     """
-    return _shown(action.status(options.target(inventory, profile), options.quiet(), hosts))
+    found = action.status(options.target(inventory, profile), options.quiet(), hosts)
+    return _told(found, as_json)
 
 
 @bios.command()
@@ -57,6 +62,7 @@ def show(host: str, inventory: Path | None, profile: str | None) -> int:
 @HARD
 @FORCE
 @YES
+@options.json_option("What each is afterwards, as one JSON object; needs --yes.")
 def apply(
     hosts: tuple[str, ...],
     inventory: Path | None,
@@ -64,19 +70,20 @@ def apply(
     hard: bool,
     force: bool,
     yes: bool,
+    as_json: bool,
 ) -> int:
     """Set what differs on HOSTS, start them anew, and read it back. Half an hour at most; a machine that was off is off again.
 
     Nothing is changed on a machine that does not say how a setting is now, or where somebody else's change waits. Refused where a
     host carries work. Exit: 0 all are as wanted, 1 some are not, 2 unusable input.
     """
-    options.require_answer(yes)
+    options.require_answer(yes, as_json)
     target = options.target(inventory, profile)
     done = action.apply(target, hosts, options.quiet(), _consent(yes), hard=hard, force=force)
     if done is None:
         click.echo("  Nothing was changed.")
         return 1
-    return _shown(done)
+    return _told(done, as_json)
 
 
 def _consent(yes: bool) -> Callable[[list[Compared]], bool]:
@@ -93,7 +100,26 @@ def _consent(yes: bool) -> Callable[[list[Compared]], bool]:
     return asked
 
 
-def _shown(found: list[Compared]) -> int:
+def _told(found: list[Compared], as_json: bool) -> int:
+    if as_json:
+        options.echo_json(documents.BiosSettings(hosts={one.host: _document(one) for one in found}))
+    else:
+        _shown(found)
+    return 0 if all(one.is_good for one in found) else 1
+
+
+def _document(one: Compared) -> documents.BiosOfHost:
+    return documents.BiosOfHost(
+        model=one.model,
+        power=one.power,
+        named=None if one.wanted is None else len(one.wanted),
+        changes=tuple(documents.BiosChange.model_validate(vars(c)) for c in one.changes),
+        error=one.error.message if one.error else "",
+        fix=one.error.hint if one.error else "",
+    )
+
+
+def _shown(found: list[Compared]) -> None:
     for one in found:
         if one.error:
             tell(one.host, one.error)
@@ -106,4 +132,3 @@ def _shown(found: list[Compared]) -> int:
         options.echo(f"  {one.host:<16} {len(one.changes)} of {named} to set")
         for change in one.changes:
             options.echo(f"  {'':<16} {change}")
-    return 0 if all(one.is_good for one in found) else 1

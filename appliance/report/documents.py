@@ -11,7 +11,7 @@ from appliance.models.handover import Difference
 from appliance.models.images import RunningImage
 from appliance.models.line import Line
 from appliance.models.queue_plan import QueueTree
-from appliance.models.result import CheckResult, Measurement, Verdict
+from appliance.models.result import CheckResult, Measurement, Value, Verdict
 from appliance.models.run import Table
 from appliance.models.waiver import Waiver
 from appliance.stages.fabric.facts import FabricNode, Link
@@ -219,6 +219,29 @@ class Unknown(Model):
 
     error: Line = ""
     fix: Line = ""
+
+
+class BiosChange(Model):
+    """A setting that is not as the profile wants it."""
+
+    name: Line
+    found: Value
+    wanted: Value
+
+
+class BiosOfHost(Unknown):
+    """BIOS settings of a machine. ``named``: how many the profile names for its model; None: not known."""
+
+    model: Line = ""
+    power: Line = ""
+    named: int | None = None
+    changes: tuple[BiosChange, ...] = ()
+
+
+class BiosSettings(Document):
+    """BIOS settings beside the profile's, by host."""
+
+    hosts: dict[str, BiosOfHost]
 
 
 class BackupsOfHost(Unknown):

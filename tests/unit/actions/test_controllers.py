@@ -300,6 +300,17 @@ def test_settings_that_differ_are_judged_shown_set_and_good(
         "  gpu-1            1 of 2 settings to set",
         "                   NumaNodesPerSocket: NPS1 -> NPS4",
     ]
+    assert run(monkeypatch, "bios", "status", "--json", *where) == 1
+    assert json.loads(capsys.readouterr().out)["hosts"] == {
+        "gpu-1": {
+            "error": "",
+            "fix": "",
+            "model": "DGXH100",
+            "power": "On",
+            "named": 2,
+            "changes": [{"name": "NumaNodesPerSocket", "found": "NPS1", "wanted": "NPS4"}],
+        }
+    }
     assert bmc.bodies == []
     assert run(monkeypatch, "bios", "apply", "gpu-1", "--yes", *where) == 0
     assert settings["NumaNodesPerSocket"] == "NPS4"
