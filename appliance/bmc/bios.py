@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from appliance.adapters.redfish import Controller, Document, Patience, Redfish, ResourceFailed
-from appliance.bmc.checks.firmware import same
+from appliance.bmc.checks.firmware import AS_SHOWN, mismatch
 from appliance.bmc.document import link, objects, section, text
 from appliance.bmc.inventory import bios_settings
 from appliance.bmc.power import OFF, ON, Order, Waiting, carry_out, system_of
@@ -72,15 +72,10 @@ def differing(
             "look how it names its settings (appliance bios show), and correct servers in the profile",
         )
     for name, value in wanted.items():
-        if _kind(found[name]) != _kind(value):
-            raise ApplianceError(
-                f"{name} is {_kind(found[name])} there ({found[name]}), and {_kind(value)} in the profile ({value})",
-                "write it in the profile as appliance bios show shows it",
-            )
+        if why := mismatch(name, found[name], value):
+            raise ApplianceError(why, AS_SHOWN)
     return tuple(
-        Change(name, found[name], value)
-        for name, value in wanted.items()
-        if not same(found[name], value)
+        Change(name, found[name], value) for name, value in wanted.items() if found[name] != value
     )
 
 
@@ -145,7 +140,7 @@ def _order(
     waiting = [
         f"{name}: {found[name]} -> {value}"
         for name, value in bios_settings(controller.get(at)).items()
-        if name in found and name not in ours and not same(found[name], value)
+        if name in found and name not in ours and found[name] != value
     ]
     if waiting:
         raise ApplianceError(
@@ -176,9 +171,7 @@ def _await(
             # Some controllers answer errors while their machine tests itself.
             bios = {}
         if found := bios_settings(bios):
-            left = tuple(
-                c for c in changes if c.name not in found or not same(found[c.name], c.wanted)
-            )
+            left = tuple(c for c in changes if found.get(c.name) != c.wanted)
             if not left:
                 return
             said = (text(m, "Message") for m in objects(section(bios, SETTINGS), "Messages"))
@@ -193,9 +186,3 @@ def _await(
         f"{', '.join(f'{c.name} is not {c.wanted}' for c in left[:4])} {setting.read_back:g} s after its start{told}",
         "look at its console and its event log: appliance discover",
     )
-
-
-def _kind(value: BiosValue) -> str:
-    if isinstance(value, bool):
-        return "a yes or no"
-    return "a text" if isinstance(value, str) else "a number"

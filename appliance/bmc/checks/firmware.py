@@ -12,6 +12,7 @@ from appliance.text import counted
 
 CONTROLLER, BIOS = "controller", "BIOS"
 """Components that a controller need not list: their versions stand beside the machine's own data."""
+AS_SHOWN = "write it in the profile as appliance bios show shows it"
 WORDS = re.compile(r"[vV](?=[0-9])|[A-Za-z][A-Za-z0-9]*|[0-9]+|[^A-Za-z0-9]+")
 """Numbers, the v before one, words (the U46 of a board among them), and what stands between."""
 
@@ -31,7 +32,9 @@ def judge_bios(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
         if found is None:
             why = facts.unread.get(BmcArea.BIOS) or f"its controller does not say {name}"
             yield not_assessed(at, why, limit=value, **common)
-        elif not same(found, value):
+        elif why := mismatch(name, found, value):
+            yield not_assessed(at, why, fix=AS_SHOWN, value=found, limit=value, **common)
+        elif found != value:
             cause = f"{name} is {found}, expected {value}"
             yield failed(at, cause, fix, value=found, limit=value, **common)
         else:
@@ -70,9 +73,18 @@ def judge_firmware(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgemen
         yield passed(host.name, judged, unit="components", **common)
 
 
-def same(found: BiosValue, wanted: BiosValue) -> bool:
-    """Whether they are one value; no number is yes or no, and no text a number."""
-    return isinstance(found, bool) is isinstance(wanted, bool) and found == wanted
+def mismatch(name: str, found: BiosValue, wanted: BiosValue) -> str:
+    """Why two values cannot be compared, "" where they can: no number is yes or no, and no text a number."""
+    here, there = _kind(found), _kind(wanted)
+    if here == there:
+        return ""
+    return f"{name} is {here} there ({found}), and {there} in the profile ({wanted})"
+
+
+def _kind(value: BiosValue) -> str:
+    if isinstance(value, bool):
+        return "a yes or no"
+    return "a text" if isinstance(value, str) else "a number"
 
 
 def versions_of(facts: BmcFacts) -> Mapping[str, str]:

@@ -78,6 +78,12 @@ def test_a_model_that_is_not_named_beside_others_is_told() -> None:
     assert judged(other) == [(Status.NOT_ASSESSED, "gpu-1", why)] * 2
 
 
+def test_a_value_of_another_type_is_no_other_value() -> None:
+    server = {"model": "*", "bios": {"SriovSupport": "true", "NumaNodesPerSocket": "NPS1"}}
+    why = "SriovSupport is a yes or no there (True), and a text in the profile (true)"
+    assert judged(server) == [(Status.NOT_ASSESSED, "gpu-1/SriovSupport", why)]
+
+
 @pytest.mark.parametrize(
     ("found", "wanted", "enough"),
     [
