@@ -1,5 +1,6 @@
 # make deploy   sets everything up, raises the virtual rack, deploys and proves it
 # make test     all tests but those below; make check: the fast ones
+# make tools    the packages that development needs in addition: tests, lint, docs; every target below installs them
 # make fresh    deploy on a machine made for it, and a site of one's own (30 min)
 # make cluster  clusters killed, used, drained, restored, upgraded, mended (about two hours on 2 busy cores, by its modules' own minutes in docs/reality.md; never in one run)
 # make machines bare virtual machines get their system by Redfish, and two are deployed (emulated: long; names what to install)
@@ -21,9 +22,12 @@ APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0
 PROCESSES ?= 3
 PYTEST := $(BIN)/python -m pytest -p no:cacheprovider
 
-.PHONY: setup deploy down docs published golden check lint lint-python lint-ansible unit molecule molecule-vm test tests audit cluster machines fresh driver bench clean
+.PHONY: setup tools deploy down docs published golden check lint lint-python lint-ansible unit molecule molecule-vm test tests audit cluster machines fresh driver bench clean
 
+# What a control machine needs. Packages that tests and lint need are not installed on it.
 setup: .venv/installed .venv/packages
+
+tools: setup .venv/tools
 
 .venv/packages: Makefile
 	@mkdir -p .venv
@@ -42,13 +46,19 @@ setup: .venv/installed .venv/packages
 	@$(BIN)/python -c "from appliance.report.html import read_templates; read_templates()"
 	@touch $@
 
+.venv/tools: requirements-dev.lock .venv/installed
+	@echo "Installing the locked Python packages of development"
+	@# pip checks the hash of every requirement it meets, so the first file is named again.
+	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements.lock -r requirements-dev.lock
+	@touch $@
+
 deploy: setup
 	$(SUDO) $(BIN)/appliance deploy --profile hpc --yes
 
 down:
 	$(SUDO) $(BIN)/appliance lab down
 
-lint: setup
+lint: tools
 	@$(MAKE) --no-print-directory -j2 lint-ansible lint-python
 
 lint-python:
@@ -62,55 +72,55 @@ lint-ansible:
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/ansible-lint --offline -q
 
 # tests/contract/test_site_of_docs.py builds it, too, so that lint need not.
-docs: setup
+docs: tools
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "$(CURDIR)/.cache/docs/index.html"
 
-published: setup
+published: tools
 	$(BIN)/python -m appliance.config.published
 	$(BIN)/python -m appliance.actions.published
 	$(BIN)/python -m appliance.cli.manual
 	$(BIN)/python -m boards
 
-golden: setup
+golden: tools
 	$(BIN)/python -m tests.golden
 	$(BIN)/python -m tests.redfish_server
 
-unit: setup
+unit: tools
 	$(PYTEST) -q -n 2
 
 check: lint unit
 
-molecule: setup
+molecule: tools
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -n $(PROCESSES) -m molecule
 
 # Roles whose promises need a kernel of their own, on emulated machines.
-molecule-vm: setup
+molecule-vm: tools
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -s -m machines tests/integration/test_molecule_machine.py
 
 # Lint is done beside: the first racks wait for their image.
-test: setup
+test: tools
 	@$(MAKE) --no-print-directory -j3 tests lint-ansible lint-python
 
 tests:
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -n $(PROCESSES) --durations=40 --durations-min=20 -m "not fresh and not build and not cluster and not machines and not audit"
 
-audit: setup
+audit: tools
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -s -m audit
 
-cluster: setup
+cluster: tools
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -m cluster
 
-machines: setup
+machines: tools
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q --durations=0 --durations-min=1 -m machines
 
-fresh: setup
+fresh: tools
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -m fresh
 
-driver: setup
+driver: tools
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -s -m build
 
-bench: setup
+bench: tools
 	$(SUDO) $(BIN)/python -m benchmarks
 
 clean:
