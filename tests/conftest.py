@@ -23,6 +23,7 @@ SHARED_RACK = {
     "test_mig": "deployed",
     "test_slurm_containers": "deployed",
     "test_told": "deployed",
+    "test_user_at_work": "deployed",
     "test_accepted": "hurt",
     "test_drift": "hurt",
     "test_faults": "hurt",
