@@ -25,8 +25,8 @@ foundation SDK from `boards/` and the rules from `appliance/alerts`; `make publi
 both, and this page.
 
 - **Alerts** name what is wrong, what to do, the check that explains it, and a `runbook_url`: the page of all checks, which
-  Prometheus on the first control host serves itself at `http://ADDRESS:9090/user/checks.html`, so that it works without
-  internet. Every rule is tested with `promtool`, with its fault and without (`tests/integration/test_alerts.py`).
+  Prometheus on the first control host serves itself at `http://127.0.0.1:9090/user/checks.html`, so that it works without
+  internet, [through ssh](operations.md#who-may-ask). Every rule is tested with `promtool`, with its fault and without (`tests/integration/test_alerts.py`).
 - **Boards** lie on the first control host in `/usr/local/share/appliance/boards`, with data source and provider below
   `/etc/grafana/provisioning`. **Grafana itself never ran here**: Debian does not package it. What has been shown is that
   the query of every panel returns series from the rack's Prometheus, or that it does not for the reason given below

@@ -12,6 +12,7 @@ from appliance.acceptance import access, gpus, placement, trial
 from appliance.acceptance.capacity import MIG, Capacity
 from appliance.acceptance.promise import Promise
 from appliance.acceptance.sandbox import Clock, ClusterClient, Settings, clean, survey
+from appliance.adapters.prometheus import REACHED
 from appliance.checks.check import judged
 from appliance.errors import ApplianceError
 from appliance.models.result import CLUSTER, CheckResult, Status
@@ -230,7 +231,7 @@ def _pods(bench: Bench) -> Shown:
 
 def _metrics(bench: Bench) -> Shown:
     if bench.series is None:
-        fix = "name who has the metrics: --prometheus http://HOST:9090"
+        fix = f"name who has the metrics: {REACHED}"
         return Shown(Outcome.OPEN, "there is no Prometheus to ask", fix)
     total = bench.capacity.gpus
     if not total:

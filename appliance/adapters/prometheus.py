@@ -10,6 +10,11 @@ from appliance.errors import ApplianceError, ConfigError
 from appliance.models.url import server_in
 
 PATIENCE_S = 20.0
+REACHED = (
+    "ssh -N -L 9090:127.0.0.1:9090 root@HOST for the site's own, on its first control host; then "
+    "--prometheus http://127.0.0.1:9090"
+)
+"""The way in to a Prometheus that stage observe made, from the machine of the operator."""
 LONGEST = 16 << 20
 """Bytes of an answer; a query counts a few series."""
 
@@ -36,5 +41,5 @@ class Prometheus:
         except (HTTPException, OSError, ValueError, KeyError, TypeError) as error:
             raise ApplianceError(
                 f"Prometheus at {self._address} does not answer ({error})",
-                "see whether it runs: curl ADDRESS/-/ready",
+                f"see whether it runs: curl ADDRESS/-/ready. The way to it: {REACHED}",
             ) from None

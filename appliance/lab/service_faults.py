@@ -80,7 +80,7 @@ SERVICE_FAULTS = (
     Fault(
         "firewall-gone",
         "somebody has flushed the firewall's rules",
-        _by("nft flush ruleset", "base"),
+        _by("nft delete table inet appliance", "base"),
         _by("systemctl restart appliance-firewall", "base"),
         check=base_ids.DRIFT,
         says="changed since it was deployed: nftables inet appliance (loaded → not loaded)",

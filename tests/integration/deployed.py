@@ -2,7 +2,11 @@
 
 import os
 import re
-from collections.abc import Mapping
+import socket
+import subprocess  # noqa: TID251 - a tunnel that stays open
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,6 +110,35 @@ class Deployed:
     def pairs(self, run_id: str, kind: str) -> list[Pair]:
         """Stage and host of the journal's entries of one kind."""
         return [(entry.stage, entry.host) for entry in self.journal(run_id, kind)]
+
+
+@contextmanager
+def way_in(name: str, host: str) -> Iterator[str]:
+    """URL of a host's Prometheus, through the ssh that docs/operations.md names: it is open to root there, and not to this machine."""
+    rack = load(name)
+    assert rack is not None
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    program, *options = ssh.command(rack, rack.host(host))
+    forward = ("-N", "-o", "ExitOnForwardFailure=yes", "-L", f"127.0.0.1:{port}:127.0.0.1:9090")
+    with subprocess.Popen((program, *forward, *options), stdin=subprocess.DEVNULL) as tunnel:
+        try:
+            deadline = time.monotonic() + 30
+            while not _listens(port):
+                assert tunnel.poll() is None, "ssh has ended"
+                assert time.monotonic() < deadline, "no way in within 30 s"
+                time.sleep(0.1)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            tunnel.terminate()
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
 
 
 def add_people(site: Path) -> None:

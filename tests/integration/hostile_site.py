@@ -138,6 +138,7 @@ SITE: Document = {
     },
     "observe": {
         "retention_days": 30,
+        "open_to": ["192.0.2.9/32"],
         "receivers": [
             {"name": "oncall", "email": "oncall@example.com"},
             {"name": "chat", "slack": {"file": "secrets/munge_key"}, "severity": "critical"},

@@ -92,7 +92,11 @@ FIREWALL = (
     *_repaired(
         "firewall",
         "base",
-        ("head", "nftables inet appliance (loaded → not loaded)", "nft flush ruleset"),
+        (
+            "head",
+            "nftables inet appliance (loaded → not loaded)",
+            "nft delete table inet appliance",
+        ),
         (
             "gpu-1",
             'nftables inet appliance (as written → "chain input: tcp dport 99 accept")',

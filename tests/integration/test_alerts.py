@@ -6,7 +6,7 @@ import pytest
 
 from appliance.alerts import ALERTS
 from tests.integration.alert_cases import promtool_tests
-from tests.integration.deployed import Deployed
+from tests.integration.deployed import USER, Deployed
 
 pytestmark = pytest.mark.rack
 
@@ -19,6 +19,23 @@ def test_each_rule_fires_with_its_fault_and_keeps_silent_without(deployed: Deplo
     done = deployed.shell("head", script, input=cases)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert f"{len(ALERTS)} rules found" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("host", "to"),
+    [
+        *(("head", "127.0.0.1/9090"), ("head", "head/9090"), ("head", "head/9100")),
+        *(("head", "gpu-1/9100"), ("gpu-1", "gpu-1/9100")),
+    ],
+)
+def test_root_asks_what_has_no_login_and_a_user_does_not(
+    deployed: Deployed, host: str, to: str
+) -> None:
+    connect = f"bash -c 'exec 3<>/dev/tcp/{to}'"
+    deployed.said(host, connect)
+    refused = deployed.shell(host, f"setpriv --reuid {USER} --clear-groups {connect}")
+    assert refused.returncode != 0
+    assert "Connection refused" in refused.stderr
 
 
 def test_runbook_links_lead_to_the_page_of_checks(deployed: Deployed) -> None:

@@ -14,7 +14,7 @@ import pytest
 from appliance.config import data
 from boards import BOARDS
 from boards.__main__ import FOLDER
-from tests.integration.deployed import NAME, Deployed, appliance
+from tests.integration.deployed import Deployed, way_in
 
 pytestmark = pytest.mark.rack
 
@@ -41,10 +41,10 @@ def unfed() -> set[tuple[str, str]]:
 
 
 class Prometheus:
-    """The rack's, by its API over the management network."""
+    """The rack's, by its API at the end of a way in."""
 
-    def __init__(self, address: str) -> None:
-        self._base = f"http://{address}:9090/api/v1/query?"
+    def __init__(self, url: str) -> None:
+        self._base = f"{url}/api/v1/query?"
         self._opener = build_opener(ProxyHandler({}))
 
     def series(self, expr: str) -> list[Any]:
@@ -58,8 +58,6 @@ class Prometheus:
 @pytest.fixture(scope="module")
 def prometheus(deployed: Deployed) -> Iterator[Prometheus]:
     """With a job that runs, one that waits, and the checks' results, all of which a working site has."""
-    status = json.loads(appliance("lab", "status", "--name", NAME, "--json").stdout)
-    address = next(h["address"] for h in status["hosts"] if h["name"] == "head")
     told = deployed.program("health", "--format", "prometheus").stdout
     assert "appliance_check_results" in told
     deployed.shell("head", f"cat > {METRICS}/appliance.prom", input=told)
@@ -72,7 +70,8 @@ def prometheus(deployed: Deployed) -> Iterator[Prometheus]:
     try:
         _until(deployed, f"squeue -h -j {first.strip()} -o %T", "RUNNING")
         deployed.said("head", "systemctl start appliance-slurm-metrics.service")
-        yield Prometheus(address)
+        with way_in(deployed.name, "head") as url:
+            yield Prometheus(url)
     finally:
         deployed.said(
             "head", f"scancel {first.strip()} {second.strip()}; rm -f {METRICS}/appliance.prom"

@@ -22,6 +22,7 @@ from appliance.errors import ClusterFailed
 from appliance.lab.programs import KAI, KUBERNETES
 from appliance.lab.spec import RackSpec
 from appliance.models.result import CheckResult, Status
+from tests.integration.deployed import way_in
 from tests.integration.rack import PROGRAM, Deployment, own_name, raised
 from tests.integration.tenants_at_work import ALPHA, BETA, SITE, deployment, job, pods, running
 from tests.integration.test_kubernetes import KUBECTL, SECONDS, Cluster
@@ -239,12 +240,13 @@ def test_kai_runs_and_the_stage_ended_no_earlier(cluster: Cluster) -> None:
 def gpus_watched(cluster: Cluster) -> Iterator[str]:
     """Prometheus is told of the simulated GPUs, too, which the product keeps off everybody's boards."""
     file, before = "/etc/prometheus/prometheus.yml", "/root/prometheus.yml"
-    head, *others = (host.address for host in cluster.rack.hosts)
+    _, *others = (host.address for host in cluster.rack.hosts)
     more = SIMULATED.format(*others)
     reload = "systemctl reload prometheus"
     cluster.said("head", f"cp -p {file} {before} && cat >>{file} <<'END'\n{more}\nEND\n{reload}")
     try:
-        yield f"http://{head}:9090"
+        with way_in(cluster.rack.spec.name, "head") as url:
+            yield url
     finally:
         cluster.said("head", f"mv {before} {file} && {reload}")
 

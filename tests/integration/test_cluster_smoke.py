@@ -10,6 +10,7 @@ from appliance.adapters.process import run
 from appliance.lab.spec import RackSpec
 from boards import BOARDS
 from boards.panel import Needs
+from tests.integration.deployed import way_in
 from tests.integration.rack import PROGRAM, own_name, raised, run_of
 from tests.integration.tenants_at_work import ALPHA, BETA, SMALL_SITE
 from tests.integration.test_boards import Prometheus, queries
@@ -52,7 +53,11 @@ def test_slurm_runs_a_job_on_its_host(cluster: Cluster) -> None:
 
 
 def test_prometheus_is_told_by_the_cluster_and_by_kai(cluster: Cluster) -> None:
-    prometheus = Prometheus(cluster.rack.host("head").address)
+    with way_in(cluster.rack.spec.name, "head") as url:
+        _told_by_the_cluster(cluster, Prometheus(url))
+
+
+def _told_by_the_cluster(cluster: Cluster, prometheus: Prometheus) -> None:
     wanted = {("kubelet", host) for host in cluster.hosts} | {
         *(("apiserver", "head"), ("etcd", "head"), ("kai", "queues"), ("kai", "scheduler"))
     }

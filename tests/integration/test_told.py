@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.deployed import Deployed
+from tests.integration.deployed import USER, Deployed
 
 pytestmark = pytest.mark.fresh
 
@@ -137,3 +137,32 @@ def test_addresses_of_receivers_are_for_alertmanager_alone(told: Deployed) -> No
     assert found == ""
     ours = told.site / "runs"
     assert not [f for f in ours.rglob("*") if f.is_file() and b"token-of-" in f.read_bytes()]
+
+
+def test_a_user_of_the_control_host_reads_no_address_and_silences_nothing(told: Deployed) -> None:
+    connect = "bash -c 'exec 3<>/dev/tcp/127.0.0.1/9093'"
+    told.said("head", connect)
+    refused = told.shell("head", f"setpriv --reuid {USER} --clear-groups {connect}")
+    assert refused.returncode != 0
+    assert "Connection refused" in refused.stderr
+
+
+def test_a_silence_of_everything_is_named_until_its_command_ends_it(told: Deployed) -> None:
+    add = "amtool silence add 'alertname=~.+' --duration=1h --comment=x --alertmanager.url=http://127.0.0.1:9093"
+    number = told.said("head", add).strip()
+    try:
+        (found,) = silences(told)
+        assert (found["status"], found["target"]) == ("fail", f"cluster/silence {number}")
+        command = found["fix"].removeprefix("on head: ")
+    finally:
+        expire = f"amtool silence expire {number} --alertmanager.url=http://127.0.0.1:9093"
+        told.said("head", expire)
+    assert command == expire
+    (found,) = silences(told)
+    assert found["status"] == "pass"
+
+
+def silences(told: Deployed) -> list[dict[str, str]]:
+    """What health says of them."""
+    done = told.program("health", "--check", "observe.silences", "--json")
+    return [r for r in json.loads(done.stdout)["results"] if r["id"] == "observe.silences"]

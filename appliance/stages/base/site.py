@@ -130,7 +130,7 @@ class BaseOptions(Model):
     )
     firewall: bool = Field(
         default=True,
-        description="Let in only what the site needs; false: nothing is filtered, and firewalld and ufw are stopped all the same",
+        description="Let in only what the site needs; false: nothing is filtered but who may ask Prometheus and exporters, and firewalld and ufw are stopped all the same",
     )
     advisories: Many[Advisory] = Field(
         default=(),

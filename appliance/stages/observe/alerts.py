@@ -53,7 +53,7 @@ ALERTS = (
         minutes=10,
         severity=Severity.WARNING,
         summary="Prometheus gets no metrics from {{ $labels.job }} of {{ $labels.instance }}",
-        remedy="http://ADDRESS:9090/targets on the first control host says why; appliance health --check kubernetes whether it runs.",
+        remedy="curl -s http://127.0.0.1:9090/api/v1/targets on the first control host, as root, says why; appliance health --check kubernetes whether it runs.",
         check=ids.TARGETS,
     ),
     Alert(

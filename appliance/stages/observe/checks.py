@@ -18,6 +18,7 @@ from appliance.checks.check import (
     Check,
     ClusterCheck,
     HostCheck,
+    Nature,
     View,
     failed,
     not_assessed,
@@ -30,9 +31,9 @@ from appliance.models.result import Judgement, Place, place
 from appliance.models.site import Host, Role
 from appliance.stages.base import ids as base_ids
 from appliance.stages.base.causes import unit_failed
-from appliance.stages.observe import ids
+from appliance.stages.observe import ids, silences
 from appliance.stages.observe.facts import Observe, Target
-from appliance.stages.observe.variables import DCGM_EXPORTER
+from appliance.stages.observe.variables import DCGM_EXPORTER, GRAFANA
 from appliance.stages.slurm import ids as slurm_ids
 
 NO_PROMETHEUS = Cause(
@@ -52,7 +53,7 @@ EXPORTER = "prometheus-node-exporter.service"
 SERVER = "prometheus.service"
 SOCKET = "appliance-prometheus.socket"
 TELLER = "prometheus-alertmanager.service"
-UNITS = (EXPORTER, DCGM_EXPORTER, SERVER, SOCKET, TELLER)
+UNITS = (EXPORTER, DCGM_EXPORTER, SERVER, SOCKET, TELLER, GRAFANA)
 RULES = len(ALERTS)
 """Alert rules the role observe loads."""
 JOBS = {
@@ -93,7 +94,7 @@ def _target(job: str, name: str, target: Target | None) -> Judgement:
     if target.health == "unknown":
         return not_assessed(where, f"{what} has not been scraped yet")
     cause = f"Prometheus cannot reach {what}: {target.error or target.health}"
-    fix = f"on {name}: systemctl status {EXPORTER}; then port 9100 between it and the control host"
+    fix = f"on {name}: systemctl status {EXPORTER}; then port 9100 there, which it opens to the address that site.yml has of the control host alone"
     if job != "node":
         fix = f"on {name}: journalctl -u {UNIT_OF[job]}"
     return failed(where, cause, fix, value=target.health, limit="up")
@@ -132,7 +133,10 @@ def judge_alerts(view: View) -> Iterable[Judgement]:
         yield passed("cluster", 0, unit="alerts", limit=0)
         return
     cause = f"firing: {', '.join(seen.firing)}"
-    fix = f"http://{server.address}:9090/alerts names the hosts; each alert its remedy and runbook"
+    fix = (
+        f"ssh -L 9090:127.0.0.1:9090 root@{server.address}; then http://127.0.0.1:9090/alerts names "
+        "the hosts; each alert its remedy and runbook"
+    )
     told = {"value": len(seen.firing), "unit": "alerts", "limit": 0, "names": seen.firing}
     yield warned("cluster", cause, fix, **told)
 
@@ -170,6 +174,17 @@ def judge_receivers(view: View) -> Iterable[Judgement]:
         yield not_assessed("cluster", cause, fix=_later(server))
     else:
         yield passed("cluster", value, **common)
+
+
+def judge_silences(view: View) -> Iterable[Judgement]:
+    """No silence holds back all alerts, those of a whole host, or one of them for months."""
+    if not view.site.observe.receivers:
+        return
+    server, seen = _server(view)
+    if server is None or seen is None:
+        yield _silent(view, server)
+        return
+    yield from silences.judge(view, server, seen.silences)
 
 
 def judge_exporter(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
@@ -289,6 +304,27 @@ CHECKS: tuple[Check, ...] = (
                 "only Alertmanager tells of alerts",
                 Reach.SITE,
                 is_of("prometheus-alertmanager"),
+            ),
+        ),
+    ),
+    ClusterCheck(
+        id=ids.SILENCES,
+        title="No silence holds back more than it should",
+        nature=Nature.SYMPTOM,
+        judge=judge_silences,
+        explain="Asks Alertmanager for its silences. One that names neither alerts nor some of the hosts fails; one that holds back all "
+        f"alerts of a host, or with others more than {silences.MANY} kinds of them, or lasts more than {silences.LONGEST_DAYS:.0f} days, "
+        "warns: with who made it, until when, and the command that ends it. A pattern counts as a name only where it is made of names "
+        "with | between. A site without observe.receivers is not judged.",
+        limit="an alert by its name, for 30 days at most",
+        causes=(
+            UNASKED,
+            NO_PROMETHEUS,
+            Cause(
+                ids.SERVER,
+                "only Alertmanager knows them",
+                Reach.SITE,
+                both(is_unknown, is_of("prometheus-alertmanager")),
             ),
         ),
     ),

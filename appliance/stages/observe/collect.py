@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import calendar
 import json
 import socket
+import time
 
 from appliance.probe.ask import Ask
 from appliance.probe.problems import Unreadable
@@ -23,6 +25,8 @@ OURS = "/etc/prometheus/rules/appliance.yml"
 """The rules stage observe writes; a site may have files of its own beside it."""
 MOST = 32 << 20
 """Bytes of an answer at most."""
+TIME = "%Y-%m-%dT%H:%M:%S"
+DAY = 86400
 
 
 def collect(
@@ -51,6 +55,7 @@ def collect(
             "waiting": sum(rule.get("health") == "unknown" for rule in ours),
             "firing": sorted(firing),
             "told": told,
+            "silences": None if told is None else _silences(ask, teller),
             "sends": len(asked or ()),
         }
     }
@@ -66,6 +71,44 @@ def _told(ask: Ask, address: tuple[str, int]) -> list[str] | None:
     except (OSError, ValueError, TypeError, KeyError) as error:
         ask.problem("observe", f"Alertmanager on {address[0]}:{address[1]}: {error}")
         return None
+
+
+def _silences(ask: Ask, address: tuple[str, int]) -> list[Facts] | None:
+    """Silences that have not expired; None where Alertmanager does not say."""
+    try:
+        said = json.loads(_body(address, "/api/v2/silences")[1])
+        return [_silence(one) for one in said if one["status"]["state"] != "expired"]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        ask.problem("observe", f"silences of Alertmanager: {error}")
+        return None
+
+
+def _silence(said: dict[str, Any]) -> Facts:
+    begins, ends = said["startsAt"], said["endsAt"]
+    return {
+        "id": said["id"],
+        "by": said["createdBy"],
+        "until": ends[:16].replace("T", " ") + " UTC",
+        "days": (_seconds(ends) - _seconds(begins)) / DAY,
+        "matchers": [_matcher(matcher) for matcher in said["matchers"]],
+    }
+
+
+def _matcher(said: dict[str, Any]) -> Facts:
+    return {
+        "name": said["name"],
+        "value": said["value"],
+        "regex": said["isRegex"],
+        # Alertmanager before 0.22 knows no other.
+        "equal": said.get("isEqual", True),
+    }
+
+
+def _seconds(said: str) -> int:
+    """Of 2026-11-29T07:00:00.000Z, as Alertmanager writes all times. Raises ValueError."""
+    if not said.endswith("Z"):
+        raise ValueError(f"{said} is no time")
+    return calendar.timegm(time.strptime(said[:19], TIME))
 
 
 def _works(rule: dict[str, Any]) -> bool:

@@ -1,9 +1,14 @@
 """What the probe found of Prometheus on one host."""
 
+from typing import Annotated
+
 from pydantic import Field
 
 from appliance.models.base import Numerous
-from appliance.models.fact_types import Line, Number
+from appliance.models.fact_types import Line, Number, Real
+
+SilenceId = Annotated[str, Field(pattern=r"^[0-9A-Za-z-]{1,64}$")]
+"""6f7fd2a8-4f3e-4a5c-9d0e-2b1c3d4e5f60; it stands in a command."""
 
 
 class Target(Numerous):
@@ -13,6 +18,25 @@ class Target(Numerous):
     instance: Line
     health: Line
     error: Line = ""
+
+
+class Matcher(Numerous):
+    """What a label of an alert must be, or not be, for a silence to hold it back."""
+
+    name: Line
+    value: Line
+    regex: bool = Field(default=False, description="The value is a pattern")
+    equal: bool = Field(default=True, description="False: alerts that do not match are held back")
+
+
+class Silence(Numerous):
+    """A silence of Alertmanager that has not expired; it holds back alerts that match all of its matchers."""
+
+    id: SilenceId
+    by: Line = Field(description="Who made it, in their own words")
+    until: Line = Field(description="When it ends")
+    days: Real = Field(description="From its begin to its end")
+    matchers: tuple[Matcher, ...]
 
 
 class Observe(Numerous):
@@ -28,6 +52,9 @@ class Observe(Numerous):
     firing: tuple[Line, ...] = ()
     told: tuple[Line, ...] | None = Field(
         default=None, description="Receivers Alertmanager knows; None where it does not answer"
+    )
+    silences: tuple[Silence, ...] | None = Field(
+        default=None, description="Of Alertmanager; None where it does not say"
     )
     sends: Number = Field(
         default=0, description="Alertmanagers that Prometheus hands its alerts to"

@@ -1,4 +1,4 @@
-"""Rules over who is told of alerts: each is one, and mails have a server."""
+"""Rules over who is told of alerts, and who may read: each is one, mails have a server, no host is open to its users."""
 
 from collections.abc import Iterator
 
@@ -7,6 +7,7 @@ from appliance.config.rules.base import Case, Rule, named_twice
 from appliance.config.rules.reserved import server
 
 RECEIVERS: KeyPath = ("observe", "receivers")
+OPEN_TO: KeyPath = ("observe", "open_to")
 MAIL: KeyPath = ("observe", "mail")
 
 
@@ -34,4 +35,18 @@ def mail(case: Case) -> Iterator[Finding]:
         )
 
 
-RULES: tuple[Rule, ...] = (receivers, mail)
+def open_to(case: Case) -> Iterator[Finding]:
+    """Whose users are anybody's is let in nowhere: hosts of the site are not among those that may read."""
+    for i, network in enumerate(case.site.observe.open_to):
+        inside = (
+            host
+            for host in case.site.hosts
+            if any(address in network for address in (host.address, *host.addresses.values()))
+        )
+        if host := next(inside, None):
+            problem = f"lets in host {host.name} of this site, and so all who work on it"
+            remedy = "name the addresses of the other machines alone, as 10.0.9.5/32"
+            yield case.problem((*OPEN_TO, i), problem, remedy)
+
+
+RULES: tuple[Rule, ...] = (receivers, mail, open_to)

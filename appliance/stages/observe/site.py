@@ -1,5 +1,6 @@
 """The site's section ``observe``."""
 
+from ipaddress import IPv4Network
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -70,5 +71,10 @@ class ObserveOptions(Model):
     )
     receivers: Few[Receiver] = Field(
         default=(), description="Who is told of alerts; none: they are seen in health alone"
+    )
+    open_to: Few[IPv4Network] = Field(
+        default=(),
+        description="Addresses of other machines, as 10.0.9.5/32, that may read Prometheus and the exporters without a login: "
+        "another monitoring, a Grafana; no host of the site",
     )
     mail: Mail | None = Field(default=None, description="For receivers with `email`")

@@ -9,26 +9,38 @@ from appliance.stages.context import RoleContext, Variables
 from appliance.stages.kubernetes.variables import API_PORT, members
 from appliance.stages.observe.site import Receiver
 
+PROMETHEUS_PORT = 9090
+ALERTMANAGER_PORT = 9093
 JOB_PORT = 9100
 DCGM_PORT = 9400
 KUBELET_PORT = 10250
-ETCD = "127.0.0.1:2381"
-"""Where kubeadm's etcd tells its metrics: on its own host alone, and to anybody there."""
+ETCD_PORT = 2381
+ETCD = f"127.0.0.1:{ETCD_PORT}"
+"""Where kubeadm's etcd serves its metrics, without a login, on its own host alone."""
 AUTHORITY = "/etc/kubernetes/pki/ca.crt"
 KAI_PATH = "/api/v1/namespaces/kai-scheduler/services/{service}:8080/proxy/metrics"
 KAI = {"queues": "queue-controller", "scheduler": "kai-scheduler-default"}
 """Services of KAI that tell metrics, by what they are called on boards."""
 DCGM_EXPORTER = "nvidia-dcgm-exporter.service"
 """As NVIDIA's package datacenter-gpu-manager-exporter calls it."""
+GRAFANA = "grafana-server.service"
+"""As its maker's package calls it, whose account is grafana."""
 HOOK = re.compile(r"https?://[^\s'\"<>\\]{4,2000}")
 
 
 def variables(context: RoleContext) -> Variables:
     """An exporter on every host; Prometheus on the first control host, with all hosts as its targets."""
     server = _is_server(context)
+    control = [str(host.address) for host in context.site.with_role(Role.CONTROL)]
     return {
         "observe_address": str(context.host.address),
         "observe_server": server,
+        "observe_prometheus": control[0] if control else "",
+        "observe_ports": _ports(context),
+        "observe_askers": control[1:] if server else [],
+        "observe_open_to": [str(network) for network in context.site.observe.open_to],
+        "observe_readers": _readers(context.site) if server else [],
+        "observe_grafana": server and _has_grafana(context),
         "observe_instance": context.host.name,
         "observe_site": context.site.name,
         "observe_targets": _targets(context.site) if server else [],
@@ -44,6 +56,26 @@ def variables(context: RoleContext) -> Variables:
 def _is_server(context: RoleContext) -> bool:
     control = context.site.with_role(Role.CONTROL)
     return bool(control) and control[0].name == context.host.name
+
+
+def _ports(context: RoleContext) -> list[int]:
+    """Of what has no login on this host."""
+    site, roles = context.site, context.host.roles
+    ports = [PROMETHEUS_PORT, ALERTMANAGER_PORT] if _is_server(context) else []
+    own = site.kubernetes is not None and site.kubernetes.external is None
+    etcd = [ETCD_PORT] if own and Role.CONTROL in roles else []
+    return [*ports, JOB_PORT, DCGM_PORT, *etcd]
+
+
+def _readers(site: Site) -> list[str]:
+    """Admins who can become root there anyhow."""
+    return [admin.name for admin in site.base.admins if admin.sudo]
+
+
+def _has_grafana(context: RoleContext) -> bool:
+    facts = context.facts.get(context.host.name)
+    unit = facts.units.get(GRAFANA) if facts else None
+    return unit is not None and unit.load == "loaded"
 
 
 def _receivers(context: RoleContext) -> list[dict[str, object]]:

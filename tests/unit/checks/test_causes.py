@@ -138,6 +138,7 @@ gpu.driver gpu-1 | mig.on_demand gpu-1 | mig.on_demand gpu-2
 mig.on_demand gpu-1 | base.failed_units gpu-1 : appliance-mig-demand.service | base.failed_units gpu-1 : x.service
 observe.targets gpu-1 | limits.metrics cluster | limits.cluster cluster
 observe.server head/prometheus-alertmanager | observe.receivers cluster | observe.targets gpu-1
+observe.server head/prometheus-alertmanager | observe.silences cluster ? | observe.silences cluster
 observe.receivers cluster | observe.alerts cluster ~ : AlertsUndelivered | observe.alerts cluster ~ : HostDown
 base.failed_units gpu-1 | observe.alerts cluster ~ : UnitFailed | observe.alerts cluster ~ : HostDown
 """

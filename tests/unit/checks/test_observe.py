@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from ipaddress import IPv4Network
 from typing import Any, cast
 
 import pytest
@@ -13,11 +14,13 @@ from appliance.config.secrets import Secret
 from appliance.errors import ConfigError
 from appliance.models.facts import HostFacts, Unit
 from appliance.models.result import CheckResult, Status
-from appliance.models.site import Site
+from appliance.models.site import Role, Site
+from appliance.stages.base.site import Admin, BaseOptions
 from appliance.stages.context import RoleContext
 from appliance.stages.kubernetes.facts import Kubernetes
 from appliance.stages.kubernetes.site import KubernetesOptions
 from appliance.stages.observe import checks as observe
+from appliance.stages.observe.site import ObserveOptions
 from appliance.stages.observe.variables import DCGM_EXPORTER, variables
 from appliance.stages.scheduler.site import SchedulerOptions
 from tests.facts import facts_of
@@ -27,6 +30,7 @@ HOSTS = ("head", "gpu-1", "gpu-2")
 UP = (*(("node", name, "up") for name in HOSTS), ("prometheus", "head", "up"))
 
 
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 ONCALL = {"name": "oncall", "webhook": {"env": "HOOK"}}
 
 
@@ -52,6 +56,7 @@ def facts(
     error: str = "",
     told: tuple[str, ...] | None = None,
     sends: int = 1,
+    silences: list[Mapping[str, Any]] | None = None,
 ) -> HostFacts:
     seen = None
     if targets is not None:
@@ -60,7 +65,7 @@ def facts(
             for j, i, h in targets
         ]
         seen = {"targets": listed, "rules": rules, "waiting": waiting, "firing": firing}
-        seen |= {"told": told, "sends": sends}
+        seen |= {"told": told, "sends": sends, "silences": silences}
     state = {"load": "loaded", "active": unit[0], "enabled": unit[1]} if unit else {}
     active = dict.fromkeys(observe.UNITS, state) if unit else {}
     return facts_of(
@@ -204,6 +209,62 @@ def test_the_first_control_host_alone_serves_and_knows_every_target() -> None:
     assert [t["instance"] for t in targets] == list(HOSTS)
     assert targets[1]["address"] == "10.0.0.11:9100"
     assert made["gpu-1"]["observe_targets"] == []
+
+
+def test_who_may_ask_is_root_prometheus_and_admins_who_become_root() -> None:
+    described = site().model_copy(
+        update={
+            "base": BaseOptions(
+                admins=(
+                    Admin(name="ada", keys=(KEY,)),
+                    Admin(name="bob", keys=(KEY,), sudo=False),
+                )
+            ),
+            "observe": ObserveOptions(open_to=(IPv4Network("192.0.2.9/32"),)),
+        }
+    )
+    head, other = (replace(_context(name), site=described) for name in ("head", "gpu-1"))
+    made = variables(head)
+    assert (made["observe_readers"], made["observe_askers"]) == (["ada"], [])
+    assert (made["observe_ports"], made["observe_prometheus"]) == (
+        [9090, 9093, 9100, 9400],
+        "10.0.0.10",
+    )
+    assert made["observe_open_to"] == ["192.0.2.9/32"]
+    made = variables(other)
+    assert (made["observe_readers"], made["observe_askers"]) == ([], [])
+    assert (made["observe_ports"], made["observe_prometheus"]) == ([9100, 9400], "10.0.0.10")
+
+
+def test_other_control_hosts_ask_and_hide_what_etcd_serves() -> None:
+    hosts = tuple(
+        host.model_copy(update={"roles": (*host.roles, Role.CONTROL)})
+        if host.name == "gpu-1"
+        else host
+        for host in site().hosts
+    )
+    described = site().model_copy(update={"hosts": hosts, "kubernetes": KubernetesOptions()})
+    head, second = (
+        replace(_context(name), site=described, host=described.host(name))
+        for name in ("head", "gpu-1")
+    )
+    assert variables(head)["observe_askers"] == ["10.0.0.11"]
+    assert variables(head)["observe_ports"] == [9090, 9093, 9100, 9400, 2381]
+    assert variables(second)["observe_ports"] == [9100, 9400, 2381]
+
+
+def test_grafana_asks_where_it_is_installed() -> None:
+    unit = Unit(load="loaded", active="inactive", enabled="disabled")
+    installed = facts("head").model_copy(update={"units": {"grafana-server.service": unit}})
+    missing = facts("head").model_copy(
+        update={"units": {"grafana-server.service": unit.model_copy(update={"load": "not-found"})}}
+    )
+    context = _context("head")
+    found = [
+        variables(replace(context, facts=known))["observe_grafana"]
+        for known in ({"head": installed}, {"head": missing}, {})
+    ]
+    assert found == [True, False, False]
 
 
 def _context(name: str) -> RoleContext:

@@ -20,6 +20,7 @@ from appliance.stages.fabric.collect import topology
 from appliance.stages.gpu.collect import xids
 from appliance.stages.gpu.facts import Xid
 from appliance.stages.observe import collect as observe
+from appliance.stages.observe.facts import Observe
 from appliance.stages.slurm.collect import slurm
 from appliance.stages.storage import collect as nfs
 
@@ -571,13 +572,20 @@ def test_who_alertmanager_tells_and_whether_it_is_given_anything(
     prometheus: Serve, said: Said, grow: Grow
 ) -> None:
     names = '[{"name":"nobody"},{"name":"oncall"},{"name":"chat"}]'
-    teller = prometheus([f"HTTP/1.0 200 OK\r\n\r\n{names}"])
+    teller = prometheus([f"HTTP/1.0 200 OK\r\n\r\n{names}", said("alertmanager-silences")])
     given = '{"status":"success","data":{"activeAlertmanagers":[{"url":"x"}],"droppedAlertmanagers":[]}}'
     address = prometheus(
         [said("prometheus-targets"), said("prometheus-rules"), f"HTTP/1.0 200 OK\r\n\r\n{given}"]
     )
     found = observe.collect(Ask({}, grow({})), address, teller)["observe"]
     assert (found["told"], found["sends"]) == (["chat", "oncall"], 1)
+    # Two of Alertmanager 0.25; a third has expired.
+    everything, one = found["silences"]
+    any_alert = {"name": "alertname", "value": ".+", "regex": True, "equal": True}
+    assert (everything["by"], everything["until"]) == ("eve", "2036-01-01 00:00 UTC")
+    assert (round(everything["days"]), everything["matchers"]) == (3320, [any_alert])
+    assert (one["by"], round(one["days"] * 24, 2)) == ("root", 1.0)
+    Observe.model_validate(found)
 
 
 @pytest.mark.parametrize("answer", ["HTTP/1.0 500 No\r\n\r\noops", "", "\r\n\r\n[{}]"])
@@ -589,6 +597,27 @@ def test_an_alertmanager_that_does_not_say_whom_it_tells_is_a_problem(
     found = observe.collect(ask, address, prometheus([answer]))["observe"]
     assert found["told"] is None
     assert "Alertmanager on 127.0.0.1" in ask.errors["observe"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *("HTTP/1.0 500 No\r\n\r\noops", "", '\r\n\r\n{"code":1}', "\r\n\r\n[{}]"),
+        '\r\n\r\n[{"status":{"state":"active"},"id":"a","createdBy":"b","startsAt":"never","endsAt":"ever","matchers":[]}]',
+    ],
+)
+def test_silences_that_cannot_be_read_are_a_problem_and_not_none(
+    prometheus: Serve, said: Said, grow: Grow, answer: str
+) -> None:
+    ask = Ask({}, grow({}))
+    teller = prometheus(['HTTP/1.0 200 OK\r\n\r\n[{"name":"oncall"}]', answer])
+    given = '{"status":"success","data":{"activeAlertmanagers":[]}}'
+    address = prometheus(
+        [said("prometheus-targets"), said("prometheus-rules"), f"HTTP/1.0 200 OK\r\n\r\n{given}"]
+    )
+    found = observe.collect(ask, address, teller)["observe"]
+    assert (found["told"], found["silences"]) == (["oncall"], None)
+    assert "silences of Alertmanager" in ask.errors["observe"]
 
 
 def test_another_server_on_the_port_is_an_error(prometheus: Serve, said: Said, grow: Grow) -> None:

@@ -1,0 +1,102 @@
+"""Which silences of Alertmanager hold back more than the alert somebody works on."""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from appliance.checks.check import View, failed, not_assessed, passed, warned
+from appliance.models.result import CLUSTER, Judgement, Place, place
+from appliance.models.site import Host
+from appliance.stages.observe.facts import Matcher, Silence
+
+LONGEST_DAYS = 30.0
+"""Own choice: whoever needs one for longer renews it, or changes the rule."""
+MANY = 5
+"""Own choice: alerts of one host, or of all, that may be silenced at once."""
+LISTED = 20
+"""Findings of their own; the rest is counted."""
+NAMES = re.compile(r"[\w.-]+(\|[\w.-]+)*")
+"""The only pattern that is taken apart: another one may match anything."""
+ALERT, HOST = "alertname", "instance"
+ALL = ""
+"""In place of a host."""
+SIGNS = {(True, False): "=", (True, True): "=~", (False, False): "!=", (False, True): "!~"}
+"""By whether a matcher must match, and whether it is a pattern."""
+AMTOOL = "amtool silence {} --alertmanager.url=http://127.0.0.1:9093"
+
+Tell = Callable[[Place, str, str], Judgement]
+Held = Mapping[str, set[str]]
+"""Alerts that are held back by their names, by host."""
+
+
+def judge(view: View, server: Host, known: tuple[Silence, ...] | None) -> Iterator[Judgement]:
+    """One finding for each silence that holds back too much, or for too long."""
+    if known is None:
+        gap = view.facts[server.name].gap("observe", "Alertmanager does not list its silences")
+        yield not_assessed(CLUSTER, gap)
+        return
+    everybody = frozenset(host.name for host in view.site.hosts)
+    held = _held(known, everybody)
+    found = [(one, why) for one in known if (why := _why(one, _hosts(one, everybody), held))]
+    for silence, (tell, why) in found[:LISTED]:
+        yield _found(server, silence, tell, why)
+    if len(found) > LISTED:
+        cause = f"{len(found) - LISTED} more silences hold back too much"
+        yield failed(place(CLUSTER, "more"), cause, f"on {server.name}: {AMTOOL.format('query')}")
+    if not found:
+        yield passed(CLUSTER, len(known), unit="silences")
+
+
+def _found(server: Host, silence: Silence, tell: Tell, why: str) -> Judgement:
+    matchers = ", ".join(f'{m.name}{SIGNS[m.equal, m.regex]}"{m.value}"' for m in silence.matchers)
+    cause = f"a silence {why}, until {silence.until}, made by {silence.by or 'nobody'}: {matchers}"
+    fix = f"on {server.name}: {AMTOOL.format('expire ' + silence.id)}"
+    return tell(place(CLUSTER, f"silence {silence.id}"), cause, fix)
+
+
+def _why(silence: Silence, hosts: frozenset[str], held: Held) -> tuple[Tell, str] | None:
+    if _alerts(silence) is None:
+        whole = f"holds back all alerts of {', '.join(sorted(hosts))}"
+        return (warned, whole) if hosts else (failed, "names no alert, and not some of the hosts")
+    count = max(len(held[host] | held[ALL]) for host in hosts or (ALL,))
+    if count > MANY:
+        where = "of one host" if hosts else "of all hosts"
+        return warned, f"is one of those that hold back {count} kinds of alerts {where}"
+    if silence.days > LONGEST_DAYS:
+        return warned, f"lasts {silence.days:.0f} days"
+    return None
+
+
+def _held(known: Iterable[Silence], everybody: frozenset[str]) -> Held:
+    held: dict[str, set[str]] = defaultdict(set)
+    for silence in known:
+        for host in _hosts(silence, everybody) or (ALL,):
+            held[host] |= _alerts(silence) or set()
+    return held
+
+
+def _alerts(silence: Silence) -> frozenset[str] | None:
+    """The alerts it names; None where it may hold back any."""
+    return _named(silence.matchers, ALERT)
+
+
+def _hosts(silence: Silence, everybody: frozenset[str]) -> frozenset[str]:
+    """The hosts it names; empty where it may hold back alerts of all."""
+    hosts = _named(silence.matchers, HOST) or frozenset()
+    return frozenset() if everybody <= hosts else hosts
+
+
+def _named(matchers: Iterable[Matcher], label: str) -> frozenset[str] | None:
+    """Of matchers of one label the least: an alert matches all of them."""
+    sets = [found for m in matchers if m.name == label and (found := _values(m))]
+    return min(sets, key=len, default=None)
+
+
+def _values(matcher: Matcher) -> frozenset[str]:
+    """What the label may be; empty where it may be anything."""
+    if not matcher.equal or not matcher.value:
+        return frozenset()
+    if not matcher.regex:
+        return frozenset({matcher.value})
+    names = NAMES.fullmatch(matcher.value)
+    return frozenset(matcher.value.split("|")) if names else frozenset()
