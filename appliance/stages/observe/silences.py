@@ -8,6 +8,7 @@ from appliance.checks.check import View, failed, not_assessed, passed, warned
 from appliance.models.result import CLUSTER, Judgement, Place, place
 from appliance.models.site import Host
 from appliance.stages.observe.facts import Matcher, Silence
+from appliance.text import plural
 
 LONGEST_DAYS = 30.0
 """Own choice: whoever needs one for longer renews it, or changes the rule."""
@@ -15,7 +16,7 @@ MANY = 5
 """Own choice: alerts of one host, or of all, that may be silenced at once."""
 LISTED = 20
 """Findings of their own; the rest is counted."""
-NAMES = re.compile(r"[\w.-]+(\|[\w.-]+)*")
+NAMES = re.compile(r"[\w-]+(\|[\w-]+)*")
 """The only pattern that is taken apart: another one may match anything."""
 ALERT, HOST = "alertname", "instance"
 ALL = ""
@@ -37,9 +38,9 @@ def judge(view: View, server: Host, known: tuple[Silence, ...] | None) -> Iterat
         return
     everybody = frozenset(host.name for host in view.site.hosts)
     held = _held(known, everybody)
-    found = [(one, why) for one in known if (why := _why(one, _hosts(one, everybody), held))]
-    for silence, (tell, why) in found[:LISTED]:
-        yield _found(server, silence, tell, why)
+    broad = ((one, _why(one, _hosts(one, everybody), held)) for one in known)
+    found = [_found(server, one, *why) for one, why in broad if why]
+    yield from found[:LISTED]
     if len(found) > LISTED:
         cause = f"{len(found) - LISTED} more silences hold back too much"
         yield failed(place(CLUSTER, "more"), cause, f"on {server.name}: {AMTOOL.format('query')}")
@@ -56,8 +57,9 @@ def _found(server: Host, silence: Silence, tell: Tell, why: str) -> Judgement:
 
 def _why(silence: Silence, hosts: frozenset[str], held: Held) -> tuple[Tell, str] | None:
     if _alerts(silence) is None:
-        whole = f"holds back all alerts of {', '.join(sorted(hosts))}"
-        return (warned, whole) if hosts else (failed, "names no alert, and not some of the hosts")
+        names = ", ".join(sorted(hosts)) if len(hosts) <= MANY else plural(len(hosts), "host")
+        whole = f"holds back all alerts of {names}"
+        return (warned, whole) if hosts else (failed, "holds back alerts of all kinds on all hosts")
     count = max(len(held[host] | held[ALL]) for host in hosts or (ALL,))
     if count > MANY:
         where = "of one host" if hosts else "of all hosts"

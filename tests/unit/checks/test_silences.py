@@ -41,6 +41,7 @@ NARROW: tuple[Matchers, ...] = (
 BROAD: tuple[Matchers, ...] = (
     (("alertname", "=~", ".+"),),
     (("alertname", "=~", "GpuLost|.*"),),
+    (("alertname", "=~", "......|......."),),
     (("alertname", "=~", "(GpuLost)?.{0,99}"),),
     (("alertname", "!=", "Nothing"),),
     (("alertname", "!~", "a|b"),),
