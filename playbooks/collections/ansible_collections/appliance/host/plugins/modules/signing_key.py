@@ -10,6 +10,8 @@ description:
   - Fetches the key where the file is not there or is another one; nothing is written unless its fingerprint is the one given.
   - Fetches it again where it expires within 30 days. A maker gives the same key a longer life, and apt refuses what is signed
     by a copy that does not know.
+  - Keeps nothing of what was fetched but this one key, its user ids and its subkeys with the signatures it made itself. A second
+    key, a secret one and anything beside the key are refused; a kept file with more than the key is written anew.
 options:
   url: {description: Where the key is., type: str, required: true}
   fingerprint: {description: Forty hexadecimal digits., type: str, required: true}
@@ -28,9 +30,6 @@ RETURN = r"""
 resources: {description: What is managed, as kind and name., type: list, returned: always}
 """
 
-import base64
-import binascii
-import hashlib
 import os
 import re
 import time
@@ -38,90 +37,67 @@ import time
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from ansible_collections.appliance.host.plugins.module_utils.disk import (
+    Staged,
+    Wanted,
+    make_parents,
+    read,
+)
+from ansible_collections.appliance.host.plugins.module_utils.openpgp import (
+    MOST_BYTES,
+    Certificate,
+    certificate,
+)
+from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
 
-PUBLIC_KEY, SIGNATURE = 6, 2
-OF_ITSELF = (0x10, 0x11, 0x12, 0x13, 0x1F)
-"""Signatures over a primary key that may say how long it lives (RFC 4880, 5.2.1)."""
-LIFETIME = 9
 SPARE_SECONDS = 30 * 86400
-MOST = 1 << 20
 
 
-def unarmoured(text: bytes) -> bytes:
-    """The packets of a key, whether it is armoured or not (RFC 4880, 6.2)."""
-    if b"-----BEGIN PGP PUBLIC KEY BLOCK-----" not in text:
-        return text
-    block = text.decode("ascii", "replace").split("-----BEGIN PGP PUBLIC KEY BLOCK-----", 1)[1]
-    body = re.split(r"\r?\n[ \t]*\r?\n", block.split("-----END", 1)[0], maxsplit=1)[-1]
-    lines = [line.strip() for line in body.splitlines()]
+def kept(path: str, wanted: str) -> tuple[bytes, Certificate | None]:
+    """The file that is there, and its certificate where it is one key and the wanted one."""
+    there = read(path) or b""
     try:
-        return base64.b64decode("".join(line for line in lines if line and line[0] != "="))
-    except binascii.Error:
-        return b""
+        found = certificate(there)
+    except Problem:
+        return there, None
+    return there, found if found.fingerprint == wanted else None
 
 
-def packets(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Tag and body of each packet (RFC 4880, 4.2)."""
-    at = 0
-    while at < len(data) and data[at] & 0x80:
-        head = data[at]
-        if head & 0x40:
-            tag, length, start = head & 0x3F, *_new_length(data, at + 1)
-        else:
-            tag, size = head >> 2 & 0xF, (1, 2, 4, 0)[head & 3]
-            start = at + 1 + size
-            length = int.from_bytes(data[at + 1 : start], "big") if size else len(data) - start
-        yield tag, data[start : start + length]
-        if start + length <= at:
-            return
-        at = start + length
+def fetched(url: str) -> bytes:
+    """What the mirror gives. Raises Problem."""
+    try:
+        return bytes(open_url(url, timeout=30, http_agent="appliance").read(MOST_BYTES + 1))
+    except Exception as error:  # noqa: BLE001 - the library raises what urllib, ssl and sockets do
+        raise Problem(f"the signing key cannot be fetched from {url}: {error}") from None
 
 
-def fingerprints(data: bytes) -> list[str]:
-    """Of the primary keys of version 4 among the packets (RFC 4880, 12.2)."""
-    framed = [b"\x99" + len(body).to_bytes(2, "big") + body for body in _keys(data)]
-    return [hashlib.sha1(text).hexdigest().upper() for text in framed]
+def judged(text: bytes, url: str, wanted: str) -> Certificate:
+    """The certificate of a fetched key. Raises Problem for any other and for any more."""
+    try:
+        found = certificate(text)
+    except Problem as problem:
+        raise Problem(
+            f"the key at {url} is refused: {problem}; it must be one public key with the fingerprint {wanted}"
+        ) from None
+    if found.fingerprint != wanted:
+        raise Problem(
+            f"the key at {url} is not the one that was named: its fingerprint is {found.fingerprint}, wanted is {wanted};"
+            " ask whose repository this is before you change its fingerprint in section repositories"
+        )
+    return found
 
 
-def expires(data: bytes) -> int:
-    """When the first primary key does, in seconds since 1970; 0 for never (RFC 4880, 5.2.3.6)."""
-    made = next((int.from_bytes(body[1:5], "big") for body in _keys(data)), 0)
-    lives = [
-        int.from_bytes(text, "big")
-        for tag, body in packets(data)
-        if tag == SIGNATURE and body[:1] == b"\4" and body[1:2] and body[1] in OF_ITSELF
-        for kind, text in _told(body)
-        if kind == LIFETIME
-    ]
-    return made + max(lives) if lives else 0
-
-
-def _keys(data: bytes) -> list[bytes]:
-    return [body for tag, body in packets(data) if tag == PUBLIC_KEY and body[:1] == b"\4"]
-
-
-def _told(body: bytes) -> Iterator[tuple[int, bytes]]:
-    """Kind and content of what a signature of version 4 covers beside the key."""
-    at, end = 6, 6 + int.from_bytes(body[4:6], "big")
-    while at < min(end, len(body)):
-        length, start = _new_length(body, at)
-        if length < 1 or start >= len(body):
-            return
-        yield body[start] & 0x7F, body[start + 1 : start + length]
-        at = start + length
-
-
-def _new_length(data: bytes, at: int) -> tuple[int, int]:
-    first = data[at] if at < len(data) else 0
-    if first < 192:
-        return first, at + 1
-    if first < 255:
-        second = data[at + 1] if at + 1 < len(data) else 0
-        return (first - 192 << 8) + second + 192, at + 2
-    return int.from_bytes(data[at + 1 : at + 5], "big"), at + 5
+def wanted_key(found: Certificate | None, url: str, wanted: str) -> Certificate:
+    """The kept one while it lives long enough or the mirror does not answer, else the mirror's. Raises Problem."""
+    if found and not 0 < found.expires < time.time() + SPARE_SECONDS:
+        return found
+    try:
+        text = fetched(url)
+    except Problem:
+        if found:
+            return found
+        raise
+    return judged(text, url, wanted)
 
 
 def main() -> None:
@@ -136,36 +112,17 @@ def main() -> None:
     )
     path, url = module.params["path"], module.params["url"]
     wanted = re.sub(r"\s", "", module.params["fingerprint"]).upper()
-    resources = [{"kind": "file", "name": path}]
     try:
-        with open(path, "rb") as file:
-            there = file.read()
-    except OSError:
-        there = b""
-    ours, end = fingerprints(unarmoured(there)) == [wanted], expires(unarmoured(there))
-    if ours and not 0 < end < time.time() + SPARE_SECONDS:
-        module.exit_json(changed=False, resources=resources)
-    try:
-        text = open_url(url, timeout=30, http_agent="appliance").read(MOST)
-    except Exception as error:  # noqa: BLE001 - the library raises what urllib, ssl and sockets do
-        if ours:
-            module.exit_json(changed=False, resources=resources)
-        module.fail_json(msg=f"the signing key cannot be fetched from {url}: {error}")
-    found = fingerprints(unarmoured(text))
-    # A second key in the file would be trusted as much as the first.
-    if found != [wanted]:
-        told = ", ".join(found) or "none"
-        module.fail_json(
-            msg=f"the key at {url} is not the one that was named: its fingerprint is {told}, wanted is {wanted};"
-            " ask whose repository this is before you change its fingerprint in section repositories"
-        )
-    if text != there and not module.check_mode:
-        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-        with open(f"{path}.new", "wb") as file:
-            file.write(text)
-        os.chmod(f"{path}.new", 0o644)
-        os.replace(f"{path}.new", path)
-    module.exit_json(changed=text != there, resources=resources)
+        there, found = kept(path, wanted)
+        # Written anew from what was judged: programs that read the file find no more in it than was read here.
+        data = wanted_key(found, url, wanted).written(path)
+        if data != there and not module.check_mode:
+            make_parents(path)
+            me = {"owner": str(os.geteuid()), "group": str(os.getegid())}
+            Staged(module, Wanted(path, data, **me)).commit()
+    except Problem as problem:
+        module.fail_json(msg=str(problem))
+    module.exit_json(changed=data != there, resources=[{"kind": "file", "name": path}])
 
 
 if __name__ == "__main__":
