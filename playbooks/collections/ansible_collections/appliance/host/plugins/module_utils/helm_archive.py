@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ansible_collections.appliance.host.plugins.module_utils.disk import sha256
+from ansible_collections.appliance.host.plugins.module_utils.guarded import guarded
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
 
 PROGRAM = "/usr/local/lib/appliance/helm"
@@ -12,7 +13,12 @@ PROGRAM = "/usr/local/lib/appliance/helm"
 
 
 def proved(path: str, pinned: str = "") -> str:
-    """The path, where the file is what the digest beside it says, and the one pinned if any. Raises Problem."""
+    """The path, where the file is what the digest beside it says, and the one pinned if any.
+
+    Raises Problem, also where others than root could exchange it before Helm reads it.
+    """
+    guarded(path + ".sha256")
+    guarded(path)
     try:
         with open(path + ".sha256") as file:
             stated = file.read().split()[0]

@@ -8,7 +8,8 @@ module: containerd_images
 short_description: Image archives into containerd
 description:
   - Imports each archive (*.tar) of the folders that holds an image whose name containerd does not know.
-  - The digest beside an archive (archive.tar.sha256) is compared first; an archive that differs or has none is refused.
+  - The digest beside an archive (archive.tar.sha256) is compared first; an archive that differs or has none is refused,
+    and one that others than root can change.
 options:
   folders: {description: Folders on the host., type: list, elements: path, required: true}
   namespace: {description: Of containerd., type: str, default: k8s.io}
@@ -32,6 +33,8 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.appliance.host.plugins.module_utils.disk import sha256
+from ansible_collections.appliance.host.plugins.module_utils.guarded import guarded
+from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
 
 CTR = ("ctr", "--address", "/run/containerd/containerd.sock")
 
@@ -103,8 +106,15 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    there = archives(module.params["folders"])
+    try:
+        for archive in there:
+            guarded(archive)
+            guarded(archive + ".sha256")
+    except Problem as problem:
+        module.fail_json(msg=str(problem))
     present = _known(module)
-    wanted = [a for a in archives(module.params["folders"]) if lacking(a, present)]
+    wanted = [archive for archive in there if lacking(archive, present)]
     if not module.check_mode:
         for archive in wanted:
             _import(module, archive)

@@ -7,7 +7,7 @@ DOCUMENTATION = r"""
 module: kubernetes_manifests
 short_description: Manifests into the cluster
 description:
-  - Applies each file, and the files of each folder, by name. Nothing is deleted.
+  - Applies each file, and the files of each folder, by name. Nothing is deleted. A file that others than root can change is refused.
   - What is too large for the annotation kubectl keeps, as definitions of Calico's operator, is applied by the server.
   - A kind whose definition came a moment ago is waited for.
 options:
@@ -30,6 +30,9 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.appliance.host.plugins.module_utils.guarded import guarded
+from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
 
 KUBECTL = ("kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", "--request-timeout", "60s")
 
@@ -105,7 +108,13 @@ def main() -> None:
     module = AnsibleModule(
         {"places": {"type": "list", "elements": "path", "required": True}}, supports_check_mode=True
     )
-    applied = [line for file in files(module.params["places"]) for line in _apply(module, file)]
+    wanted = files(module.params["places"])
+    try:
+        for file in wanted:
+            guarded(file)
+    except Problem as problem:
+        module.fail_json(msg=str(problem))
+    applied = [line for file in wanted for line in _apply(module, file)]
     module.exit_json(changed=bool(applied), applied=applied)
 
 

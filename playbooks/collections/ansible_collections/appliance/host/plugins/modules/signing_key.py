@@ -118,8 +118,8 @@ def main() -> None:
         data = wanted_key(found, url, wanted).written(path)
         if data != there and not module.check_mode:
             make_parents(path)
-            me = {"owner": str(os.geteuid()), "group": str(os.getegid())}
-            Staged(module, Wanted(path, data, **me)).commit()
+            mine = Wanted(path, data, owner=str(os.geteuid()), group=str(os.getegid()))
+            Staged(module, mine).commit()
     except Problem as problem:
         module.fail_json(msg=str(problem))
     module.exit_json(changed=data != there, resources=[{"kind": "file", "name": path}])
