@@ -7,6 +7,7 @@ from appliance.actions.opening import Target, locate
 from appliance.benchmarks.benchmark import Outcome
 from appliance.benchmarks.model_load import run
 from appliance.benchmarks.model_load.request import Request
+from appliance.config.reading import TooLarge, read_bytes
 from appliance.errors import ConfigError
 from appliance.models.events import Observer
 from appliance.text import quoted
@@ -40,7 +41,11 @@ def credentials(file: Path) -> dict[str, str]:
         if file.stat().st_mode & 0o077:
             raise ConfigError(f"{file}: others may read it", f"chmod 600 {file}")
         parser = configparser.ConfigParser(interpolation=None)
-        parser.read_string(file.read_text(encoding="utf-8"))
+        parser.read_string(read_bytes(file).decode("utf-8"))
+    except TooLarge:
+        raise ConfigError(
+            f"{file}: it is no file of credentials, larger than 1 MB", WRITTEN
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
     except configparser.Error:

@@ -8,6 +8,7 @@ from appliance.benchmarks.serving import run, tables, vllm
 from appliance.benchmarks.serving.judge import judge
 from appliance.benchmarks.serving.reference import tables as published
 from appliance.benchmarks.serving.request import Request
+from appliance.config.reading import TooLarge, read_bytes
 from appliance.errors import ConfigError
 from appliance.models.run import Table
 
@@ -24,9 +25,9 @@ def measure_here(request: Request) -> Outcome:
 def read_results(file: Path) -> Outcome:
     """What ``vllm bench serve`` wrote. Raises ConfigError."""
     try:
-        if file.stat().st_size > MOST_BYTES:
-            raise ConfigError(f"{file}: larger than 64 MiB")
-        model, figure = vllm.read(file.read_text(encoding="utf-8"))
+        model, figure = vllm.read(read_bytes(file, MOST_BYTES).decode("utf-8"))
+    except TooLarge:
+        raise ConfigError(f"{file}: larger than 64 MiB") from None
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from None
     except ValueError as error:
@@ -50,7 +51,9 @@ def key(file: Path | None) -> str:
         try:
             if file.stat().st_mode & 0o077:
                 raise ConfigError(f"{file}: others may read it", f"chmod 600 {file}")
-            found = file.read_text(encoding="utf-8").strip()
+            found = read_bytes(file).decode("utf-8").strip()
+        except TooLarge:
+            raise ConfigError(f"{file}: it is no key, larger than 1 MB") from None
         except OSError as error:
             raise ConfigError(f"{file}: {error.strerror}") from None
         except UnicodeDecodeError:

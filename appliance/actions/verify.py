@@ -71,6 +71,8 @@ def verify(
     record, baseline = _read(RunRecord, found, RECORD), _read(Baseline, found, BASELINE)
     if record is None or baseline is None:
         problems.append(f"{RECORD} and {BASELINE} cannot be read")
+    elif found.top != (wanted := _top(record)):
+        problems.append(f"its folder was renamed: {shortened(found.top)}, handed over as {wanted}")
     different: list[Difference] = []
     answered: datetime | None = None
     if target is not None and baseline is not None:
@@ -88,6 +90,13 @@ def verify(
         tuple(different),
         answered,
     )
+
+
+def _top(record: RunRecord) -> str:
+    """What the one folder of the archive was called; headers of a tar archive are in no manifest."""
+    if record.handover:
+        return record.handover.archive.removesuffix(".tar")
+    return f"handover-{record.site}-{record.run}"
 
 
 def _problems(found: Contents) -> Iterator[str]:

@@ -46,7 +46,10 @@ class Contents:
             raise _foreign(self.path, f"{name} has {member.size:,} octets, and {most:,} at most")
         with self.path.open("rb") as file:
             file.seek(member.offset)
-            return file.read(member.size)
+            octets = file.read(member.size)
+        if hashlib.sha256(octets).hexdigest() != member.sha256:
+            raise _foreign(self.path, f"{name} changed while it was read")
+        return octets
 
 
 def pack(folder: Path, archive: Path) -> None:

@@ -369,13 +369,15 @@ class _NoAnswer(ClusterFailed):
 def _configuration(file: Path, keys_in: Path | None) -> Any:
     """The client's configuration. Raises ConfigError: unreadable, open to others, or careless about TLS."""
     try:
-        mode = stat.S_IMODE(file.stat().st_mode)
+        state = file.stat()
     except OSError as error:
         raise ConfigError(
             f"kubeconfig {file} cannot be read ({error.strerror})",
             "get one: appliance kubeconfig; or name one with --kubeconfig, or in the variable KUBECONFIG",
         ) from None
-    if mode & 0o077:
+    if not stat.S_ISREG(state.st_mode):
+        raise ConfigError(f"kubeconfig {file} is no file", "name the file itself")
+    if (mode := stat.S_IMODE(state.st_mode)) & 0o077:
         raise ConfigError(
             f"kubeconfig {file} is open to others (mode {mode:04o})",
             f"chmod 600 {shlex.quote(str(file))}",

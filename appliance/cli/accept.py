@@ -8,6 +8,7 @@ from appliance.actions import accept as action
 from appliance.actions.accept import Taken
 from appliance.actions.handover import UNSIGNED
 from appliance.cli import options, spoken
+from appliance.cli.files import InputFile
 from appliance.report.console import run_summary
 
 
@@ -25,7 +26,7 @@ from appliance.report.console import run_summary
 )
 @click.option(
     "--sign",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=InputFile(),
     metavar="KEY",
     help="Sign with this SSH key: Ed25519, or one on a hardware token. Without it the hand-over is unsigned.",
 )

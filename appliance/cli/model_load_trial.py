@@ -1,7 +1,6 @@
 """appliance validate model-load"""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -13,6 +12,7 @@ from appliance.actions.model_load import measure_here as action
 from appliance.actions.opening import Target
 from appliance.benchmarks.model_load.request import LEVELS, LOADERS, Request, size_of
 from appliance.cli import options as common
+from appliance.cli.files import InputFile
 from appliance.cli.outcome import show
 from appliance.cli.serving_trial import WORD
 
@@ -72,7 +72,7 @@ def options(command: F) -> F:
             ),
             click.option(
                 "--s3-credentials",
-                type=click.Path(path_type=Path, dir_okay=False),
+                type=InputFile(),
                 metavar="FILE",
                 help="Its keys, as the AWS tools write them; mode 0600. Without it: what the host has.",
             ),

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from appliance.actions.opening import Target, site_here
 from appliance.actions.planned import Filters, stage_names
+from appliance.cli.files import InputFile
 from appliance.cli.spoken import advice, advice_elsewhere, speak_of
 from appliance.models.base import Document
 from appliance.models.events import Event, Message, Observer
@@ -56,7 +57,7 @@ def narrowing_options(command: F) -> F:
 host_option = click.option("--host", "hosts", multiple=True, metavar="HOSTS", help=HOSTS)
 kubeconfig_option = click.option(
     "--kubeconfig",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=InputFile(),
     metavar="FILE",
     help="The cluster, as a file of mode 0600. Without it: the site's own (appliance kubeconfig), or KUBECONFIG.",
 )

@@ -6,6 +6,7 @@ import click
 
 from appliance.actions import provision as action
 from appliance.cli import options
+from appliance.cli.files import InputFile
 from appliance.engine.bare import Provisioned, State
 from appliance.provision.sources import RELEASES
 from appliance.report import documents
@@ -53,7 +54,7 @@ def provision() -> None:
 )
 @click.option(
     "--sign",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=InputFile(),
     metavar="KEY",
     help="Sign the image with this SSH key.",
 )

@@ -10,6 +10,7 @@ from appliance.actions import report as action
 from appliance.actions import verify
 from appliance.actions.opening import runs_of
 from appliance.cli import options, spoken
+from appliance.cli.files import InputFile
 from appliance.cli.tables import print_tables
 from appliance.errors import ApplianceError, ConfigError
 from appliance.report import changes
@@ -36,7 +37,7 @@ from appliance.text import plural
 @click.option("--list", "listed", is_flag=True, help="List the runs that left a report.")
 @click.option(
     "--allowed-signers",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=InputFile(),
     metavar="FILE",
     help="With verify: whose signatures count, as ssh-keygen(1) describes the file.",
 )

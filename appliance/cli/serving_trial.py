@@ -1,7 +1,6 @@
 """appliance validate serving"""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -12,6 +11,7 @@ from appliance.actions.opening import Target
 from appliance.actions.serving import NAME as NAME
 from appliance.benchmarks.serving.request import RATES, Request
 from appliance.cli import options as common
+from appliance.cli.files import InputFile
 from appliance.cli.outcome import show
 from appliance.cli.tables import print_tables
 from appliance.report.documents import PublishedTables
@@ -28,7 +28,7 @@ ALL_RATES = ",".join(f"{rate:g}" for rate in RATES)
 
 def options(command: F) -> F:
     """What can be asked of serving."""
-    file = click.Path(path_type=Path, dir_okay=False)
+    file = InputFile()
     for option in reversed(
         (
             click.option(

@@ -29,6 +29,7 @@ from appliance.cli import (
     spoken,
     workloads_trial,
 )
+from appliance.cli.files import InputFile
 from appliance.cli.tables import print_tables
 from appliance.models.events import Observer
 from appliance.models.run import RunRecord
@@ -137,7 +138,7 @@ OPTIONS_OF = {
 )
 @click.option(
     "--foreign",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=InputFile(),
     metavar="FILE",
     help="Enter an audit by ClusterMAX's program (audit.values.json) or a report of NVIDIA's nvcrectl (--results-file) or isvctl (--junitxml): shown in reports, counting for no gate.",
 )

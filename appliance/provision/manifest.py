@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from appliance.adapters import signing
+from appliance.config.reading import TooLarge, opened, read_bytes
 from appliance.errors import ConfigError
 from appliance.models.base import Model
 
@@ -85,7 +86,7 @@ def described(folder: Path, names: Iterable[str] = FILES) -> tuple[ImageFile, ..
 
 def digest_of(file: Path) -> str:
     """SHA-256 of a file, hex."""
-    with file.open("rb") as stream:
+    with opened(file) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
@@ -103,7 +104,11 @@ def read(folder: Path, signers: Path | None = None) -> Image:
     """
     file = folder / MANIFEST
     try:
-        text = file.read_bytes()
+        text = read_bytes(file)
+    except TooLarge:
+        raise ConfigError(
+            f"{folder} is no disk image: {MANIFEST} is larger than 1 MB", BUILD
+        ) from None
     except OSError as error:
         why = error.strerror or "it cannot be read"
         raise ConfigError(f"{folder} is no disk image: {MANIFEST}: {why}", BUILD) from None

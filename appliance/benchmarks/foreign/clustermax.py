@@ -18,6 +18,7 @@ from appliance.adapters import process
 from appliance.benchmarks.benchmark import Raw
 from appliance.benchmarks.foreign.shown import UNKNOWN, Shown, mapped, refuse_future, table
 from appliance.benchmarks.reading import Foreign, Unread, document
+from appliance.config.reading import opened
 from appliance.errors import CommandFailed, ConfigError, DeadlineExceeded
 from appliance.models.run import Table
 from appliance.text import one_line, plural, shortened
@@ -86,7 +87,7 @@ class Audit:
 def text_of(file: Path) -> str:
     """Raises ConfigError for what cannot be read."""
     try:
-        with file.open("rb") as source:
+        with opened(file) as source:
             content = source.read(LARGEST + 1)
     except OSError as error:
         raise ConfigError(f"{file} cannot be read ({error.strerror})", GIVE) from None

@@ -203,6 +203,30 @@ def test_octets_that_belong_to_no_file_are_seen(site: Path, tmp_path: Path) -> N
         )
 
 
+def test_an_archive_whose_folder_was_renamed_is_not_as_it_was_handed_over(
+    site: Path, tmp_path: Path
+) -> None:
+    """Headers of a tar archive stand in no manifest, and all of them can be written anew."""
+    key = key_in(tmp_path)
+    written = handed(site, key)
+    renamed = written.folder.rename(written.folder.with_name("handover-of-another-site"))
+    archive.pack(renamed, tmp_path / "again.tar")
+    code, told = _said(tmp_path / "again.tar", signers(key), site)
+    assert code == 1
+    assert "its folder was renamed: handover-of-another-site, handed over as handover-" in told
+
+
+def test_what_is_read_of_an_archive_is_what_was_judged(site: Path, tmp_path: Path) -> None:
+    written = handed(site)
+    found = archive.contents(written.archive)
+    at = found.members["handover.json"].offset
+    octets = bytearray(written.archive.read_bytes())
+    octets[at : at + 1] = b" "
+    written.archive.write_bytes(octets)
+    with pytest.raises(ConfigError, match=r"handover\.json changed while it was read"):
+        found.read("handover.json", 1 << 20)
+
+
 @pytest.mark.parametrize("name", ["baseline.json", "handover.json"])
 def test_a_hand_over_without_its_record_is_none(site: Path, tmp_path: Path, name: str) -> None:
     code, told = _said(_packed(handed(site), tmp_path, lambda f: (f / name).unlink()), None, site)

@@ -1,0 +1,28 @@
+"""Files that a person names on the command line, to be read."""
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import click
+
+from appliance.errors import ConfigError
+
+
+class InputFile(click.Path):
+    """A path of a file. ConfigError for a device, pipe or socket: one never ends, another waits for a writer."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, dir_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """What is missing is told by who reads it."""
+        path = super().convert(value, param, ctx)
+        try:
+            mode = Path(path).stat().st_mode
+        except (OSError, ValueError):
+            return path
+        if not stat.S_ISREG(mode):
+            option = param.opts[0] if param else "the file"
+            raise ConfigError(f"{option}: {path} is no file", "name a regular file")
+        return path
