@@ -126,7 +126,9 @@ def known_hosts(case: Case) -> Iterator[Finding]:
         if not is_file:
             yield case.problem(path, f"{name} is not a file", "name a file, as known_hosts")
         elif why := _no_known_hosts(file):
-            yield case.problem(path, f"{name} {why}", f"move it away, then {trust}")
+            yield case.problem(
+                path, f"{name} {why}", f"remove that line or move the file away, then {trust}"
+            )
 
 
 def _no_known_hosts(file: Path) -> str:
@@ -141,9 +143,22 @@ def _no_known_hosts(file: Path) -> str:
         return f"cannot be read ({error.strerror})"
     for number, line in enumerate(lines, 1):
         words = [word for word in line.split() if not word.startswith("@")]
-        if words and not words[0].startswith("#") and not _is_host_key(words):
+        if not words or words[0].startswith("#"):
+            continue
+        if not _is_host_key(words):
             return f"has no host key in line {number}"
+        if wide := _trusts_beyond(line.split()[0], words[0]):
+            return f"has {wide} in line {number}, which pins no host's own key"
     return ""
+
+
+def _trusts_beyond(first: str, names: str) -> str:
+    """What makes a line of known_hosts hold for hosts it does not name; Ansible's ssh would take it (sshd(8), SSH_KNOWN_HOSTS)."""
+    if first == "@revoked":
+        return ""
+    if first.startswith("@"):
+        return f"the marker {first}"
+    return "a pattern" if not set("*?!").isdisjoint(names) else ""
 
 
 def _is_host_key(words: Sequence[str]) -> bool:

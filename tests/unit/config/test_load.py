@@ -109,6 +109,32 @@ def test_a_file_ssh_could_not_read_host_keys_from_is_refused(
         load_site(site_folder)
 
 
+@pytest.mark.parametrize(
+    ("names", "why"),
+    [
+        ("*", "a pattern"),
+        ("10.0.0.*", "a pattern"),
+        ("head,10.0.0.?", "a pattern"),
+        ("[10.0.0.*]:2222", "a pattern"),
+        ("!10.0.0.1,*", "a pattern"),
+        ("!10.0.0.1", "a pattern"),
+        ("@cert-authority *", "the marker @cert-authority"),
+        ("@cert-authority 10.0.0.1", "the marker @cert-authority"),
+        ("\t@cert-authority\t10.0.0.1", "the marker @cert-authority"),
+    ],
+)
+def test_a_line_that_holds_for_hosts_it_does_not_name_pins_nothing(
+    site_folder: Path, names: str, why: str
+) -> None:
+    key = b64encode(b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + bytes(32)).decode()
+    (site_folder / "known_hosts").write_text(
+        f"10.0.0.1 ssh-ed25519 {key}\n{names} ssh-ed25519 {key}\n"
+    )
+    with pytest.raises(InvalidConfig, match=f"known_hosts has {why} in line 2") as refused:
+        load_site(site_folder)
+    assert "appliance trust" in refused.value.findings[0].remedy
+
+
 def test_host_keys_as_ssh_writes_them_are_taken(site_folder: Path) -> None:
     key = b64encode(b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + bytes(32)).decode()
     lines = [
