@@ -3,11 +3,11 @@
 from array import array
 from collections.abc import Iterator
 from itertools import filterfalse
-from math import isnan
+from math import isnan, nan
 from statistics import fmean, median
 
 from appliance.benchmarks.gpt3.reference import Reference
-from appliance.benchmarks.gpt3.steps import Log, Selection, UnusableLog
+from appliance.benchmarks.gpt3.steps import UNNUMBERED, Log, Selection, Steps, UnusableLog
 from appliance.benchmarks.gpt3.throughput import Formula, Run, tflops_per_gpu
 
 BATCH_SLACK = 1.25
@@ -15,11 +15,16 @@ FLOPS_SLACK = 1.7
 """Formulas of model FLOPs differ by up to a third (attention, recomputation), mistakes by two at least."""
 CLOCK_SLACK = 1.5
 PAUSES = 1.1
+BETWEEN = 1.05
+"""Steps that take longer by the clock than the log prints: so much is spent between them."""
+PAUSED = 8
+"""One step in so many may be followed by a pause: a checkpoint, a validation."""
 SLOW = 1.5
 """Times the median; a checkpoint, a validation or a restart."""
 LEAST_SPAN = 20
 """Units of the clock that a span must have to be held against anything."""
 RISEN = 1.5
+UNSTAMPED = "one of both is wrong: give the log as the program wrote it, or train again without validation and checkpoints"
 
 
 def batch(log: Log, global_batch: int) -> None:
@@ -49,6 +54,7 @@ def throughput(log: Log, run: Run, reference: Reference) -> None:
 
 def clock(log: Log, selection: Selection) -> float | None:
     """Seconds a step by the time stamps of the log; None where they do not tell. Raises UnusableLog."""
+    _between(log, selection)
     first, last = selection.steps[0], selection.steps[-1]
     if first.number is None or last.number is None or first.clock is None or last.clock is None:
         return None
@@ -62,6 +68,55 @@ def clock(log: Log, selection: Selection) -> float | None:
             "look at the units of the step times, milliseconds or seconds",
         )
     return by_clock
+
+
+def _between(log: Log, selection: Selection) -> None:
+    """What passes from one step to the next must be what the log prints, save for a few pauses. Raises UnusableLog."""
+    if _is_steady(log, selection):
+        return
+    gaps = list(_gaps(selection.steps))
+    forward = sorted((passed - printed, passed, printed) for passed, printed in gaps if passed >= 0)
+    most = max(2, len(gaps) // PAUSED)
+    if len(gaps) - len(forward) > most:
+        raise UnusableLog(f"{log.source}: its time stamps run backwards", UNSTAMPED)
+    steady = forward[: max(0, len(forward) - most)]
+    passed, printed = (sum(gap[i] for gap in steady) for i in (1, 2))
+    slack = 2 * log.resolution
+    if passed - slack > BETWEEN * printed:
+        times = passed / printed
+        raise UnusableLog(
+            f"{log.source}: prints {selection.seconds:,.4g} s a step, and by its own time stamps most steps took {times:,.3g} times as long",
+            UNSTAMPED,
+        )
+    all_passed, all_printed = (sum(gap[i] for gap in forward) for i in (1, 2))
+    if all_printed >= LEAST_SPAN * log.resolution and (
+        (all_passed + slack) * CLOCK_SLACK < all_printed
+    ):
+        raise UnusableLog(
+            f"{log.source}: prints {selection.seconds:,.4g} s a step, and by its clock all steps took {all_passed:,.4g} s",
+            "look at the units of the step times, milliseconds or seconds",
+        )
+
+
+def _is_steady(log: Log, selection: Selection) -> bool:
+    """Whether all is as printed, pauses included: most logs are so, and long ones are not sorted then."""
+    passed = printed = 0.0
+    for one, other in _gaps(selection.steps):
+        if one < 0:
+            return False
+        passed, printed = passed + one, printed + other
+    return printed / CLOCK_SLACK <= passed <= BETWEEN * printed + log.resolution
+
+
+def _gaps(steps: Steps) -> Iterator[tuple[float, float]]:
+    """Between each two steps that are numbered and dated: the seconds that passed, and those that are printed."""
+    columns = zip(steps.numbers, steps.clocks, steps.seconds, strict=True)
+    before, then = UNNUMBERED, nan
+    for number, clock, seconds in columns:
+        known = number != UNNUMBERED and not isnan(clock)
+        if known and not isnan(then) and number > before:
+            yield clock - then, seconds * (number - before)
+        before, then = (number, clock) if known else (UNNUMBERED, nan)
 
 
 def diverged(log: Log) -> str:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import fmean
 
-from appliance.benchmarks.gpt3 import consistency, logs, steps, tables
+from appliance.benchmarks.gpt3 import consistency, copies, logs, steps, tables
 from appliance.benchmarks.gpt3.described import Hardware, Recorded, described
 from appliance.benchmarks.gpt3.judge import THROUGHPUT, judge
 from appliance.benchmarks.gpt3.reference import Reference, load
@@ -61,17 +61,19 @@ def recording(
     """
     reference = load()
     results: list[CheckResult] = []
-    runs: list[Run] = []
+    taken: list[_Taken] = []
     files: list[EvidenceFile] = []
     for recorded in _wanted(folder, described(folder, reference, hardware).runs, model):
         file = folder / recorded.log
         try:
             log = logs.read(file)
             files.append(_file(file, recorded.model, log))
-            runs.append(run_of(log, recorded, reference, hardware))
+            run = run_of(log, recorded, reference, hardware)
+            taken.append(_Taken(recorded, run, copies.trace(log)))
         except steps.UnusableLog as error:
-            what = f"cluster/{recorded.model} {recorded.platform} {recorded.nodes}n"
-            results.append(not_assessed(what, error.message, fix=error.hint).of(THROUGHPUT))
+            results.append(_without(recorded, error))
+    runs, refused = _distinct(taken)
+    results += [_without(recorded, error) for recorded, error in refused]
     merged = _merged(runs)
     return Recording(
         results=(*results, *judge(merged, reference, tolerance)),
@@ -85,8 +87,67 @@ def recording(
 def runs_of(folder: Path) -> list[Run]:
     """The runs of a folder of sound logs, one of each cell. Raises UnusableLog and as ``recording`` does."""
     reference = load()
-    wanted = described(folder, reference, None).runs
-    return _merged([run_of(logs.read(folder / r.log), r, reference, None) for r in wanted])
+    taken = []
+    for recorded in described(folder, reference, None).runs:
+        log = logs.read(folder / recorded.log)
+        run = run_of(log, recorded, reference, None)
+        taken.append(_Taken(recorded, run, copies.trace(log)))
+    runs, refused = _distinct(taken)
+    if refused:
+        raise refused[0][1]
+    return _merged(runs)
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """A log that yields a figure."""
+
+    recorded: Recorded
+    run: Run
+    trace: copies.Trace
+
+    @property
+    def cell(self) -> str:
+        """What its figure is of."""
+        return f"{self.recorded.model} {self.recorded.platform} {self.recorded.nodes}n"
+
+
+def _without(recorded: Recorded, error: steps.UnusableLog) -> CheckResult:
+    what = f"cluster/{recorded.model} {recorded.platform} {recorded.nodes}n"
+    return not_assessed(what, error.message, fix=error.hint).of(THROUGHPUT)
+
+
+def _distinct(
+    taken: Sequence[_Taken],
+) -> tuple[list[Run], list[tuple[Recorded, steps.UnusableLog]]]:
+    """One run of each training: of copies for one cell the slowest counts; one training for several figures counts for none."""
+    runs: dict[int, Run] = {i: one.run for i, one in enumerate(taken)}
+    refused: list[tuple[Recorded, steps.UnusableLog]] = []
+    for members in copies.groups([one.trace for one in taken]):
+        alike = [taken[i] for i in members]
+        slowest = max(members, key=lambda i: taken[i].run.seconds)
+        for i in members:
+            del runs[i]
+        if len({one.cell for one in alike}) == 1 and not _in_parts(alike):
+            others = ", ".join(taken[i].trace.source for i in members if i != slowest)
+            note = f"of the same training, and not counted again: {others}"
+            own = taken[slowest].run
+            runs[slowest] = own.model_copy(update={"notes": (note, *own.notes)})
+        else:
+            refused += [(one.recorded, _one_training(alike)) for one in alike]
+    return [runs[i] for i in sorted(runs)], refused
+
+
+def _in_parts(alike: Sequence[_Taken]) -> bool:
+    return any(copies.follows(a.trace, b.trace) for a in alike for b in alike)
+
+
+def _one_training(alike: Sequence[_Taken]) -> steps.UnusableLog:
+    named = ", ".join(f"{one.trace.source} ({one.cell})" for one in alike)
+    return steps.UnusableLog(
+        f"one training is given as {len(alike)} results: {named}",
+        "give each training once, in one file, where it ran; train again for the other figures",
+    )
 
 
 def _wanted(folder: Path, runs: Sequence[Recorded], model: str | None) -> list[Recorded]:

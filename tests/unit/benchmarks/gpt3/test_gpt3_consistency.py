@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,13 @@ from appliance.benchmarks.gpt3.steps import (
 )
 from appliance.benchmarks.gpt3.throughput import Formula, Run, tflops_per_gpu
 from appliance.models.result import CheckResult, Status
-from tests.unit.benchmarks.gpt3.recorded_logs import megatron, nemo1, step_times, tensorboard
+from tests.unit.benchmarks.gpt3.recorded_logs import (
+    BEGAN,
+    megatron,
+    nemo1,
+    step_times,
+    tensorboard,
+)
 
 FIVE = step_times(85.7)
 Change = Callable[[str], str]
@@ -191,6 +198,64 @@ def _log(seconds: list[float], passed: float | None, number: int | None = 1) -> 
     )
 
 
+def _paused(seconds: list[float], pause: float) -> Log:
+    """The same, with a pause behind one step that counts."""
+    log = _log(seconds, seconds[0])
+    steps = (replace(s, clock=(s.clock or 0) + (pause if s.line > 20 else 0)) for s in log.steps)
+    return replace(log, steps=Steps(steps))
+
+
+def restamped(text: bytes, at: Callable[[int], float]) -> bytes:
+    """The same log with other time stamps; ``at``: seconds from the first step to this one."""
+    lines = text.decode().splitlines()
+    made = [
+        f" [{BEGAN + timedelta(seconds=at(i)):%Y-%m-%d %H:%M:%S}]{line.split(']', 1)[1]}"
+        for i, line in enumerate(lines)
+    ]
+    return ("\n".join(made) + "\n").encode()
+
+
+@pytest.mark.parametrize(
+    ("at", "told"),
+    [
+        (lambda i: 1200.0 * i, "as long"),
+        (lambda i: 92.0 * i, "by its own time stamps most steps took 1.07 times as long"),
+        (lambda i: 1200.0 * i if i < 19 else 85.7 * i, "as long"),
+        (lambda i: 85.7 * i + 600 * (i // 3), "as long"),
+        (lambda i: 0.0, "by its clock all steps took 0 s"),
+        (lambda i: -85.7 * i, "run backwards"),
+    ],
+)
+def test_time_stamps_that_contradict_the_step_times_make_no_verdict(
+    tmp_path: Path, at: Callable[[int], float], told: str
+) -> None:
+    result = judged(tmp_path, restamped(megatron(FIVE, 2048), at))
+    assert (result.status, result.required) == (Status.NOT_ASSESSED, True)
+    assert told in result.cause
+
+
+def test_a_checkpoint_and_a_validation_contradict_nothing(tmp_path: Path) -> None:
+    at = [85.7 * i + (400 if i > 9 else 0) + (900 if i > 14 else 0) for i in range(20)]
+    result = judged(tmp_path, restamped(megatron(FIVE, 2048), at.__getitem__))
+    assert result.status is Status.PASS
+    assert "it paused between steps" in result.evidence
+
+
+def test_short_steps_are_held_against_a_coarse_clock(tmp_path: Path) -> None:
+    """0.57 s printed and 1.2 s by the clock, over no more than 17 s."""
+    content = megatron(step_times(0.57), 256)
+    assert "as long" in alone(tmp_path / "a", restamped(content, lambda i: 1.2 * i)).cause
+    assert alone(tmp_path / "b", content).status is Status.PASS
+
+
+def alone(folder: Path, content: bytes) -> CheckResult:
+    cell = folder / "126m" / "bare-metal"
+    cell.mkdir(parents=True)
+    (cell / "1n.log").write_bytes(content)
+    (folder / "runs.yml").write_text("gpu: A100-SXM4-80GB\ngpus_per_node: 8\n")
+    return next(r for r in from_logs([folder])[0] if r.id == "gpt3.throughput")
+
+
 @pytest.mark.parametrize(
     ("per_step", "batch"), [(100.0, 125), (125.0, 100), (125.5, 100), (100.0, 126)]
 )
@@ -214,8 +279,8 @@ def test_pauses_and_slow_steps_are_told_from_their_bounds_on() -> None:
     def told(log: Log) -> str:
         return " ".join(consistency.notes(log, select(log)))
 
-    assert "it paused" in told(_log([2.0] * 40, 2.3))
-    assert "it paused" not in told(_log([2.0] * 40, 2.1))
+    assert "it paused" in told(_paused([2.0] * 40, 8.0))
+    assert "it paused" not in told(_paused([2.0] * 40, 4.0))
     assert "times the median" in told(_log([2.0] * 39 + [3.1], None))
     assert "times the median" not in told(_log([2.0] * 39 + [3.0], None))
 
@@ -292,12 +357,12 @@ def test_a_clock_is_asked_over_twenty_of_its_units(
     passed: float, resolution: float, told: bool
 ) -> None:
     """27 steps, of which 21 count: twenty lie between the first and the last."""
-    log = replace(_log([0.5] * 27, passed), resolution=resolution)
+    log = replace(_log([passed] * 27, passed), resolution=resolution)
     assert consistency.clock(log, select(log)) == (passed if told else None)
 
 
 def test_the_clock_is_that_of_the_steps_that_count_from_first_to_last() -> None:
-    log = _log([1.0] * 40, 1.0)
+    log = _log([2.0] * 40, 2.0)
     clocks = [100.0 if i < 8 else 100.0 + (i - 7) * 2 if i < 39 else 200.0 for i in range(40)]
     odd = Steps(replace(step, clock=clock) for step, clock in zip(log.steps, clocks, strict=True))
     again = replace(log, steps=odd)

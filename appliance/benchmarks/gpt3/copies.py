@@ -1,0 +1,229 @@
+"""Which of several logs are of one and the same training: told by what was measured, whatever the format of the file.
+
+Two trainings never take the same times step by step. What two logs measured is compared step by step within the digits
+that each prints, and held against how often values of other steps agree: a log of few digits, whose steps are all alike,
+tells nothing by its times.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isnan
+from math import log as ln
+from statistics import median
+
+from appliance.benchmarks.gpt3.steps import AT_LEAST, UNNUMBERED, Log
+
+MOST = 8192
+"""Steps of a log that are kept for this: of a longer one every second, fourth ... by its number, so that parts are found."""
+COMPARED = 2048
+SHIFTS = 8
+SURE = 12.0
+"""Nats: by chance two trainings agree so well once in 160,000 times."""
+ODD = 4
+SCALES = (1, 8)
+"""Halves of a last digit that two values may be apart: where the last one was changed, eight."""
+PROBE = 64
+MISSES = 12
+EPOCH = 1e8
+"""Clocks from here on count from 1970; others from the beginning of a bar."""
+NEXT = 2.0
+"""Times of a step: so soon behind the last step of one log begins the other, where both are of one training."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What of a log is compared. ``numbers`` grow; without numbers they are its order."""
+
+    source: str
+    sha256: str
+    numbered: bool
+    begins: int
+    ends: int
+    total: int | None
+    resolution: float
+    numbers: Sequence[int]
+    seconds: Sequence[float]
+    halves: Sequence[float]
+    losses: Sequence[float]
+    clocks: Sequence[float]
+
+
+def trace(log: Log) -> Trace:
+    """What is kept of a log."""
+    steps = log.steps
+    steps.settle()
+    numbered = steps.numbers[0] != UNNUMBERED
+    numbers = steps.numbers if numbered else array("q", range(1, len(steps.seconds) + 1))
+    stride = 1
+    while len(numbers) > MOST * stride:
+        stride *= 2
+    at = [i for i, number in enumerate(numbers) if number % stride == 0]
+    return Trace(
+        source=log.source,
+        sha256=log.sha256,
+        numbered=numbered,
+        begins=numbers[0],
+        ends=numbers[-1],
+        total=log.total,
+        resolution=log.resolution,
+        numbers=array("q", [numbers[i] for i in at]),
+        seconds=array("d", [steps.seconds[i] for i in at]),
+        halves=array("d", [steps.halves[i] for i in at]),
+        losses=array("d", [steps.losses[i] for i in at]),
+        clocks=array("d", [steps.clocks[i] for i in at]),
+    )
+
+
+def groups(traces: Sequence[Trace]) -> list[list[int]]:
+    """Indices of logs that are of one training, for each training that several are of."""
+    leader = list(range(len(traces)))
+    for i, one in enumerate(traces):
+        for j in range(i):
+            if leader[i] != leader[j] and same(traces[j], one):
+                old, new = leader[i], leader[j]
+                leader = [new if at == old else at for at in leader]
+    found: dict[int, list[int]] = {}
+    for i, first in enumerate(leader):
+        found.setdefault(first, []).append(i)
+    return [members for members in found.values() if len(members) > 1]
+
+
+def same(one: Trace, other: Trace) -> bool:
+    """Whether both are of one training: the same file, the same measurements, or one log where the other ended."""
+    if one.sha256 and one.sha256 == other.sha256:
+        return True
+    if follows(one, other) or follows(other, one):
+        return True
+    return any(map(_agrees, _paired(one, other)))
+
+
+def follows(first: Trace, then: Trace) -> bool:
+    """Whether the second goes on where the first ended."""
+    if not (first.numbered and then.numbered) or first.total != then.total:
+        return False
+    if not 0 < then.begins - first.ends <= max(1, _stride(first)):
+        return False
+    gap = then.clocks[0] - first.clocks[-1]
+    if isnan(gap) or min(then.clocks[0], first.clocks[-1]) < EPOCH:
+        return True
+    steps = then.numbers[0] - first.numbers[-1]
+    slack = first.resolution + then.resolution
+    return -slack <= gap <= NEXT * steps * max(first.seconds[-1], then.seconds[0]) + slack
+
+
+def _stride(trace: Trace) -> int:
+    numbers = trace.numbers
+    return numbers[1] - numbers[0] if len(numbers) > 1 else 1
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Two columns of values, and how far two that are the same may be apart."""
+
+    ours: Sequence[float]
+    theirs: Sequence[float]
+    slack: Sequence[float]
+
+
+def _paired(one: Trace, other: Trace) -> Iterator[Pairs]:
+    """Columns of the steps that both have: their times, and losses where both have the same times."""
+    ours, theirs = _common(one, other)
+    yield from _columns(one, other, ours, theirs)
+    for start in _begins_alike(one, other):
+        count = min(len(one.seconds) - start, len(other.seconds), COMPARED)
+        yield from _columns(one, other, range(start, start + count), range(count))
+    for start in _begins_alike(other, one):
+        count = min(len(other.seconds) - start, len(one.seconds), COMPARED)
+        yield from _columns(one, other, range(count), range(start, start + count))
+
+
+def _columns(
+    one: Trace, other: Trace, ours: Sequence[int], theirs: Sequence[int]
+) -> Iterator[Pairs]:
+    usual = _usual([one.seconds[i] for i in ours])
+    ours, theirs = [ours[k] for k in usual], [theirs[k] for k in usual]
+    if len(ours) < AT_LEAST:
+        return
+    a, b = [one.seconds[i] for i in ours], [other.seconds[i] for i in theirs]
+    slack = [
+        one.halves[i] + other.halves[j] + 1e-7 * one.seconds[i]
+        for i, j in zip(ours, theirs, strict=True)
+    ]
+    for scale in SCALES:
+        yield Pairs(a, b, [scale * one for one in slack])
+    a, b = [one.losses[i] for i in ours], [other.losses[i] for i in theirs]
+    timed = [one.seconds[i] == other.seconds[j] for i, j in zip(ours, theirs, strict=True)]
+    if a == b and all(timed):
+        # To the last digit of all that both print.
+        yield Pairs(a, b, [0.0] * len(a))
+
+
+def _usual(seconds: Sequence[float]) -> list[int]:
+    """Places of steps like most: trainings of one kind are slow at the same steps, where they begin and save."""
+    if not seconds:
+        return []
+    middle = median(seconds)
+    spread = median(abs(one - middle) for one in seconds)
+    return [i for i, one in enumerate(seconds) if abs(one - middle) <= ODD * spread]
+
+
+def _common(one: Trace, other: Trace) -> tuple[list[int], list[int]]:
+    """Places of the steps that have the same numbers in both."""
+    low, high = max(one.numbers[0], other.numbers[0]), min(one.numbers[-1], other.numbers[-1])
+    there = {
+        other.numbers[j]: j
+        for j in range(bisect_left(other.numbers, low), bisect_right(other.numbers, high))
+    }
+    both = [
+        (i, there[one.numbers[i]])
+        for i in range(bisect_left(one.numbers, low), bisect_right(one.numbers, high))
+        if one.numbers[i] in there
+    ][:COMPARED]
+    return [i for i, _ in both], [j for _, j in both]
+
+
+def _begins_alike(whole: Trace, part: Trace) -> Iterator[int]:
+    """Where in one log the other may begin: steps that were numbered anew, or never."""
+    probe = min(PROBE, len(part.seconds))
+    if probe < AT_LEAST:
+        return
+    for start in range(len(whole.seconds) - probe + 1):
+        misses = 0
+        for k in range(probe):
+            i = start + k
+            slack = whole.halves[i] + part.halves[k] + 1e-7 * part.seconds[k]
+            misses += abs(whole.seconds[i] - part.seconds[k]) > slack
+            if misses * MISSES > probe:
+                break
+        else:
+            yield start
+            return
+
+
+def _agrees(pairs: Pairs) -> bool:
+    """Whether values agree step by step far more often than values of other steps do."""
+    count = len(pairs.ours)
+    share = _agreeing(pairs, 0) / count
+    shifts = range(1, min(SHIFTS, count - 1) + 1)
+    by_chance = max(
+        sum(_agreeing(pairs, shift) for shift in shifts) / sum(count - shift for shift in shifts),
+        0.5 / count,
+    )
+    if by_chance >= 1 or share <= by_chance:
+        return False
+    missing = 1 - share
+    if missing > (0.5 if by_chance <= 0.3 else 0.25) * (1 - by_chance):
+        return False
+    nats = share * ln(share / by_chance)
+    if missing:
+        nats += missing * ln(missing / (1 - by_chance))
+    return nats * count >= SURE
+
+
+def _agreeing(pairs: Pairs, shift: int) -> int:
+    theirs = pairs.theirs[shift:]
+    return sum(
+        abs(a - b) <= slack for a, b, slack in zip(pairs.ours, theirs, pairs.slack, strict=False)
+    )

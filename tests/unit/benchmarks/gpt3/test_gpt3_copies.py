@@ -1,0 +1,150 @@
+"""One training makes one figure, however often and in whatever form its log is given."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from appliance.benchmarks.gpt3.recorded import from_logs, runs_of
+from appliance.benchmarks.gpt3.steps import UnusableLog
+from appliance.models.result import CheckResult, Status, Verdict, overall
+from tests.unit.benchmarks.gpt3.recorded_logs import EVENTS, WRITERS, bridge, megatron, nemo1
+
+BATCH = 2048
+BARE, POD = "bare-metal", "kubernetes"
+
+
+def times(mean: float, seed: int, steps: int = 40, spread: float = 0.004) -> list[float]:
+    """Seconds of a training: a slow start, then noise of its own; a tenth step that collects garbage."""
+    noise = random.Random(seed)
+    start = [mean * (2 - 0.2 * i) for i in range(5)]
+    rest = [mean * noise.gauss(1.03 if i % 10 == 0 else 1, spread) for i in range(steps - 5)]
+    return start + rest
+
+
+GOOD = times(85.7, 1)
+LOG = megatron(GOOD, BATCH)
+
+
+def put(folder: Path, platform: str, **logs: bytes) -> None:
+    """Logs of the 5B model on one host, by the ends of their names."""
+    cell = folder / "5b" / platform
+    cell.mkdir(parents=True, exist_ok=True)
+    for name, content in logs.items():
+        ending = "log" if content[:1].isascii() and b"\0" not in content[:64] else "tfevents"
+        (cell / f"1n-{name}.{ending}").write_bytes(content)
+    (folder / "runs.yml").write_text("gpu: A100-SXM4-80GB\ngpus_per_node: 8\n")
+
+
+def judged(folder: Path) -> list[CheckResult]:
+    return [r for r in from_logs([folder])[0] if r.id == "gpt3.throughput"]
+
+
+def renumbered(text: bytes) -> bytes:
+    """As if its first step had been the hundred-and-first."""
+    for i in range(60, 0, -1):
+        text = text.replace(b"iteration %8d/" % i, b"iteration %8d/" % (i + 100))
+    return text
+
+
+def rounded(text: bytes) -> bytes:
+    """Another last digit of every step time."""
+    return b"".join(
+        line.replace(b"0 | learning", b"3 | learning").replace(b"5 | learning", b"6 | learning")
+        for line in text.splitlines(keepends=True)
+    )
+
+
+LINES = LOG.splitlines(keepends=True)
+COPIES: dict[str, Callable[[], bytes]] = {
+    "the same file": lambda: LOG,
+    "one line end more": lambda: LOG + b"\n",
+    "a line before": lambda: b"[NeMo I] starting\n" + LOG,
+    "other losses": lambda: LOG.replace(b"lm loss: 7", b"lm loss: 6"),
+    "other dates": lambda: LOG.replace(b"2023-06-01", b"2023-06-02"),
+    "other last digits": lambda: rounded(LOG),
+    "other numbers": lambda: renumbered(LOG),
+    "some steps altered": lambda: megatron(
+        [s * 1.001 if i % 12 == 0 else s for i, s in enumerate(GOOD)], BATCH
+    ),
+    "its first half": lambda: b"".join(LINES[:20]),
+    "its second half": lambda: b"".join(LINES[20:]),
+    "every second step": lambda: b"".join(LINES[1::2]),
+    **{
+        f"as {kind}": lambda writer=writer: writer(GOOD, BATCH)  # type: ignore[misc]
+        for kind, writer in WRITERS.items()
+    },
+}
+
+
+@pytest.mark.parametrize("what", COPIES)
+def test_a_run_given_for_two_platforms_counts_for_none(tmp_path: Path, what: str) -> None:
+    put(tmp_path, BARE, a=LOG)
+    put(tmp_path, POD, b=COPIES[what]())
+    found = judged(tmp_path)
+    assert [(r.status, r.required) for r in found] == [(Status.NOT_ASSESSED, True)] * 2
+    assert overall(found) is Verdict.INCOMPLETE
+    for result in found:
+        assert "one training is given as 2 results" in result.cause
+        assert "1n-a.log (5b bare-metal 1n)" in result.cause
+    with pytest.raises(UnusableLog, match="one training"):
+        runs_of(tmp_path)
+
+
+@pytest.mark.parametrize("what", COPIES)
+def test_copies_for_one_figure_count_once(tmp_path: Path, what: str) -> None:
+    put(tmp_path, BARE, a=LOG, b=COPIES[what]())
+    (found,) = judged(tmp_path)
+    assert "mean of 2 runs" not in found.evidence
+    assert "of the same training, and not counted again: " in found.evidence
+    assert found.status is Status.PASS
+
+
+def test_two_halves_of_a_run_are_no_two_runs(tmp_path: Path) -> None:
+    put(tmp_path, BARE, a=b"".join(LINES[:20]), b=b"".join(LINES[20:]))
+    assert {r.status for r in judged(tmp_path)} == {Status.NOT_ASSESSED}
+    put(tmp_path / "x", BARE, a=b"".join(LINES[:20]))
+    put(tmp_path / "x", POD, b=b"".join(LINES[20:]))
+    assert {r.status for r in judged(tmp_path / "x")} == {Status.NOT_ASSESSED}
+
+
+def test_a_bad_run_is_not_hidden_among_copies_of_a_good_one(tmp_path: Path) -> None:
+    bad = megatron(times(140, 2), BATCH)
+    copies = {f"c{i}": LOG + b"\n" * i for i in range(8)}
+    copies |= {f"d{i}": list(COPIES.values())[i]() for i in (3, 4, 5, 6)}
+    put(tmp_path, BARE, bad=bad, **copies)
+    (found,) = judged(tmp_path)
+    assert found.status is Status.FAIL
+    assert "mean of 2 runs" in found.evidence
+
+
+def test_of_copies_the_slowest_counts(tmp_path: Path) -> None:
+    """A log cut before it became slow hides nothing of the whole one."""
+    whole = megatron([*GOOD, *times(140, 3)], BATCH)
+    put(tmp_path, BARE, a=b"".join(whole.splitlines(keepends=True)[:40]), b=whole)
+    (found,) = judged(tmp_path)
+    assert found.status is Status.FAIL
+
+
+@pytest.mark.parametrize("kind", [kind for kind in WRITERS if kind not in EVENTS])
+@pytest.mark.parametrize("mean", [85.7, 22.6])
+def test_trainings_of_one_speed_are_no_copies(tmp_path: Path, kind: str, mean: float) -> None:
+    write = WRITERS[kind]
+    logs = {f"n{seed}": write(times(mean, seed), BATCH) for seed in range(4)}
+    put(tmp_path, BARE, **logs)
+    (found,) = judged(tmp_path)
+    assert "mean of 4 runs" in found.evidence
+
+
+def test_logs_of_few_digits_are_no_copies_of_each_other(tmp_path: Path) -> None:
+    """0.57 s, step after step: two trainings print the same, and that says nothing."""
+    put(
+        tmp_path,
+        BARE,
+        a=bridge(times(0.57, 1), BATCH) + b"a\n",
+        b=bridge(times(0.57, 2, spread=0.001), BATCH) + b"b\n",
+        c=nemo1(times(0.57, 3, spread=0.0001), BATCH),
+    )
+    (found,) = judged(tmp_path)
+    assert "mean of 3 runs" in found.evidence
