@@ -1,5 +1,6 @@
 """Files that a person names on the command line, to be read."""
 
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,9 @@ class InputFile(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """What is missing is told by who reads it."""
-        path = super().convert(value, param, ctx)
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
         try:
-            mode = Path(path).stat().st_mode
+            mode = path.stat().st_mode
         except (OSError, ValueError):
             return path
         if not stat.S_ISREG(mode):

@@ -12,7 +12,6 @@ from appliance.actions import model_load, serving
 from appliance.adapters.kubernetes import KubernetesApi
 from appliance.benchmarks.foreign import clustermax
 from appliance.cli.files import InputFile
-from appliance.cli.main import main as program
 from appliance.cli.verbs import VERBS, Commands
 from appliance.errors import ConfigError
 from appliance.provision import manifest
@@ -24,7 +23,6 @@ WRITTEN = {"output"}
 
 def options() -> Iterator[tuple[str, click.Option]]:
     """All options of all commands that take a path of a file."""
-    assert program
     left: list[tuple[str, click.Command]] = [(name, Commands()[name]) for name in VERBS]
     while left:
         name, command = left.pop()

@@ -7,10 +7,6 @@ import stat
 
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem, os_reason
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 OPEN = stat.S_IWGRP | stat.S_IWOTH
 MOST_LINKS = 40
 """As many as the kernel follows."""
@@ -49,23 +45,20 @@ def guarded(path: str) -> None:
 def guarded_below(folder: str) -> None:
     """The same of a folder and of all it holds; what is linked to, too."""
     guarded(folder)
-    for path in _below(folder):
-        if os.path.islink(path):
-            guarded(path)
-            continue
+    left = [folder]
+    while left:
+        at = left.pop()
         try:
-            _judge(path, path, last=True)
+            now = os.lstat(at)
+            # Links to folders are not followed: no package manager looks for packages there by itself.
+            if stat.S_ISLNK(now.st_mode):
+                guarded(at)
+                continue
+            _judge(at, at, last=True)
+            if stat.S_ISDIR(now.st_mode):
+                left += [os.path.join(at, name) for name in os.listdir(at)]
         except OSError as error:
-            raise Problem(f"{path}: {os_reason(error)}") from None
-
-
-def _below(folder: str) -> Iterator[str]:
-    # Links to folders are not followed: no package manager looks for packages there by itself.
-    def refused(error: OSError) -> None:
-        raise Problem(f"{error.filename or folder}: {os_reason(error)}") from None
-
-    for at, folders, names in os.walk(folder, onerror=refused):
-        yield from (os.path.join(at, name) for name in (*folders, *names))
+            raise Problem(f"{at}: {os_reason(error)}") from None
 
 
 def _judge(at: str, path: str, last: bool) -> None:

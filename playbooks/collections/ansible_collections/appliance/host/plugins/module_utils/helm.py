@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 OLDEST = (3, 14)
 HISTORY = "10"
 """Revisions kept; Helm's own number."""
-LOCKS = "/run/lock"
+LOCKS = "/run/appliance/helm"
 STATE = "/var/cache/appliance/helm"
 POLL_SECONDS = 5.0
 SPARE_SECONDS = 60.0
