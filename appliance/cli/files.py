@@ -1,4 +1,4 @@
-"""Files that a person names on the command line, to be read."""
+"""Files that a person names on the command line."""
 
 import os
 import stat
@@ -27,3 +27,12 @@ class InputFile(click.Path):
             option = param.opts[0] if param else "the file"
             raise ConfigError(f"{option}: {path} is no file", "name a regular file")
         return path
+
+
+def write(file: Path, text: str) -> None:
+    """Writes a text. Raises OSError, also for a pipe that nobody reads: to open one for writing waits for a reader."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    number = os.open(file, flags, 0o666)
+    with os.fdopen(number, "w", encoding="utf-8") as written:
+        os.set_blocking(number, True)
+        written.write(text)

@@ -10,7 +10,7 @@ from appliance.actions import report as action
 from appliance.actions import verify
 from appliance.actions.opening import runs_of
 from appliance.cli import options, spoken
-from appliance.cli.files import InputFile
+from appliance.cli.files import InputFile, write
 from appliance.cli.tables import print_tables
 from appliance.errors import ApplianceError, ConfigError
 from appliance.report import changes
@@ -89,7 +89,7 @@ def report(
     text = render(record) if shape == "html" else record.model_dump_json(indent=1)
     if output:
         try:
-            output.write_text(text, encoding="utf-8")
+            write(output, text)
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 raise

@@ -11,7 +11,7 @@ import pytest
 from appliance.actions import model_load, serving
 from appliance.adapters.kubernetes import KubernetesApi
 from appliance.benchmarks.foreign import clustermax
-from appliance.cli.files import InputFile
+from appliance.cli.files import InputFile, write
 from appliance.cli.verbs import VERBS, Commands
 from appliance.errors import ConfigError
 from appliance.provision import manifest
@@ -83,6 +83,18 @@ def test_what_is_no_file_is_refused_in_one_line(
         said = capsys.readouterr()
         assert "Traceback" not in said.err + said.out
         assert file.name in said.err + said.out
+
+
+def test_a_pipe_that_nobody_reads_is_not_waited_for(special: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such device"):
+        write(special[0], "text")
+    reader = os.open(special[0], os.O_RDONLY | os.O_NONBLOCK)
+    write(special[0], "text")
+    assert os.read(reader, 9) == b"text"
+    os.close(reader)
+    for text in ("a longer text", "text"):
+        write(tmp_path / "file", text)
+    assert (tmp_path / "file").read_text() == "text"
 
 
 def test_readers_do_not_wait_either(special: list[Path], tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ MOST_PACKETS = 500
 MOST_JUDGED = 100
 """Signatures that claim to be the primary key's: each costs up to 20 ms of one processor."""
 BEGIN, END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
-_HEADER = re.compile(r"[A-Za-z]+: .*")
+_HEADER = re.compile(r"[A-Za-z-]+:.*")
 _TEXT = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 SIGNATURE, PUBLIC_KEY, USER_ID, SUBKEY, ATTRIBUTE = 2, 6, 13, 14, 17
 SECRET = (5, 7)
