@@ -29,7 +29,7 @@ MISSES = 12
 EPOCH = 1e8
 """Clocks from here on count from 1970; others from the beginning of a bar."""
 NEXT = 2.0
-"""Times of a step: so soon behind the last step of one log begins the other, where both are of one training."""
+"""So many times shorter or longer may it be, from the last step of one log to the first of the other, than these steps take."""
 
 
 @dataclass(frozen=True)
@@ -91,31 +91,40 @@ def groups(traces: Sequence[Trace]) -> list[list[int]]:
 
 
 def same(one: Trace, other: Trace) -> bool:
-    """Whether both are of one training: the same file, the same measurements, or one log where the other ended."""
+    """Whether both are of one training: the same file, the same measurements, or other steps of it."""
     if one.sha256 and one.sha256 == other.sha256:
         return True
-    if follows(one, other) or follows(other, one):
+    if parts(one, other):
         return True
     return any(map(_agrees, _paired(one, other)))
 
 
-def follows(first: Trace, then: Trace) -> bool:
-    """Whether the second goes on where the first ended."""
-    if not (first.numbered and then.numbered) or first.total != then.total:
+def parts(one: Trace, other: Trace) -> bool:
+    """Whether they are different steps of one training: one behind the other, or between each other's."""
+    if not (one.numbered and other.numbered) or one.total != other.total:
         return False
-    if not 0 < then.begins - first.ends <= max(1, _stride(first)):
+    return _follows(one, other) or _follows(other, one) or _interleaved(one, other)
+
+
+def _follows(first: Trace, then: Trace) -> bool:
+    steps = then.begins - first.ends
+    if steps <= 0:
         return False
-    gap = then.clocks[0] - first.clocks[-1]
-    if isnan(gap) or min(then.clocks[0], first.clocks[-1]) < EPOCH:
-        return True
-    steps = then.numbers[0] - first.numbers[-1]
+    passed = then.clocks[0] - first.clocks[-1]
+    if isnan(passed) or min(then.clocks[0], first.clocks[-1]) < EPOCH:
+        return steps <= max(len(first.numbers), len(then.numbers)) // 2
+    wanted = (then.numbers[0] - first.numbers[-1]) * max(first.seconds[-1], then.seconds[0])
     slack = first.resolution + then.resolution
-    return -slack <= gap <= NEXT * steps * max(first.seconds[-1], then.seconds[0]) + slack
+    return wanted / NEXT - slack <= passed <= wanted * NEXT + slack
 
 
-def _stride(trace: Trace) -> int:
-    numbers = trace.numbers
-    return numbers[1] - numbers[0] if len(numbers) > 1 else 1
+def _interleaved(one: Trace, other: Trace) -> bool:
+    low, high = max(one.numbers[0], other.numbers[0]), min(one.numbers[-1], other.numbers[-1])
+    ours, theirs = (
+        {number for number in trace.numbers if low <= number <= high} for trace in (one, other)
+    )
+    fewer = min(len(ours), len(theirs))
+    return fewer >= AT_LEAST and len(ours & theirs) * 10 <= fewer
 
 
 @dataclass(frozen=True)

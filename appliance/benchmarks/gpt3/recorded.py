@@ -139,7 +139,7 @@ def _distinct(
 
 
 def _in_parts(alike: Sequence[_Taken]) -> bool:
-    return any(copies.follows(a.trace, b.trace) for a in alike for b in alike)
+    return any(copies.parts(a.trace, b.trace) for a in alike for b in alike)
 
 
 def _one_training(alike: Sequence[_Taken]) -> steps.UnusableLog:

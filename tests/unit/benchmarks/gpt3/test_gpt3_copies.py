@@ -1,6 +1,7 @@
 """One training makes one figure, however often and in whatever form its log is given."""
 
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -101,12 +102,38 @@ def test_copies_for_one_figure_count_once(tmp_path: Path, what: str) -> None:
     assert found.status is Status.PASS
 
 
-def test_two_halves_of_a_run_are_no_two_runs(tmp_path: Path) -> None:
-    put(tmp_path, BARE, a=b"".join(LINES[:20]), b=b"".join(LINES[20:]))
+@pytest.mark.parametrize("kind", [kind for kind in WRITERS if kind not in (*EVENTS, "bridge")])
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda i: i < 20,
+        lambda i: i < 20 or None if i < 23 else False,
+        lambda i: i % 2 == 0,
+        lambda i: i // 7 % 2 == 0,
+    ],
+)
+def test_parts_of_a_run_are_no_two_runs(
+    tmp_path: Path, kind: str, of: Callable[[int], bool | None]
+) -> None:
+    """Halves, halves without what lies between, every second step, blocks in turn."""
+    text = WRITERS[kind](GOOD, BATCH)
+    lines = [
+        line
+        for line in re.split(rb"(?<=[\n])|(?=\rEpoch)", text)
+        if b"train_step" in line or b"elapsed" in line
+    ]
+    each = len(lines) // 40
+    halves = [
+        b"".join(line for i, line in enumerate(lines) if of(i // each) is wanted)
+        for wanted in (True, False)
+    ]
+    put(tmp_path, BARE, a=halves[0], b=halves[1])
     assert {r.status for r in judged(tmp_path)} == {Status.NOT_ASSESSED}
-    put(tmp_path / "x", BARE, a=b"".join(LINES[:20]))
-    put(tmp_path / "x", POD, b=b"".join(LINES[20:]))
-    assert {r.status for r in judged(tmp_path / "x")} == {Status.NOT_ASSESSED}
+    put(tmp_path / "x", BARE, a=halves[0])
+    put(tmp_path / "x", POD, b=halves[1])
+    found = judged(tmp_path / "x")
+    assert {r.status for r in found} == {Status.NOT_ASSESSED}
+    assert "one training is given as 2 results" in found[0].cause
 
 
 def test_a_bad_run_is_not_hidden_among_copies_of_a_good_one(tmp_path: Path) -> None:
