@@ -16,7 +16,7 @@ from statistics import median
 from appliance.benchmarks.gpt3.steps import AT_LEAST, UNNUMBERED, Log
 
 MOST = 8192
-"""Steps of a log that are kept for this: of a longer one every second, fourth ... by its number, so that parts are found."""
+"""Steps of a log that are kept for this: of a longer one a half, a quarter ... by their numbers, so that parts of it are found."""
 COMPARED = 2048
 SHIFTS = 8
 SURE = 12.0
@@ -59,7 +59,7 @@ def trace(log: Log) -> Trace:
     stride = 1
     while len(numbers) > MOST * stride:
         stride *= 2
-    at = [i for i, number in enumerate(numbers) if number % stride == 0]
+    at = [i for i, number in enumerate(numbers) if _scattered(number) % stride == 0]
     return Trace(
         source=log.source,
         sha256=log.sha256,
@@ -74,6 +74,11 @@ def trace(log: Log) -> Trace:
         losses=array("d", [steps.losses[i] for i in at]),
         clocks=array("d", [steps.clocks[i] for i in at]),
     )
+
+
+def _scattered(number: int) -> int:
+    """A number that has nothing to do with how often a program logs a step, as every tenth."""
+    return (number * 2654435761 & 0xFFFFFFFF) >> 7
 
 
 def groups(traces: Sequence[Trace]) -> list[list[int]]:

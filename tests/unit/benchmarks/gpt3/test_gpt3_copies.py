@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from appliance.benchmarks.gpt3 import copies
 from appliance.benchmarks.gpt3.recorded import from_logs, runs_of
-from appliance.benchmarks.gpt3.steps import UnusableLog
+from appliance.benchmarks.gpt3.steps import Log, Step, Steps, UnusableLog
 from appliance.models.result import CheckResult, Status, Verdict, overall
 from tests.unit.benchmarks.gpt3.recorded_logs import EVENTS, WRITERS, bridge, megatron, nemo1
 
@@ -136,11 +137,29 @@ def test_parts_of_a_run_are_no_two_runs(
     assert "one training is given as 2 results" in found[0].cause
 
 
+@pytest.mark.parametrize(("first", "stride"), [(1, 1), (1, 10), (4096, 4096)])
+def test_a_part_of_a_long_log_is_found(first: int, stride: int) -> None:
+    numbers = range(first, first + 40_000 * stride, stride)
+    whole, other = (
+        [Step(number, noise.gauss(85.7, 0.4), 1, half=5e-5) for number in numbers]
+        for noise in (random.Random(1), random.Random(2))
+    )
+    part = traced(whole[17_000:24_000])
+    assert copies.same(traced(whole), part)
+    assert copies.same(part, traced(whole))
+    assert not copies.same(traced(other), part)
+    assert not copies.same(traced(other), traced(whole))
+
+
+def traced(steps: list[Step]) -> copies.Trace:
+    return copies.trace(Log("x", "y", Steps(steps)))
+
+
 def test_a_bad_run_is_not_hidden_among_copies_of_a_good_one(tmp_path: Path) -> None:
     bad = megatron(times(140, 2), BATCH)
-    copies = {f"c{i}": LOG + b"\n" * i for i in range(8)}
-    copies |= {f"d{i}": list(COPIES.values())[i]() for i in (3, 4, 5, 6)}
-    put(tmp_path, BARE, bad=bad, **copies)
+    again = {f"c{i}": LOG + b"\n" * i for i in range(8)}
+    again |= {f"d{i}": list(COPIES.values())[i]() for i in (3, 4, 5, 6)}
+    put(tmp_path, BARE, bad=bad, **again)
     (found,) = judged(tmp_path)
     assert found.status is Status.FAIL
     assert "mean of 2 runs" in found.evidence
