@@ -74,6 +74,10 @@ CASES = (
             "1" + STEADY,
             "0" + STEADY,
         ),
+        (
+            'node_systemd_unit_state{instance="h",name="user@2001.service",state="failed"}',
+            "1" + STEADY,
+        ),
     ),
     Case(
         "MemoryErrorsUncorrected",

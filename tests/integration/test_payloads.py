@@ -36,6 +36,7 @@ WANTED = {
     "usr/local/sbin/appliance-ipoib.j2": "fabric_ipoib",
     "usr/local/sbin/appliance-roce.j2": "fabric_roce",
     "etc/enroot/enroot.conf.j2": "slurm_containers",
+    "etc/enroot/mounts.d/50-appliance-scratch.fstab.j2": "slurm_containers",
     "etc/slurm/prolog.d/20-containers.sh.j2": "slurm_containers",
     "etc/systemd/system/appliance-etcd.service.j2": "kubernetes_backup",
     "etc/systemd/system/appliance-etcd.timer.j2": "kubernetes_backup",

@@ -68,7 +68,8 @@ ALERTS = (
     Alert(
         name="UnitFailed",
         area="host",
-        expr='node_systemd_unit_state{state="failed"} == 1',
+        # Any user can have these fail, by killing their own service manager.
+        expr='node_systemd_unit_state{state="failed",name!~"user(-runtime-dir)?@[0-9]+[.]service"} == 1',
         minutes=2,
         severity=Severity.WARNING,
         summary="{{ $labels.instance }}: {{ $labels.name }} has failed",

@@ -420,6 +420,17 @@ def test_little_memory_is_a_warning() -> None:
     assert result.status is Status.WARN
 
 
+@pytest.mark.parametrize("state", ["running", "degraded"])
+def test_a_user_who_kills_his_own_service_manager_fails_no_host(state: str) -> None:
+    own = ["user@2001.service", "user-runtime-dir@2001.service"]
+    (result,) = judge("base.failed_units", facts(os={"failed_units": own, "state": state}))
+    assert result.status is Status.PASS
+    for other in ("users@2001.service", "user@root.service", "user@1.serviced"):
+        both = {"failed_units": [*own, other], "state": state}
+        (result,) = judge("base.failed_units", facts(os=both))
+        assert (result.status, result.names) == (Status.FAIL, (other,))
+
+
 def test_a_degraded_host_that_names_no_failed_unit_has_no_verdict_on_its_units() -> None:
     (result,) = judge("base.failed_units", facts(os={"state": "degraded"}))
     assert (result.status, result.cause) == (Status.NOT_ASSESSED, "systemd is degraded")

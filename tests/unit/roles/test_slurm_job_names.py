@@ -25,6 +25,7 @@ def ended(step: str, folder: Path, watch: str, *, divided: bool = False, **env: 
         "__slurm_gpu_jobs": folder,
         "slurm_scratch": "",
         "__slurm_watch_program": watch,
+        "__slurm_places_program": "true",
     }
     script = Environment(trim_blocks=True, lstrip_blocks=True).from_string(template)
     argv = ("sh", "-c", script.render(given))

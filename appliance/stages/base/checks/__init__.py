@@ -1,5 +1,6 @@
 """Is the host what all stages build on: system, clock, kernel parameters, units, room and size."""
 
+import re
 from collections.abc import Iterable, Mapping
 
 from appliance.checks.causes import UNASKED, Cause, Reach, both, is_of, is_unknown
@@ -43,6 +44,8 @@ UNITS = (
     "appliance-firewall.service",
 )
 """All the probe must be asked for; which of them count depends on the family."""
+OF_USERS = re.compile(r"user(-runtime-dir)?@[0-9]+\.service")
+"""Any user can have these fail, by killing their own service manager."""
 ENABLED = frozenset({"enabled", "static", "alias", "indirect", "generated"})
 
 
@@ -134,8 +137,8 @@ def _complaint(unit: Unit) -> str:
 
 
 def judge_failed_units(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """systemd has given up on nothing."""
-    failures = facts.os.failed_units
+    """systemd has given up on nothing, but for service managers of users."""
+    failures = tuple(f for f in facts.os.failed_units if not OF_USERS.fullmatch(f))
     if failures:
         cause = f"failed: {', '.join(failures)}"
         fix = f"journalctl -u {failures[0]} on the host says why; systemctl reset-failed once it is mended"
@@ -151,7 +154,8 @@ def judge_failed_units(view: View, host: Host, facts: HostFacts) -> Iterable[Jud
             )
         ]
     # "degraded" says that a unit has failed; without its name nobody knows which.
-    if facts.os.state != "running":
+    known = {"running", "degraded"} if facts.os.failed_units else {"running"}
+    if facts.os.state not in known:
         why = facts.gap("os", f"systemd is {facts.os.state or 'silent'}")
         return [not_assessed(host.name, why)]
     return [passed(host.name, 0, unit="units", limit=0)]
