@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -103,7 +104,12 @@ def metrics(values: Mapping[str, float], folder: str) -> None:
 
 
 def _write(file: str, text: str) -> None:
-    with open(file + ".new", "w", encoding="utf-8") as opened:  # noqa: PTH123
+    """Always into a file of its own, whatever has that name already: others may write to the folder of metrics."""
+    new = file + ".new"
+    with suppress(FileNotFoundError):
+        os.unlink(new)  # noqa: PTH108
+    made = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    with open(made, "w", encoding="utf-8") as opened:  # noqa: PTH123
         opened.write(text)
-    os.chmod(file + ".new", 0o644)  # noqa: PTH101
-    os.replace(file + ".new", file)  # noqa: PTH105
+        os.fchmod(made, 0o644)
+    os.replace(new, file)  # noqa: PTH105

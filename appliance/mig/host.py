@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import IO, Any
 
-LOCK = clients.RUN + "/appliance-mig.lock"
+LOCK = clients.RUN + "/appliance-mig.private.lock"
+"""Root's alone: whoever may open a file, for reading even, can hold a lock on it."""
 PATIENCE_S, PAUSE_S = 240.0, 0.2
 """Less than what starts this program at boot and from the control host waits for it."""
 PLANNED = "differs"
@@ -54,7 +55,8 @@ def driver() -> Iterator[Library]:
 def alone(seconds: float = PATIENCE_S) -> Iterator[None]:
     """One change at a time on this host: waits so long for another one. Raises Refused. The lock dies with its holder."""
     try:
-        lock = open(LOCK, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - closed below
+        private = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        lock = open(os.open(LOCK, private, 0o600), "w", encoding="utf-8")  # noqa: PTH123, SIM115 - closed below
     except OSError as error:
         raise Refused(f"only root can divide GPUs: {error}") from None
     with lock:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import os
 import sys
 
-from appliance.watch import programs, rules, verdict
+from appliance.watch import lock, programs, rules, verdict
 from appliance.watch.acts import act
 from appliance.watch.facts import taken
 from appliance.watch.scontrol import Slurm
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 SETTINGS = "/etc/appliance/watch.json"
-LOCK = "/run/appliance/watch.lock"
 FIT, UNFIT, REFUSED, OUT = 0, 1, 2, 9
 """OUT is a number of its own: a program that ends badly in a prolog must not look like a host that is out."""
 EXAMPLES = """\
@@ -42,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("verb", choices=("look", "act", "prolog"))
     parser.add_argument("--file", default=SETTINGS, help="settings (default: %(default)s)")
     asked = parser.parse_args(arguments)
+    os.umask(0o022)
     given = settings(asked.file)
     if isinstance(given, str):
         # A host is not taken from work because its watch is not set up; the check slurm.watch tells of it.
@@ -49,12 +48,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FIT if asked.verb == "prolog" else REFUSED
     if asked.verb == "look":
         return _say(look(given))
-    with open(_made(LOCK), "w", encoding="utf-8") as lock:  # noqa: PTH123 - pathlib costs 15 ms
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        seen = act(given, look(given), Slurm(given["node"]))
-    if asked.verb == "prolog":
-        return OUT if seen.slurm == verdict.OUT else FIT
-    return _say(seen)
+    try:
+        with lock.alone():
+            seen = act(given, look(given), Slurm(given["node"]))
+    except lock.Busy as error:
+        sys.stderr.write(f"appliance-watch: {error}\n")
+        return _left() if asked.verb == "prolog" else REFUSED
+    return _left(seen.slurm) if asked.verb == "prolog" else _say(seen)
+
+
+def _left(slurm: str | None = None) -> int:
+    """What the prolog ends with, by what this look came to; where there is none, by the look before."""
+    known = verdict.last().get("slurm") if slurm is None else slurm
+    return OUT if known == verdict.OUT else FIT
 
 
 def settings(file: str) -> dict[str, Any] | str:
@@ -84,8 +90,3 @@ def _say(seen: Verdict) -> int:
     for line in (*map(str, seen.causes), *seen.gaps):
         sys.stdout.write(line + "\n")
     return UNFIT if seen.causes else FIT
-
-
-def _made(path: str) -> str:
-    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)  # noqa: PTH103, PTH120
-    return path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +81,9 @@ def keep(verdict: Verdict, since: float, textfiles: str = "") -> None:
     os.makedirs(os.path.dirname(LAST), mode=0o755, exist_ok=True)  # noqa: PTH103, PTH120
     write(LAST, json.dumps(said) + "\n")
     if textfiles and os.path.isdir(textfiles):  # noqa: PTH112
-        write(os.path.join(textfiles, METRICS), metrics(verdict))  # noqa: PTH118
+        # The folder belongs to another service; what is wrong with it is told by the exporter's own alert.
+        with suppress(OSError):
+            write(os.path.join(textfiles, METRICS), metrics(verdict))  # noqa: PTH118
 
 
 def metrics(verdict: Verdict) -> str:
@@ -97,7 +100,11 @@ def metrics(verdict: Verdict) -> str:
 
 
 def write(path: str, text: str) -> None:
-    """In one step: a reader meets the old or the new."""
-    with open(path + ".new", "w", encoding="utf-8") as file:  # noqa: PTH123
+    """In one step: a reader meets the old or the new. Always into a file of its own, whatever has that name already."""
+    new = path + ".new"
+    with suppress(FileNotFoundError):
+        os.unlink(new)  # noqa: PTH108
+    made = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    with open(made, "w", encoding="utf-8") as file:  # noqa: PTH123
         file.write(text)
-    os.replace(path + ".new", path)  # noqa: PTH105
+    os.replace(new, path)  # noqa: PTH105

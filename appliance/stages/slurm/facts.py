@@ -59,6 +59,9 @@ class Watch(Numerous):
         default=None,
         description="It is out by itself, for a fault that ends by itself; None: its watch is older and does not say",
     )
+    held_by: Count | None = Field(
+        default=None, description="Process of a look that does not end, so that no other one begins"
+    )
     fit: bool | None = Field(
         default=None,
         description="What it says when asked now, where it is out and returns; None: not asked, or no answer",

@@ -47,6 +47,8 @@ def judge(
             Status.FAIL,
             "slurmctld does not answer",
         ),
+        (Watch(age_s=360.0), Status.FAIL, "6 min ago: Slurm does not run it"),
+        (Watch(age_s=360.0, held_by=77), Status.FAIL, "does not end (process 77)"),
         (Watch(age_s=3.0, causes=(LOST,)), Status.WARN, "a person gave it back"),
         (Watch(age_s=3.0, causes=(OWN,), slurm="out"), Status.FAIL, "the lift is stuck"),
         (None, Status.NOT_ASSESSED, "no program judges this host"),

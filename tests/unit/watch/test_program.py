@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.watch import command, programs, scontrol, verdict
+from appliance.watch import command, lock, programs, scontrol, verdict
 from appliance.watch.acts import act as act_on
 from appliance.watch.bundle import executable
 from appliance.watch.scontrol import MARK, PREFIX, Slurm
@@ -32,7 +32,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.write_text(SCONTROL.format(folder=tmp_path))
     program.chmod(0o755)
     monkeypatch.setattr(verdict, "LAST", str(tmp_path / "run/watch.json"))
-    monkeypatch.setattr(command, "LOCK", str(tmp_path / "run/watch.lock"))
+    monkeypatch.setattr(lock, "LOCK", str(tmp_path / "run/private/watch.lock"))
+    monkeypatch.setattr(lock, "WAITS", str(tmp_path / "run/watch.waits"))
     nodes(tmp_path)
     return tmp_path
 

@@ -36,6 +36,9 @@ def judge_watch(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
     if seen.age_s > OLD_SECONDS:
         cause = f"the host's watch looked {seen.age_s / 60:.0f} min ago: Slurm does not run it"
         fix = f"journalctl -u slurmd on {host.name}, and slurmctld on the first control host"
+        if seen.held_by:
+            cause = f"the host's watch looked {seen.age_s / 60:.0f} min ago: a look that began since does not end (process {seen.held_by})"
+            fix = f"on {host.name}: ps -o lstart,stat,wchan:30,args {seen.held_by} shows what it waits for; kill -9 {seen.held_by}, or reboot the host"
         return [failed(host.name, cause, fix, value=seen.age_s, unit="s", limit=OLD_SECONDS)]
     if not seen.causes:
         return [passed(host.name, "fit")]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 PROGRAM = "/usr/local/sbin/appliance-watch"
 STATE = "/run/appliance/watch.json"
+WAITS = "/run/appliance/watch.waits"
+"""Left by a look that another one did not let begin."""
 SECONDS = 25.0
 """Longer than a program of the site may take."""
 FIT, UNFIT = 0, 1
@@ -32,7 +34,9 @@ def collect(ask: Ask) -> Facts:
     """The area ``watch``."""
     if not files.exists(ask.path(PROGRAM)):
         return {"watch": None}
-    said = files.text(ask.path(STATE))
+    said, waited, holder = files.text(ask.path(STATE)), *_waits(ask)
+    if not said and holder:
+        raise Unreadable(f"the first look of the host's watch has not ended (process {holder})")
     if not said:
         raise Unreadable("the host's watch has not looked since the host started")
     try:
@@ -40,10 +44,20 @@ def collect(ask: Ask) -> Facts:
         causes = [{key: c[key] for key in ("check", "part", "cause")} for c in seen["causes"]]
         found: dict[str, Any] = {"age_s": round(time.time() - seen["time"], 1), "causes": causes}
         found.update(slurm=seen["slurm"], gaps=seen["gaps"], returns=seen.get("returns"))
+        found["held_by"] = holder if waited > seen["time"] else None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise Unreadable(STATE + " cannot be read") from None
     mended = found["slurm"] == "out" and found["returns"]
     return {"watch": {**found, "fit": _fit(ask) if mended else None}}
+
+
+def _waits(ask: Ask) -> tuple[float, int | None]:
+    """When a look last gave up waiting for another one, and the process of that."""
+    try:
+        said = json.loads(files.text(ask.path(WAITS)) or "{}")
+        return float(said.get("time", 0)), int(said["process"]) if said.get("process") else None
+    except (ValueError, TypeError, AttributeError):
+        return 0.0, None
 
 
 def _fit(ask: Ask) -> bool | None:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 OLDEST = (3, 14)
 HISTORY = "10"
 """Revisions kept; Helm's own number."""
-LOCKS = "/run/appliance/helm"
+LOCKS = "/run/appliance-helm"
+"""A folder of root's own: /run/lock is open to all users, who could make such a file, or hold its lock."""
 STATE = "/var/cache/appliance/helm"
 POLL_SECONDS = 5.0
 SPARE_SECONDS = 60.0
@@ -192,7 +193,7 @@ class Helm:
     @contextmanager
     def alone(self, wanted: Wanted, wait: bool) -> Iterator[None]:
         """Nobody else of ours works on the release. The lock is the kernel's: it ends with who holds it."""
-        os.makedirs(LOCKS, exist_ok=True)
+        os.makedirs(LOCKS, mode=0o700, exist_ok=True)
         self._note = f"{LOCKS}/appliance-helm.{wanted.namespace}.{wanted.name}"
         self._lock = os.open(self._note, os.O_RDWR | os.O_CREAT, 0o600)
         try:

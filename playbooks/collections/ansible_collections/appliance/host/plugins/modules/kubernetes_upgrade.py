@@ -50,7 +50,7 @@ import re
 import ssl
 import time
 import urllib.request
-from typing import Any
+from typing import IO, Any
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -60,6 +60,8 @@ from ansible_collections.appliance.host.plugins.module_utils.outcome import Prob
 from ansible_collections.appliance.host.plugins.module_utils.releases import newest, numbers
 
 FOLDER = "/var/lib/appliance/kubernetes"
+LOCK, LOCK_S = "private.lock", 3600.0
+"""Root's alone: whoever may open a file, for reading even, can hold a lock on it."""
 PACKAGES = ("kubeadm", "kubectl", "kubelet")
 CREDENTIALS = "/etc/kubernetes/kubelet.conf"
 PORT = 6443
@@ -333,6 +335,20 @@ class Upgrade:
         return answer
 
 
+def take(lock: IO[str], seconds: float = LOCK_S) -> None:
+    """Waits so long for another run. Raises Problem."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                raise Problem(
+                    f"another upgrade of this host does not end: lsof {lock.name}"
+                ) from None
+            time.sleep(1)
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
@@ -356,10 +372,11 @@ def main() -> None:
         module.exit_json(changed=True, tells="", resources=[])
     os.makedirs(FOLDER, exist_ok=True)
     upgrade, tells, changed = Upgrade(module), "", True
-    with open(os.path.join(FOLDER, "upgrade.lock"), "w") as lock:
-        # What a killed deployment left at work here comes to its end first.
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    private = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(os.path.join(FOLDER, LOCK), private, 0o600), "w") as lock:
         try:
+            # What a killed deployment left at work here comes to its end first.
+            take(lock)
             if module.params["state"] == "begun":
                 tells = upgrade.begin()
             else:
