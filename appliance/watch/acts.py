@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import syslog
 import time
 
 from appliance.stages.base import ids as base_ids
 from appliance.stages.gpu import ids as gpu_ids
 from appliance.watch import verdict
 from appliance.watch.bound import take_out
+from appliance.watch.marks import Marks
 from appliance.watch.scontrol import PREFIX, Silent
 
 TYPE_CHECKING = False
@@ -29,6 +31,7 @@ WRITTEN = re.compile(PREFIX + r"([a-z_]+\.[a-z_]+) .*\[root@[^\]]*\]$")
 
 def act(given: dict[str, Any], seen: Verdict, slurm: Slurm) -> Verdict:
     """Does in Slurm what the verdict asks for, and leaves it for others to read."""
+    syslog.openlog("appliance-watch", 0, syslog.LOG_DAEMON)
     before = verdict.last()
     changed = bool(before.get("causes")) != bool(seen.causes)
     since = time.time() if changed or not before else float(before.get("since", time.time()))
@@ -50,13 +53,18 @@ def act(given: dict[str, Any], seen: Verdict, slurm: Slurm) -> Verdict:
 
 def _take_out(given: dict[str, Any], seen: Verdict, slurm: Slurm, before: dict[str, Any]) -> None:
     """A host that a person gave back is left to him, until something new is found."""
+    marks = Marks(before.get("marks"))
+    seen.marks = marks.kept
     mine = slurm.nodes()[slurm.name]
     if before.get("ours") and not mine.is_out:
         seen.waived.update(dict.fromkeys((c["key"] for c in before["causes"]), time.time()))
     fresh = [cause for cause in seen.causes if cause.key not in seen.waived]
     if fresh or mine.is_out:
         first = verdict.Verdict(fresh or seen.causes, [])
-        mine = take_out(slurm, first.reason, given["most_out"])
+        mine = take_out(slurm, first.reason, given["most_out"], marks=marks)
+        seen.marks, seen.gaps = marks.kept, [*seen.gaps, *marks.gaps]
+        for gap in set(marks.gaps) - set(before.get("gaps", ())):
+            syslog.syslog(syslog.LOG_WARNING, gap)
     else:
         slurm.withdraw(mine)
     _whose(seen, mine)
@@ -98,9 +106,6 @@ def may_return(mine: Node) -> bool:
 
 def _log(seen: Verdict) -> None:
     """One line in the system's log for each change."""
-    import syslog
-
-    syslog.openlog("appliance-watch", 0, syslog.LOG_DAEMON)
     done = {
         verdict.OUT: "takes no jobs",
         verdict.OVER: "keeps its jobs: as many hosts as the site allows are out already",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 from appliance.probe.command import run
 from appliance.probe.problems import FOLDERS, Unreadable
@@ -16,7 +17,9 @@ SECONDS = 10.0
 PREFIX = "appliance: health: "
 """How the reason begins where this program took a host out; also in appliance.stages.slurm.checks."""
 MARK = "[appliance-watch is about to drain it]"
-"""What a node's Extra begins with from the announcement to the drain; what else is there stays behind it."""
+"""What a node's Extra begins with from the announcement to the drain, then the time; what else is there stays behind it."""
+MARKED = re.compile(re.escape(MARK) + r"(?:\[([0-9]{1,12})\])?")
+"""Of a version before this one, or of a person's, without a time."""
 OUT = frozenset(
     {"down", "drain", "drained", "draining", "error", "fail", "failing", "inval", "invalid_reg"}
 )
@@ -45,8 +48,19 @@ class Node:
 
     @property
     def is_announced(self) -> bool:
-        """This program is about to take it out, or was ended when it was."""
+        """This program is about to take it out, or was ended when it was, or somebody says so."""
         return self.extra.startswith(MARK)
+
+    @property
+    def announced(self) -> float:
+        """When, in s of the epoch by that host's clock; 0 where that is not said."""
+        found = MARKED.match(self.extra)
+        return float(found.group(1) or 0) if found else 0.0
+
+    @property
+    def kept(self) -> str:
+        """What somebody keeps in Extra."""
+        return MARKED.sub("", self.extra, count=1) if self.is_announced else self.extra
 
 
 class Slurm:
@@ -72,12 +86,12 @@ class Slurm:
 
     def announce(self, mine: Node) -> None:
         """From now on it counts among those that are out; its state and reason stay as they are."""
-        self._update("Extra=" + MARK + mine.extra)
+        self._update(f"Extra={MARK}[{time.time():.0f}]{mine.kept}")
 
     def withdraw(self, mine: Node) -> None:
         """Take back what was announced, if it was."""
         if mine.is_announced:
-            self._update("Extra=" + mine.extra[len(MARK) :])
+            self._update("Extra=" + mine.kept)
 
     def drain(self, cause: str) -> None:
         """No new jobs; those there run to their end."""

@@ -37,13 +37,14 @@ class Verdict:
     """``causes``: why the host is unfit; ``gaps``: what could not be judged, which takes no host out.
 
     ``slurm``: how Slurm has it; ``ours``: it is out by this program; ``returns``: and for a fault that ends by itself;
-    ``waived``: causes with which a person gave it back, by key, with the time.
+    ``waived``: causes with which a person gave it back, by key, with the time. ``marks``: as marks.Marks keeps them.
     """
 
     def __init__(self, causes: list[Cause], gaps: list[str]) -> None:
         self.causes, self.gaps = causes, gaps
         self.slurm, self.ours, self.returns = LEFT, False, False
         self.waived: dict[str, float] = {}
+        self.marks: dict[str, Any] = {}
 
     @property
     def reason(self) -> str:
@@ -77,6 +78,7 @@ def keep(verdict: Verdict, since: float, textfiles: str = "") -> None:
         "ours": verdict.ours,
         "returns": verdict.returns,
         "waived": verdict.waived,
+        "marks": verdict.marks,
     }
     os.makedirs(os.path.dirname(LAST), mode=0o755, exist_ok=True)  # noqa: PTH103, PTH120
     write(LAST, json.dumps(said) + "\n")

@@ -1,13 +1,16 @@
 """However many hosts find themselves unfit, and whenever: no more are out than the site allows, and a person's drain is theirs."""
 
+import json
 import random
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
 
 from appliance.watch.bound import take_out
+from appliance.watch.marks import Marks
 from appliance.watch.scontrol import MARK, PREFIX, Node, Silent, Slurm
 
 HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5")
@@ -121,11 +124,97 @@ def test_at_the_same_moment_in_any_order_no_more_go_than_the_bound_says(
     assert not [name for name, node in controller.nodes.items() if node.is_announced]
 
 
-def test_a_host_that_died_while_it_announced_itself_counts() -> None:
+def test_a_host_that_died_while_it_announced_itself_counts_for_a_while() -> None:
     controller = Controller()
-    controller.nodes["gpu-2"].extra = MARK
+    controller.nodes["gpu-2"].extra = f"{MARK}[{time.time() - 60:.0f}]"
     assert not drain(controller, "gpu-1", 1)
     assert drain(controller, "gpu-2", 1)
+
+
+@pytest.mark.parametrize("mark", ["", "[1]", f"[{10**11}]", "[x]", "[-5]", "[" + "9" * 40 + "]"])
+def test_a_mark_without_a_time_or_of_another_time_uses_up_nothing(mark: str) -> None:
+    """Root of one host can write at any node whatever it likes."""
+    controller = Controller()
+    for name in HOSTS[1:]:
+        controller.nodes[name].extra = MARK + mark + "rack=7"
+    assert drain(controller, "gpu-1", 1)
+    assert controller.nodes["gpu-2"].extra.endswith("rack=7")
+
+
+@pytest.fixture
+def hour(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time of all clocks, to be set."""
+    now = [1e9]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    return now
+
+
+def minutes(
+    controller: Controller, hour: list[float], names: Sequence[str], most: int, many: int
+) -> list[set[str]]:
+    """Who is out after each of so many minutes, in which all these hosts look once, each by what it kept."""
+    kept = dict.fromkeys(names, Marks().kept)
+    found = []
+    for _ in range(many):
+        for name in names:
+            marks = Marks(json.loads(json.dumps(kept[name])), lambda: hour[0])
+            take_out(Told(controller, name), "gpu.error", most, lambda _: None, marks)
+            kept[name] = marks.kept
+        hour[0] += 60
+        found.append(controller.out())
+    return found
+
+
+def test_a_host_that_marks_itself_again_and_again_keeps_others_at_work_for_a_minute_or_two(
+    hour: list[float],
+) -> None:
+    controller = Controller()
+
+    def lie(name: str) -> None:
+        """Whatever is asked: it has just been announced."""
+        controller.nodes["gpu-1"].extra = f"{MARK}[{hour[0]:.0f}]"
+
+    controller.before = lie
+    found = minutes(controller, hour, HOSTS[1:], 2, 4)
+    assert found == [{"gpu-2"}, *[{"gpu-2", "gpu-3"}] * 3]
+    assert controller.highest == 2
+
+
+def test_marks_that_wander_over_all_hosts_keep_others_at_work_for_a_bounded_time(
+    hour: list[float],
+) -> None:
+    hosts = [f"gpu-{n:03}" for n in range(200)]
+    controller = Controller({name: Node("IDLE") for name in hosts})
+
+    def lie(name: str) -> None:
+        for other in hosts[:-1]:
+            controller.nodes[other].extra = ""
+        marked = controller.nodes[hosts[int(hour[0]) // 60 % 199]]
+        marked.extra = f"{MARK}[{hour[0]:.0f}]"
+
+    controller.before = lie
+    found = minutes(controller, hour, hosts[-1:], 1, 12)
+    assert (found[8], found[11]) == (set(), {hosts[-1]})
+
+
+def test_who_gave_way_before_is_believed_once_those_that_went_are_given_back(
+    hour: list[float],
+) -> None:
+    """Else forty hosts whose judge errs would all go as soon as a person gives four of them back."""
+    controller = Controller()
+    minutes(controller, hour, HOSTS, 2, 3)
+    assert controller.out() == {"gpu-1", "gpu-2"}
+    node = Node("IDLE", extra=f"{MARK}[{hour[0]:.0f}]")
+    marks = Marks(clock=lambda: hour[0])
+    marks.give_way({"gpu-4"}, 1)
+    hour[0] += 50
+    believed = Marks(marks.kept, lambda: hour[0])
+    believed.judge({"gpu-1", "gpu-2"}, 2)
+    assert (believed.count("gpu-4", node), believed.gaps) == (True, [])
+    blamed = Marks(marks.kept, lambda: hour[0])
+    blamed.judge({"gpu-1"}, 2)
+    assert not blamed.count("gpu-4", node)
+    assert "gpu-4" in blamed.gaps[0]
 
 
 def test_what_a_person_drained_keeps_its_reason_and_does_not_count() -> None:

@@ -3,6 +3,7 @@
 import json
 import subprocess  # noqa: TID251 - runs the program as a host does
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from appliance.watch import command, lock, programs, scontrol, verdict
 from appliance.watch.acts import act as act_on
 from appliance.watch.bundle import executable
-from appliance.watch.scontrol import MARK, PREFIX, Slurm
+from appliance.watch.scontrol import MARK, PREFIX, Node, Slurm
 from appliance.watch.verdict import Cause, Verdict
 
 LINE = (
@@ -75,8 +76,10 @@ def test_one_file_of_the_standard_library_alone(tmp_path: Path) -> None:
 
 def test_an_unfit_host_is_announced_then_drained_with_the_cause(world: Path) -> None:
     act(world, LOST)
+    announced = told(world)[0]
+    assert abs(Node("IDLE", extra=announced.partition("Extra=")[2]).announced - time.time()) < 99
     assert told(world) == [
-        f"update NodeName=gpu-1 Extra={MARK}",
+        announced,
         f"update NodeName=gpu-1 State=DRAIN Reason={PREFIX}gpu.error GPU 3: the driver cannot reach it",
     ]
 
@@ -111,8 +114,11 @@ def test_a_fit_host_asks_the_controller_once(world: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", ["", "rack=7"])
-def test_what_was_announced_is_taken_back_by_a_host_that_is_fit(world: Path, kept: str) -> None:
-    nodes(world, extra=MARK + kept)
+@pytest.mark.parametrize("time_of_it", ["", "[1795938000]"])
+def test_what_was_announced_is_taken_back_by_a_host_that_is_fit(
+    world: Path, kept: str, time_of_it: str
+) -> None:
+    nodes(world, extra=MARK + time_of_it + kept)
     act(world)
     assert told(world) == [f"update NodeName=gpu-1 Extra={kept}"]
 

@@ -62,7 +62,7 @@ def _unfit(view: View, host: Host, seen: Watch) -> Judgement:
         return warned(host.name, f"a person gave it back to Slurm with: {said}", fix, **common)
     if ids.WATCH in common["names"]:
         return failed(host.name, said, fix, **common)
-    return passed(host.name, "unfit, and out", evidence=said)
+    return passed(host.name, "unfit, and out", evidence="; ".join([said, *seen.gaps]))
 
 
 def judge_return(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
