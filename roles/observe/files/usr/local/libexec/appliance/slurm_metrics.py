@@ -3,20 +3,25 @@
 """Writes what Slurm says of hosts, partitions, accounts and jobs into a file for the node exporter.
 
 Usage: slurm_metrics.py FOLDER. Standard library only; format: Prometheus text exposition 0.0.4.
+
+Users name their jobs as they like, with line breaks, separators and bytes that are no text. So each row ends with a mark of
+this run, which nobody could know when the job was named; what cannot be read costs its own row; and counts are bounded.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import secrets
 import shutil
 import subprocess  # noqa: TID251 - runs on the host, where only the standard library is
 import sys
 import time
-from pathlib import Path
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     Run = Callable[[tuple[str, ...]], "str | None"]
 
@@ -24,50 +29,70 @@ PATIENCE = 10
 STATES = ("running", "pending")
 LENT = "appliance: a host of "
 """Reason by which Slurm keeps its jobs off a host that somebody else gives work."""
+MARK = f"|{secrets.token_hex(16)}|"
+"""Ends a row. sinfo and squeue print behind a field whatever follows its width."""
 NODES = (
     "sinfo", "-a", "-h", "-N",
-    "-O", "NodeList:.120|,Partition:.80|,StateLong:.40|,Gres:.120|,GresUsed:.120|,CPUsState:.60|,Reason:.80|",
+    "-O", "NodeList:.120|,Partition:.80|,StateLong:.40|,Gres:.120|,GresUsed:.120|,CPUsState:.60|,Reason:.80" + MARK,
 )  # fmt: skip
 JOBS = (
     "squeue", "-a", "-h", "-t", "running,pending,suspended,completing",
     "-O", "JobArrayID:.60|,Partition:.120|,State:.20|,Account:.80|,UserName:.80|,NumNodes:.20|,NumCPUs:.20|,"
-    "tres-alloc:.400|,tres-per-node:.200|,SubmitTime:.30|,StartTime:.30|,NodeList:.2000|,Name:.120|",
+    "tres-alloc:.400|,tres-per-node:.200|,SubmitTime:.30|,StartTime:.30|,NodeList:.2000|,Name:.120" + MARK,
 )  # fmt: skip
+MOST_LABEL, MOST_HOSTS = 120, 20000
+MOST_RUNNING, MOST_WAITING = 10000, 100
+"""Jobs told of one by one: of all users together, and waiting ones of each user. Sums count all."""
 SHARES = ("sshare", "-n", "-P", "-o", "Account,User,NormShares,EffectvUsage,RawUsage")
 ENDED = ("sacct", "-a", "-X", "-n", "-P", "-S", "now-1hours", "-E", "now", "-o", "State")
 FINAL = ("completed", "failed", "timeout", "cancelled", "node_fail", "out_of_memory", "preempted")
 
 
 class Metrics:
-    """Samples by family, each family once and together, as the format asks."""
+    """Samples by family, each family once and together, and each series once, as the format asks: else none is taken."""
 
     def __init__(self) -> None:
-        self._families: dict[str, tuple[str, list[str]]] = {}
+        self._families: dict[str, tuple[str, dict[str, float]]] = {}
 
     def add(self, name: str, text: str, value: float, **labels: str) -> None:
         told = ",".join(f'{key}="{escaped(said)}"' for key, said in labels.items())
-        line = f"{name}{{{told}}} {value:.16g}" if told else f"{name} {value:.16g}"
-        self._families.setdefault(name, (text, []))[1].append(line)
+        series = f"{name}{{{told}}}" if told else name
+        self._families.setdefault(name, (text, {}))[1].setdefault(series, value)
 
     def text(self) -> str:
         lines: list[str] = []
         for name, (text, samples) in self._families.items():
-            lines += [f"# HELP {name} {text}", f"# TYPE {name} gauge", *dict.fromkeys(samples)]
+            lines += [f"# HELP {name} {text}", f"# TYPE {name} gauge"]
+            lines += [f"{series} {value:.16g}" for series, value in samples.items()]
         return "".join(f"{line}\n" for line in lines)
 
 
 def escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+    """On one line, without control characters, of bounded length."""
+    shown = "".join(c if c.isprintable() else " " for c in value)[:MOST_LABEL]
+    return shown.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def rows(text: str, count: int) -> list[list[str]]:
-    """Lines of COUNT cells, each ended by "|"; the last may hold any "|" of a job's name."""
+    """Rows of COUNT cells, each ended by "|", the last one by MARK; it may hold whatever a user calls a job."""
     found = []
-    for line in text.splitlines():
-        cells = [cell.strip() for cell in line.rstrip().removesuffix("|").split("|", count - 1)]
+    for row in text.split(MARK):
+        cells = [cell.strip() for cell in row.split("|", count - 1)]
         if len(cells) == count:
             found.append(cells)
     return found
+
+
+def each(cells: list[list[str]], read: Callable[..., None]) -> None:
+    """Each row by itself: one that cannot be read spoils no other."""
+    bad = 0
+    for row in cells:
+        try:
+            read(*row)
+        except (ValueError, OverflowError):
+            bad += 1
+    if bad:
+        sys.stderr.write(f"{bad} of {len(cells)} rows could not be read\n")
 
 
 def gpus(gres: str) -> int:
@@ -103,8 +128,16 @@ def hosts(text: str) -> list[str]:
         for part in filter(None, ranges.split(",")):
             first, _, last = part.partition("-")
             numbers = range(int(first), int(last or first) + 1)
-            names += [f"{prefix}{number:0{len(first)}d}" for number in numbers]
-    return names
+            names += [f"{prefix}{number:0{len(first)}d}" for number in numbers[:MOST_HOSTS]]
+    return names[:MOST_HOSTS]
+
+
+def number(text: str) -> int:
+    """A count as Slurm prints it: "4096", "4K"; nothing is 0. Raises ValueError."""
+    found = re.fullmatch(r"([0-9]{0,15})([KMG]?)", text, re.ASCII)
+    if not found:
+        raise ValueError(text)
+    return int(found[1] or 0) * {"": 1, "K": 1024, "M": 1 << 20, "G": 1 << 30}[found[2]]
 
 
 def seconds(text: str) -> float | None:
@@ -119,7 +152,11 @@ def of_nodes(metrics: Metrics, text: str) -> None:
     nodes: set[str] = set()
     partitions: dict[str, list[int]] = {}
     states: dict[tuple[str, str], int] = {}
-    for name, listed, told, gres, used, cpus, reason in rows(text, 7):
+
+    def node(
+        name: str, listed: str, told: str, gres: str, used: str, cpus: str, reason: str
+    ) -> None:
+        allocated, _, _, all_cpus = map(number, (*cpus.split("/"), "0", "0", "0", "0")[:4])
         partition = default_too(listed)
         have, busy = gpus(gres), gpus(used)
         lent = reason.startswith(LENT)
@@ -129,16 +166,15 @@ def of_nodes(metrics: Metrics, text: str) -> None:
         total[1] += busy
         states[partition, state] = states.get((partition, state), 0) + 1
         if name in nodes:
-            continue
+            return
         nodes.add(name)
-        allocated, _, _, all_cpus = (*cpus.split("/"), "0", "0", "0", "0")[:4]
         metrics.add("slurm_node_state", "1 for the state a host has", 1, node=name, state=state)
         metrics.add("slurm_node_gpus", "GPUs of a host", have, node=name)
         metrics.add("slurm_node_gpus_allocated", "GPUs of a host given to jobs", busy, node=name)
-        metrics.add("slurm_node_cpus", "Processors of a host", int(all_cpus), node=name)
-        metrics.add(
-            "slurm_node_cpus_allocated", "Processors given to jobs", int(allocated), node=name
-        )
+        metrics.add("slurm_node_cpus", "Processors of a host", all_cpus, node=name)
+        metrics.add("slurm_node_cpus_allocated", "Processors given to jobs", allocated, node=name)
+
+    each(rows(text, 7), node)
     for (partition, state), count in states.items():
         metrics.add(
             "slurm_partition_nodes", "Hosts by state", count, partition=partition, state=state
@@ -151,11 +187,11 @@ def of_nodes(metrics: Metrics, text: str) -> None:
 
 
 class Job:
-    """One line of squeue."""
+    """One row of squeue. Raises ValueError."""
 
-    def __init__(self, cells: list[str]) -> None:
+    def __init__(self, *cells: str) -> None:
         self.id, self.partition, state, self.account, self.user = cells[:5]
-        self.nodes, self.cpus = int(cells[5] or 0), int(cells[6] or 0)
+        self.nodes, self.cpus = number(cells[5]), number(cells[6])
         self.state = plain(state)
         asked = gpus(cells[8]) * max(1, self.nodes)
         self.gpus = gpus(cells[7]) or asked
@@ -165,7 +201,8 @@ class Job:
 
 
 def of_jobs(metrics: Metrics, text: str, partitions: Iterable[str], now: float) -> None:
-    jobs = [Job(cells) for cells in rows(text, 13)]
+    jobs: list[Job] = []
+    each(rows(text, 13), lambda *cells: jobs.append(Job(*cells)))
     waits = dict.fromkeys(partitions, 0.0)
     by_partition = {(name, state): 0 for name in waits for state in STATES}
     by_account: dict[tuple[str, str], int] = {}
@@ -179,6 +216,7 @@ def of_jobs(metrics: Metrics, text: str, partitions: Iterable[str], now: float) 
         by_account[job.account, job.state] = by_account.get((job.account, job.state), 0) + 1
         if job.state != "pending":
             account_gpus[job.account] = account_gpus.get(job.account, 0) + job.gpus
+    for job in shown(jobs):
         of_job(metrics, job)
     for (partition, state), count in by_partition.items():
         metrics.add(
@@ -197,6 +235,19 @@ def of_jobs(metrics: Metrics, text: str, partitions: Iterable[str], now: float) 
         metrics.add("slurm_account_gpus", "GPUs its jobs hold", count, account=account)
 
 
+def shown(jobs: list[Job]) -> Iterator[Job]:
+    """Those that are told of one by one: a user who submits without end shuts out nobody else's."""
+    running, waiting = 0, {}  # type: int, dict[str, int]
+    for job in jobs:
+        if job.state == "pending":
+            waiting[job.user] = waiting.get(job.user, 0) + 1
+            if waiting[job.user] <= MOST_WAITING:
+                yield job
+        elif running < MOST_RUNNING:
+            running += 1
+            yield job
+
+
 def of_job(metrics: Metrics, job: Job) -> None:
     who = {"jobid": job.id, "job_name": job.name, "user": job.user, "account": job.account}
     where = {"partition": job.partition, "state": job.state}
@@ -211,21 +262,22 @@ def of_job(metrics: Metrics, job: Job) -> None:
 
 
 def of_shares(metrics: Metrics, text: str) -> None:
-    for cells in (line.split("|") for line in text.splitlines()):
-        if len(cells) != 5 or cells[1].strip() or cells[0].strip() == "root":
-            continue
-        account = cells[0].strip()
+    def share(account: str, user: str, meant: str, used: str, _: str) -> None:
+        if user.strip() or account.strip() == "root":
+            return
         for name, what, cell in (
-            ("slurm_account_share", "Part of the cluster an account is meant to have", cells[2]),
-            ("slurm_account_usage", "Part it has used, older use counting less", cells[3]),
+            ("slurm_account_share", "Part of the cluster an account is meant to have", meant),
+            ("slurm_account_usage", "Part it has used, older use counting less", used),
         ):
             if cell.strip():
-                metrics.add(name, what, float(cell), account=account)
+                metrics.add(name, what, float(cell), account=account.strip())
+
+    each([line.split("|") for line in text.split("\n") if line.count("|") == 4], share)
 
 
 def of_ended(metrics: Metrics, text: str) -> None:
     counts = dict.fromkeys(FINAL, 0)
-    for line in text.splitlines():
+    for line in text.split("\n"):
         words = line.lower().split()
         if words and words[0] in counts:
             counts[words[0]] += 1
@@ -253,19 +305,24 @@ def exposition(run: Run, now: float) -> str:
 def ask(command: tuple[str, ...]) -> str | None:
     """What a command printed; None where it failed or hung."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+        done = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        sys.stderr.write(f"{command[0]}: {error}\n")
+        sys.stderr.write(f"{command[0]}: {type(error).__name__}\n")
         return None
-    return done.stdout
+    return done.stdout.decode("utf-8", "replace")
 
 
 def main(folder: str) -> None:
     """Writes FOLDER/slurm.prom whole; where Slurm is not installed there is nothing to tell."""
     text = exposition(ask, time.time()) if shutil.which("sinfo") else ""
-    new = Path(folder) / "slurm.prom.new"
-    new.write_text(text, encoding="utf-8")
-    new.replace(new.with_suffix(""))
+    new = os.path.join(folder, "slurm.prom.new")
+    # Into a file of its own, whatever has that name already.
+    with suppress(FileNotFoundError):
+        os.unlink(new)
+    made = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    with open(made, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(new, os.path.join(folder, "slurm.prom"))
 
 
 if __name__ == "__main__":
