@@ -1,6 +1,5 @@
 """fio through Slurm or ssh: scratch of each host, then shared storage with 1, 2, 4 ... all hosts at once."""
 
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -62,7 +61,6 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
 
 def task(at: str, length: Length, parts: Sequence[str], part: str) -> Task:
     """fio in a directory of its own below ``at``. ``part``: as Task has it."""
-    token = f".appliance-fio-{secrets.token_hex(4)}"
     return Task(
         "fio",
         sweep.SCRIPT,
@@ -70,9 +68,7 @@ def task(at: str, length: Length, parts: Sequence[str], part: str) -> Task:
         seconds=length.seconds * len(parts) * 3 + 60,
         tools=sweep.TOOL,
         part=part,
-        arguments=sweep.script_arguments(
-            at, token, length.seconds, length.size, length.files, parts
-        ),
+        arguments=sweep.script_arguments(at, length.seconds, length.size, length.files, parts),
     )
 
 

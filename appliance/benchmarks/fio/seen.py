@@ -3,16 +3,20 @@
     seen.py FOLDER HOSTS
 
 The hosts meet in FOLDER, which they all see: the first to come writes, the others answer. Python 3.8 and newer; prints one JSON object.
+
+Users may write beside FOLDER, and can see its name in the arguments. So it has to belong to the user whom the server makes of this
+one, and closed to all others; everything in it is reached through its descriptor, and no link is followed.
 """
 
 import fcntl
 import json
 import os
-import shutil
+import stat
 import sys
+import tempfile
 import time
-from pathlib import Path
-from typing import Any, Callable, Dict, Optional  # noqa: UP035  Python 3.8
+from contextlib import suppress
+from typing import IO, Any, Callable, Dict, Optional  # noqa: UP035  Python 3.8
 
 ROUNDS, ADDED = 5, 25
 PATIENCE, MEETING, POLL = 20.0, 90.0, 0.01
@@ -23,25 +27,72 @@ class Late(Exception):
     """Somebody is not there, or is not seen."""
 
 
-def take_place(folder: Path, hosts: int) -> int:
+class Folder:
+    """The folder the hosts meet in; whoever comes first makes it. Raises Late where it is somebody else's."""
+
+    def __init__(self, path: str) -> None:
+        self.parent, self.name = os.path.split(path)
+        with suppress(FileExistsError):
+            os.mkdir(path, 0o700)  # noqa: PTH102
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+        try:
+            self.descriptor = os.open(path, flags)
+        except OSError as error:
+            raise Late(f"{path} is not the folder of this measurement: {error.strerror}") from None
+        seen = os.fstat(self.descriptor)
+        if stat.S_IMODE(seen.st_mode) & 0o077 or seen.st_uid != self._me():
+            raise Late(f"{path} is not the folder of this measurement")
+
+    def _me(self) -> int:
+        """The owner of what this process makes there: root of a client may be nobody on the server."""
+        with tempfile.TemporaryDirectory(prefix=".appliance-seen-", dir=self.parent) as made:
+            return os.stat(made).st_uid  # noqa: PTH116
+
+    def open(self, name: str, mode: str, flags: int) -> "IO[str]":
+        made = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600, dir_fd=self.descriptor)
+        if not stat.S_ISREG(os.fstat(made).st_mode):
+            os.close(made)
+            raise Late(f"{name} is no file")
+        return os.fdopen(made, mode, encoding="ascii")
+
+    def is_there(self) -> bool:
+        """An entry that others have removed; a descriptor alone would not tell."""
+        try:
+            there = os.stat(os.path.join(self.parent, self.name), follow_symlinks=False)  # noqa: PTH116, PTH118
+        except OSError:
+            return False
+        return (there.st_dev, there.st_ino) == (
+            os.fstat(self.descriptor).st_dev,
+            os.fstat(self.descriptor).st_ino,
+        )
+
+    def remove(self) -> None:
+        for name in os.listdir(self.descriptor):  # noqa: PTH208
+            with suppress(OSError):  # another host was first
+                os.unlink(name, dir_fd=self.descriptor)
+        if self.is_there():
+            os.rmdir(os.path.join(self.parent, self.name))  # noqa: PTH106, PTH118
+
+
+def take_place(folder: Folder, hosts: int) -> int:
     """A number that nobody else has: the server gives a name to one alone."""
     for place in range(hosts):
         try:
-            os.close(os.open(str(folder / f"place-{place}"), os.O_CREAT | os.O_EXCL, 0o600))
+            folder.open(f"place-{place}", "w", os.O_WRONLY | os.O_CREAT | os.O_EXCL).close()
         except FileExistsError:
             continue
         return place
     raise Late("more hosts came than were asked for")
 
 
-def say(folder: Path, name: str, text: str) -> None:
-    with (folder / f"{name}").open("w", encoding="ascii") as file:
+def say(folder: Folder, name: str, text: str) -> None:
+    with folder.open(name, "w", os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as file:
         file.write(text)
 
 
-def hear(folder: Path, name: str) -> Optional[str]:  # noqa: UP045
+def hear(folder: Folder, name: str) -> Optional[str]:  # noqa: UP045
     try:
-        with (folder / f"{name}").open(encoding="ascii") as file:
+        with folder.open(name, "r", os.O_RDONLY) as file:
             return file.read()
     except FileNotFoundError:
         return None
@@ -55,7 +106,7 @@ def until(what: str, done: Callable[[], bool], patience: float = PATIENCE) -> No
         time.sleep(POLL)
 
 
-def there(folder: Path, name: str, text: Optional[str] = None) -> Callable[[], bool]:  # noqa: UP045
+def there(folder: Folder, name: str, text: Optional[str] = None) -> Callable[[], bool]:  # noqa: UP045
     """Whether the file is seen, with this text where one is asked for."""
 
     def seen() -> bool:
@@ -65,7 +116,7 @@ def there(folder: Path, name: str, text: Optional[str] = None) -> Callable[[], b
     return seen
 
 
-def exchange(folder: Path, place: int, hosts: int) -> float:
+def exchange(folder: Folder, place: int, hosts: int) -> float:
     """The longest time from a write to the last answer to it, in s: there and back."""
     longest = 0.0
     for turn in range(ROUNDS):
@@ -82,9 +133,9 @@ def exchange(folder: Path, place: int, hosts: int) -> float:
     return longest
 
 
-def locked(folder: Path, place: int, hosts: int) -> str:
+def locked(folder: Folder, place: int, hosts: int) -> str:
     """What came of asking for a lock that the first host holds: "refused" is right; of the first host "held"."""
-    with (folder / "lock").open("a+", encoding="ascii") as file:
+    with folder.open("lock", "a+", os.O_RDWR | os.O_CREAT | os.O_APPEND) as file:
         if place:
             until("the lock", there(folder, "held"))
             try:
@@ -101,10 +152,10 @@ def locked(folder: Path, place: int, hosts: int) -> str:
     return "held"
 
 
-def count(folder: Path, place: int, hosts: int) -> int:
+def count(folder: Folder, place: int, hosts: int) -> int:
     """Everybody adds to one number under the lock; what the first host finds at the end."""
     for _ in range(ADDED):
-        with (folder / "lock").open("r+", encoding="ascii") as file:
+        with folder.open("lock", "r+", os.O_RDWR) as file:
             fcntl.lockf(file, fcntl.LOCK_EX)
             number = int(file.read() or 0)
             file.seek(0)
@@ -114,29 +165,31 @@ def count(folder: Path, place: int, hosts: int) -> int:
     say(folder, f"added-{place}", "")
     for other in range(hosts):
         until(f"the end of host {other}", there(folder, f"added-{other}"))
-    with (folder / "lock").open("r+", encoding="ascii") as file:
+    with folder.open("lock", "r+", os.O_RDWR) as file:
         fcntl.lockf(file, fcntl.LOCK_EX)
         return int(file.read() or 0)
 
 
-def leave(folder: Path, place: Optional[int], hosts: int) -> None:  # noqa: UP045
+def leave(folder: Folder, place: Optional[int], hosts: int) -> None:  # noqa: UP045
     """Waits for the others, who may still be at it, and takes the folder away; whoever comes later finds it gone."""
     try:
         if place is not None:
             say(folder, f"left-{place}", "")
         for other in range(hosts):
             left = there(folder, f"left-{other}")
-            until(f"the end of host {other}", lambda left=left: left() or not folder.is_dir())  # type: ignore[misc]
+            until(f"the end of host {other}", lambda left=left: left() or not folder.is_there())  # type: ignore[misc]
     except (Late, OSError):
         pass  # who is still missing has ended, or sees no folder any more: the verdict is made
-    shutil.rmtree(str(folder), ignore_errors=True)
+    with suppress(OSError):
+        folder.remove()
 
 
 def main() -> int:
-    folder, hosts = Path(sys.argv[1]), int(sys.argv[2])
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    hosts = int(sys.argv[2])
     said: Dict[str, Any] = {"place": None}  # noqa: UP006
+    folder = None
     try:
+        folder = Folder(sys.argv[1])
         said["place"] = place = take_place(folder, hosts)
         say(folder, f"here-{place}", "")
         for other in range(hosts):
@@ -147,7 +200,8 @@ def main() -> int:
         said["added"] = ADDED * hosts
     except (Late, OSError, ValueError) as error:
         said["trouble"] = str(error)
-    leave(folder, said["place"], hosts)
+    if folder:
+        leave(folder, said["place"], hosts)
     sys.stdout.write(json.dumps(said) + "\n")
     return 0
 

@@ -18,23 +18,34 @@ MOST = 1e12
 """Bytes/s: no host's memory is so fast."""
 WRITES = frozenset({"seq_write", "rand_write"})
 
-# $1 directory, $2 a token, $3 seconds of each part, $4 size of each of four files, $5 small files of each, $6 the parts.
+# $1 directory, $2 seconds of each part, $3 size of each of four files, $4 small files of each, $5 the parts.
 # Direct reads and writes ask the storage; the page cache would answer for it. Every client has files of its own, for
 # two hosts that write the same blocks measure locks. What is left is removed whatever happened.
+# All users may write to the directory: the folder in it is new, closed, and by no name that could be known. fio works in it as
+# nobody, so that no link could lead it to files of others; where root of a client is nobody already, as whom the server makes of it.
 SCRIPT = """
-d=$1/$2-$(hostname -s); mkdir -p "$d" || exit 1
+d=$(mktemp -d "$1/.appliance-fio-XXXXXXXXXX") || exit 1
 trap 'rm -rf "$d"' EXIT; trap 'exit 1' TERM INT
-cat >job.fio <<END
+cd "$d" || exit 1
+seconds=$2 size=$3 files=$4
+set -- $5; parts=; for part; do parts="$parts --section=$part"; done
+as=
+if [ "$(id -u)" = 0 ] && [ "$(stat -c %a .)$(ls -A .)" = 700 ]; then
+  chown 65534:65534 . 2>/dev/null
+  as="setpriv --reuid=$(stat -c %u .) --regid=$(stat -c %g .) --clear-groups"
+  $as test -w . 2>/dev/null || as=
+fi
+$as fio --output-format=json $parts - <<END || exit
 [global]
-directory=$d
+directory=.
 filename_format=data.\\$jobnum
-size=$4
+size=$size
 numjobs=4
 group_reporting
 direct=1
 ioengine=libaio
 time_based
-runtime=$3
+runtime=$seconds
 log_avg_msec=500
 per_job_logs=0
 [seq_write]
@@ -67,14 +78,12 @@ filename_format=small.\\$jobnum.\\$filenum
 time_based=0
 direct=0
 fallocate=none
-nrfiles=$5
+nrfiles=$files
 filesize=4k
 openfiles=1
 create_on_open=1
 END
-set --  $6; parts=; for part; do parts="$parts --section=$part"; done
-fio --output-format=json $parts job.fio || exit
-for log in *_bw.log; do [ -f "$log" ] && { echo "appliance-log ${log%_bw.log}"; cat "$log"; }; done; :
+for log in *_bw.log; do [ -f "$log" ] && { echo "appliance-log ${log%_bw.log}"; $as cat "$log"; }; done; :
 """
 
 
@@ -127,10 +136,10 @@ class Sweep:
 
 
 def script_arguments(
-    directory: str, token: str, seconds: int, size: str, files: int, parts: Sequence[str]
+    directory: str, seconds: int, size: str, files: int, parts: Sequence[str]
 ) -> tuple[str, ...]:
     """What SCRIPT is given. ``size`` as fio writes it, "256m"."""
-    return (directory, token, str(seconds), size, str(files), " ".join(parts))
+    return (directory, str(seconds), size, str(files), " ".join(parts))
 
 
 def read(output: str, parts: Sequence[str]) -> Sweep:

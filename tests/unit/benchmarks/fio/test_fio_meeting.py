@@ -1,6 +1,7 @@
 """Hosts that share a directory: the program is run by several at once, and files or locks that do not reach the others are told."""
 
 import json
+import os
 import subprocess  # noqa: TID251 - the program is run as hosts run it
 import sys
 from collections.abc import Mapping, Sequence
@@ -62,7 +63,7 @@ def test_hosts_on_one_file_system_see_each_other_and_leave_nothing(tmp_path: Pat
     [
         ("fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_UN", LOCKS, " got a lock that "),
         ("write(str(number + 1))", "write('1')", LOCKS, "74 of 75 additions under a lock were lost"),
-        ('    with (folder / "lock").open("a+"', '    raise OSError(37, "No locks available")\n    with (folder / "lock").open("a+"', LOCKS, "No locks available"),
+        ('    with folder.open("lock", "a+"', '    raise OSError(37, "No locks available")\n    with folder.open("lock", "a+"', LOCKS, "No locks available"),
         ('say(folder, f"answer-', 'time.sleep(2.2); say(folder, f"answer-', VISIBLE, "what one host has written is seen by all 1."),
         ('say(folder, "asked", word)', "pass", VISIBLE, "round 0 was not seen within 1 s"),
     ],
@@ -174,3 +175,52 @@ def test_a_host_that_did_not_take_part_is_told_and_nothing_is_said_of_all(
 ) -> None:
     found = verdicts([*sound(), odd])
     assert {check: (r.status, r.host) for check, r in found.items()} == {VISIBLE: (status, "gpu-4")}
+
+
+def alone(folder: Path) -> dict[str, Any]:
+    argv = [sys.executable, "-c", PROGRAM.read_text(), str(folder), "1"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("plant", ["link", "open", "file", "eve's"])
+def test_a_folder_that_somebody_else_prepared_is_not_met_in(tmp_path: Path, plant: str) -> None:
+    """Its name stands in the arguments of all processes."""
+    folder, victim = tmp_path / "met", tmp_path / "victim"
+    victim.mkdir(0o700)
+    (victim / "lock").write_text("kept")
+    if plant == "link":
+        folder.symlink_to(victim)
+    elif plant == "file":
+        folder.touch()
+    else:
+        folder.mkdir(0o777 if plant == "open" else 0o700)
+        folder.chmod(0o777 if plant == "open" else 0o700)
+        if plant == "eve's" and os.geteuid():
+            pytest.skip("needs another user")
+        if plant == "eve's":
+            os.chown(folder, 61235, 61235)
+    said = alone(folder)
+    assert (said["place"], "is not the folder of this measurement" in said["trouble"]) == (
+        None,
+        True,
+    )
+    assert (victim / "lock").read_text() == "kept"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["met", "victim"]
+
+
+@pytest.mark.parametrize("name", ["here-0", "asked", "lock", "held", "added-0"])
+@pytest.mark.parametrize("kind", ["link", "fifo"])
+def test_no_link_or_pipe_in_the_folder_leads_anywhere(tmp_path: Path, name: str, kind: str) -> None:
+    """Where the server takes all for nobody, others could put one there."""
+    folder, victim = tmp_path / "met", tmp_path / "victim"
+    folder.mkdir(0o700)
+    victim.write_text("7")
+    if kind == "link":
+        (folder / name).symlink_to(victim)
+    else:
+        os.mkfifo(folder / name)
+    said = alone(folder)
+    assert said.get("trouble")
+    assert victim.read_text() == "7"

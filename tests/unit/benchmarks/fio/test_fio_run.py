@@ -80,7 +80,7 @@ class Hosts(Batches):
         if "python3" in argv:
             self.met += 1
             return meeting(argv, nodes)
-        at, _, *length, parts = argv[argv.index("appliance") + 4 :]
+        at, *length, parts = argv[argv.index("appliance") + 4 :]
         self.lengths.add(tuple(length))
         self.parts.append((at, len(nodes), parts))
         self.tried.append((at, tuple(nodes)))

@@ -1,6 +1,8 @@
 """What fio says: a real run is read, and whatever is cut or doctored is refused."""
 
 import json
+import os
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -8,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from appliance.benchmarks.fio.sweep import PARTS, Sweep, read
+from appliance.adapters.process import Completed, run
+from appliance.benchmarks.fio.sweep import PARTS, SCRIPT, Sweep, read, script_arguments
 from appliance.benchmarks.reading import Unread
 
 REAL = (Path(__file__).parents[3] / "data/benchmarks/fio/fio-3.33.txt").read_text()
@@ -128,3 +131,61 @@ def test_what_is_no_whole_measurement_is_refused(output: str, why: str) -> None:
 def test_no_doctored_output_breaks_the_reader(at: int, noise: str) -> None:
     with suppress(Unread):
         assert isinstance(read(REAL[:at] + noise, PARTS), Sweep)
+
+
+FIO = """#!/bin/sh
+cat >job; echo x >seq_read_bw.log
+echo "$(id -u) $(stat -c '%u %a %h' .) $(pwd -P) $*" >&2
+touch data.0 data.1 2>/dev/null || echo cannot write >&2
+"""
+
+
+def played(at: Path, tool: str = FIO) -> Completed:
+    """The script on a folder, with a program that stands for fio."""
+    tools = at.parent / "tools"
+    tools.mkdir()
+    for folder in (tools, *tools.parents):
+        if folder.stat().st_uid == os.geteuid() and folder != Path("/"):
+            folder.chmod(folder.stat().st_mode | 0o011)
+    (tools / "fio").write_text(tool)
+    (tools / "fio").chmod(0o755)
+    env = {"PATH": f"{tools}:/usr/sbin:/usr/bin:/sbin:/bin"}
+    given = script_arguments(str(at), 1, "1m", 10, PARTS)
+    return run(("sh", "-c", SCRIPT, "sh", *given), env=env, check=False)
+
+
+def test_fio_works_as_nobody_in_a_folder_nobody_could_know_and_leaves_nothing(
+    tmp_path: Path,
+) -> None:
+    at = tmp_path / "scratch"
+    at.mkdir()
+    at.chmod(0o1777)
+    done = played(at)
+    assert done.returncode == 0, done.stderr
+    user, owner, mode, _, folder, *asked = done.stderr.split()
+    as_root = os.geteuid() == 0 and shutil.which("setpriv")
+    assert user == owner == ("65534" if as_root else str(os.geteuid()))
+    assert (mode, folder.startswith(f"{at}/.appliance-fio-")) == ("700", True)
+    assert asked[:2] == ["--output-format=json", "--section=seq_write"]
+    assert done.stdout == "appliance-log seq_read\nx\n"
+    assert list(at.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root")
+def test_root_s_files_are_no_file_of_fio_s_even_behind_a_link(tmp_path: Path) -> None:
+    """Whoever gets a link into the folder, as the server's other nobody could."""
+    at, victim = tmp_path / "scratch", tmp_path / "victim"
+    at.mkdir()
+    victim.write_text("root's own")
+    victim.chmod(0o600)
+    done = played(
+        at, f"#!/bin/sh\nln -s {victim} data.0; ln -s {victim} seq_read_bw.log; echo >data.0"
+    )
+    assert "Permission denied" in done.stderr
+    assert victim.read_text() == "root's own"
+    assert "root's own" not in done.stdout
+
+
+def test_a_folder_that_cannot_be_made_measures_nothing(tmp_path: Path) -> None:
+    done = played(tmp_path / "none")
+    assert (done.returncode, done.stdout) == (1, "")
