@@ -26,9 +26,10 @@ REMOVE = """cd "$1" && rm -rf -- "$2"-* &&
 find . -maxdepth 1 -type f -name '.appliance-*-*' -mmin +60 -delete &&
 find . -maxdepth 1 -type d -name '.appliance-*-*.d' -mmin +60 -exec rm -rf {} +
 """
-# Root is nobody on the server. In a directory that is open to all and sticky, fs.protected_regular lets root of a client make no file, for it would be
-# another's; a directory of its own it may make, and in there a file.
-BEFORE, AFTER = 'mkdir "$1.d"\n', '\nmv "$1.d/file" "$1"; rmdir "$1.d"'
+# All users may write there, and can see the name in the arguments: a link of theirs must not lead root's copy to another file. So the file is made
+# in a directory that is new, and moved. Root is nobody on the server, too: in a directory that is open to all and sticky, fs.protected_regular lets root of
+# a client make no file, for it would be another's; a directory of its own it may make, and in there a file.
+BEFORE, AFTER = 'mkdir "$1.d"\n', '\nmv -fT "$1.d/file" "$1"; rmdir "$1.d"'
 
 
 class Way(StrEnum):
@@ -40,7 +41,7 @@ class Way(StrEnum):
 
 
 PUT = {
-    Way.LOCAL: 'dd if="$t" of="$1" bs=1M conv=fsync status=none',
+    Way.LOCAL: 'dd if="$t" of="$1.d/file" bs=1M conv=fsync status=none',
     Way.KERNEL: 'dd if="$t" of="$1.d/file" bs=1M conv=fsync status=none',
     Way.LIBNFS: 'nfs-cp "$t" "$1" >&2',
 }
@@ -67,7 +68,7 @@ class Route:
 
     def write(self, token: str, kind: str, size: int) -> Sequence[str]:
         """Writes ``size`` random bytes; prints nanoseconds and digest."""
-        before, after = (BEFORE, AFTER) if self.way is Way.KERNEL else ("", "")
+        before, after = (BEFORE, AFTER) if self.way is not Way.LIBNFS else ("", "")
         script = WRITE.format(put=PUT[self.way], before=before, after=after)
         return ["sh", "-c", script, "write", self.file(token, self.host, kind), str(size)]
 

@@ -224,6 +224,24 @@ def test_what_was_written_lies_at_its_name_alone(way: Way, tmp_path: Path) -> No
     assert int(said[0]) > 0
 
 
+@pytest.mark.parametrize("way", [Way.LOCAL, Way.KERNEL])
+@pytest.mark.parametrize("plant", ["{}", "{}.d"])
+def test_a_link_that_another_user_puts_at_its_name_is_not_followed(
+    way: Way, plant: str, tmp_path: Path
+) -> None:
+    """The name stands in the arguments of all processes."""
+    victim, place = tmp_path / "victim", tmp_path / "data"
+    place.mkdir()
+    victim.mkdir()
+    (victim / "file").write_text("root's own")
+    route = Route("gpu-1", way, str(place))
+    name = plant.format(route.file(".appliance-1", "gpu-1", "proof"))
+    Path(name).symlink_to(victim if plant.endswith(".d") else victim / "file")
+    done = process.run(route.write(".appliance-1", "proof", 5000), check=False)
+    assert [(victim / "file").read_text(), *victim.iterdir()] == ["root's own", victim / "file"]
+    assert (done.returncode == 0) is not plant.endswith(".d")
+
+
 def test_root_of_a_client_makes_no_file_in_a_directory_that_is_open_to_all(tmp_path: Path) -> None:
     """The kernel refuses whatever is opened to be made there and is another's, as root's own files on a server are."""
     script = Route("gpu-1", Way.KERNEL, str(tmp_path)).write(".appliance-1", "proof", 1)[2]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,6 +19,8 @@ S3 = "s3://"
 MEMORY = 2.2
 """Of the model's bytes: parameters, and a loader's buffers."""
 SMALLER = "use a smaller --size"
+OWN = ".appliance-model-load"
+"""All users may write to the place. What root makes there lies in a folder closed to them, so that no link of theirs is followed."""
 
 
 class Place:
@@ -29,7 +33,8 @@ class Place:
         self.is_s3 = at.startswith(S3)
         self.model = model.fitting(request["size"])
         self.folder = Path(request["scratch"] if self.is_s3 else at)
-        self.file = self.folder / self.model.file_name
+        self.own = self.folder / OWN
+        self.file = self.own / self.model.file_name
         self.tensors = self.file.with_name(f"{self.file.name}.tensors")
         self.url = f"{at.rstrip('/')}/{self.file.name}"
         self.digests: Mapping[str, str] = {}
@@ -51,6 +56,7 @@ class Place:
 
     def _measure(self) -> None:
         self._need_room()
+        self._close()
         plan = list(self._plan())
         self._make()
         for turn in range(self.request["repeats"]):
@@ -71,6 +77,15 @@ class Place:
         if free and free < MEMORY * self.model.size:
             needed = f"a load takes {MEMORY * self.model.size:.0f} B of memory"
             raise Unable(f"{needed}, and {free} B are free", SMALLER)
+
+    def _close(self) -> None:
+        """The folder of this program's own; one that a user has made is not taken. Root may be nobody on the server."""
+        with suppress(FileExistsError):
+            self.own.mkdir(0o700)
+        with TemporaryDirectory(prefix=OWN, dir=self.folder) as made:
+            mine, seen = os.lstat(made), os.lstat(self.own)
+        if (seen.st_uid, seen.st_mode) != (mine.st_uid, mine.st_mode):
+            raise Unable(f"{self.own} is somebody else's", f"look at it, and remove it: {self.own}")
 
     def _plan(self) -> Iterator[tuple[str, int]]:
         for loader in self.request["loaders"]:
@@ -172,6 +187,8 @@ class Place:
         for path in self.made:
             if path.exists():
                 path.unlink()
+        with suppress(OSError):
+            self.own.rmdir()
         if self.is_s3 and "boto3" in self.packages and self.record.get("kind"):
             try:
                 apart(self._unstore, 60, {})

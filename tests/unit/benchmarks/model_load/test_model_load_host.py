@@ -11,7 +11,7 @@ import pytest
 from appliance.benchmarks.model_load.answer import read
 from appliance.benchmarks.model_load.host import cold, loaders, raw
 from appliance.benchmarks.model_load.host.apart import Unable, apart
-from appliance.benchmarks.model_load.host.place import Place
+from appliance.benchmarks.model_load.host.place import OWN, Place
 from appliance.benchmarks.model_load.request import Request
 from appliance.benchmarks.model_load.run import here, program
 from appliance.models.result import Status
@@ -87,6 +87,25 @@ def test_a_python_without_loaders_is_not_assessed_and_told_what_to_install(tmp_p
     assert "pip install" in result.fix
     assert list(tmp_path.iterdir()) == []
     assert outcome.raw[0].name == "here.json"
+
+
+@pytest.mark.parametrize("plant", ["link", "open", "file", "loop"])
+def test_a_folder_that_somebody_else_prepared_is_not_used(tmp_path: Path, plant: str) -> None:
+    place, victim = tmp_path / "scratch", tmp_path / "victim"
+    own = place / OWN
+    for folder in (place, victim):
+        folder.mkdir(0o700)
+    if plant == "open":
+        own.mkdir()
+        own.chmod(0o777)
+    elif plant == "file":
+        own.touch()
+    else:
+        own.symlink_to(victim if plant == "link" else own)
+    asked = Request(size=4_000_000, repeats=1).asked_of_host((str(place),))
+    record = Place(str(place), asked, {}, time.monotonic() + 60).measure()
+    assert record["trouble"] == f"{own} is somebody else's"
+    assert list(victim.iterdir()) == []
 
 
 def test_a_place_that_is_none_is_told_beside_the_others(tmp_path: Path) -> None:
