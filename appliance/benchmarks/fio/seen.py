@@ -48,7 +48,7 @@ class Folder:
         with tempfile.TemporaryDirectory(prefix=".appliance-seen-", dir=self.parent) as made:
             return os.stat(made).st_uid  # noqa: PTH116
 
-    def open(self, name: str, mode: str, flags: int) -> "IO[str]":
+    def file(self, name: str, mode: str, flags: int) -> "IO[str]":
         made = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600, dir_fd=self.descriptor)
         if not stat.S_ISREG(os.fstat(made).st_mode):
             os.close(made)
@@ -78,7 +78,7 @@ def take_place(folder: Folder, hosts: int) -> int:
     """A number that nobody else has: the server gives a name to one alone."""
     for place in range(hosts):
         try:
-            folder.open(f"place-{place}", "w", os.O_WRONLY | os.O_CREAT | os.O_EXCL).close()
+            folder.file(f"place-{place}", "w", os.O_WRONLY | os.O_CREAT | os.O_EXCL).close()
         except FileExistsError:
             continue
         return place
@@ -86,13 +86,13 @@ def take_place(folder: Folder, hosts: int) -> int:
 
 
 def say(folder: Folder, name: str, text: str) -> None:
-    with folder.open(name, "w", os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as file:
+    with folder.file(name, "w", os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as file:
         file.write(text)
 
 
 def hear(folder: Folder, name: str) -> Optional[str]:  # noqa: UP045
     try:
-        with folder.open(name, "r", os.O_RDONLY) as file:
+        with folder.file(name, "r", os.O_RDONLY) as file:
             return file.read()
     except FileNotFoundError:
         return None
@@ -135,7 +135,7 @@ def exchange(folder: Folder, place: int, hosts: int) -> float:
 
 def locked(folder: Folder, place: int, hosts: int) -> str:
     """What came of asking for a lock that the first host holds: "refused" is right; of the first host "held"."""
-    with folder.open("lock", "a+", os.O_RDWR | os.O_CREAT | os.O_APPEND) as file:
+    with folder.file("lock", "a+", os.O_RDWR | os.O_CREAT | os.O_APPEND) as file:
         if place:
             until("the lock", there(folder, "held"))
             try:
@@ -155,7 +155,7 @@ def locked(folder: Folder, place: int, hosts: int) -> str:
 def count(folder: Folder, place: int, hosts: int) -> int:
     """Everybody adds to one number under the lock; what the first host finds at the end."""
     for _ in range(ADDED):
-        with folder.open("lock", "r+", os.O_RDWR) as file:
+        with folder.file("lock", "r+", os.O_RDWR) as file:
             fcntl.lockf(file, fcntl.LOCK_EX)
             number = int(file.read() or 0)
             file.seek(0)
@@ -165,7 +165,7 @@ def count(folder: Folder, place: int, hosts: int) -> int:
     say(folder, f"added-{place}", "")
     for other in range(hosts):
         until(f"the end of host {other}", there(folder, f"added-{other}"))
-    with folder.open("lock", "r+", os.O_RDWR) as file:
+    with folder.file("lock", "r+", os.O_RDWR) as file:
         fcntl.lockf(file, fcntl.LOCK_EX)
         return int(file.read() or 0)
 

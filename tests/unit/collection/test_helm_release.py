@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import stat
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -62,6 +63,14 @@ def cluster(host: Any) -> Any:
     host.answer("helm upgrade", (0, "", ""))
     host.answer("helm uninstall", (0, "", ""))
     return host
+
+
+def test_no_user_can_reach_the_lock_of_a_release(run: Run, cluster: Any, tmp_path: Path) -> None:
+    """Whoever may open a file can hold its lock, and /run/lock is open to all."""
+    locks = tmp_path / "lock"
+    run("helm_release", **GIVEN)
+    assert stat.S_IMODE(locks.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(file.stat().st_mode) for file in locks.iterdir()} == {0o600}
 
 
 def test_what_is_as_asked_is_left_alone(run: Run, cluster: Any) -> None:

@@ -63,7 +63,7 @@ def test_hosts_on_one_file_system_see_each_other_and_leave_nothing(tmp_path: Pat
     [
         ("fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_UN", LOCKS, " got a lock that "),
         ("write(str(number + 1))", "write('1')", LOCKS, "74 of 75 additions under a lock were lost"),
-        ('    with folder.open("lock", "a+"', '    raise OSError(37, "No locks available")\n    with folder.open("lock", "a+"', LOCKS, "No locks available"),
+        ('    with folder.file("lock", "a+"', '    raise OSError(37, "No locks available")\n    with folder.file("lock", "a+"', LOCKS, "No locks available"),
         ('say(folder, f"answer-', 'time.sleep(2.2); say(folder, f"answer-', VISIBLE, "what one host has written is seen by all 1."),
         ('say(folder, "asked", word)', "pass", VISIBLE, "round 0 was not seen within 1 s"),
     ],
