@@ -30,19 +30,18 @@ setpriv = pytest.mark.skipif(not shutil.which("setpriv"), reason="needs setpriv 
 @pytest.fixture
 def scratch(tmp_path: Path) -> Path:
     """Open to all, as stage storage makes it."""
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.owner() != "root" or folder.stat().st_mode & 0o001 == 0:
-            with_reach(folder)
+    with_reach(tmp_path)
     made = tmp_path / "scratch"
     made.mkdir()
     made.chmod(0o1777)
     return made
 
 
-def with_reach(folder: Path) -> None:
+def with_reach(place: Path) -> None:
     """Other users have to get there; pytest closes its folders."""
-    if folder.stat().st_uid == os.geteuid() and folder != Path("/"):
-        folder.chmod(folder.stat().st_mode | 0o011)
+    for folder in (place, *place.parents):
+        if folder.stat().st_uid == os.geteuid() and folder != Path("/"):
+            folder.chmod(folder.stat().st_mode | 0o011)
 
 
 def step(name: str, scratch: Path, job: int = 9, uid: int = ADA, **given: object) -> Completed:

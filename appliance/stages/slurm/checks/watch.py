@@ -121,7 +121,7 @@ CHECKS: tuple[Check, ...] = (
         GPU_HOSTS,
         judge_watch,
         "Every GPU host judges itself each minute and before each job, by the same facts as health, and drains where it is unfit. "
-        "It fails where that does not happen, where a program of /etc/slurm/health.d fails, or where a host is unfit and keeps its jobs: "
+        "It fails where that does not happen (Slurm does not run it, or a look does not end), where a program of /etc/slurm/health.d fails, or where a host is unfit and keeps its jobs: "
         "as many as slurm.watch.most_out allows are out already, or slurmctld does not answer it.",
         nature=Nature.SYMPTOM,
         causes=(
