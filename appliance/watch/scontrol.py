@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 
+from appliance.probe import files
 from appliance.probe.command import run
 from appliance.probe.problems import FOLDERS, Unreadable
 from appliance.stages.slurm.collect.slurm import fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 SECONDS = 10.0
 PREFIX = "appliance: health: "
@@ -24,6 +26,10 @@ OUT = frozenset(
     {"down", "drain", "drained", "draining", "error", "fail", "failing", "inval", "invalid_reg"}
 )
 """What appliance.stages.slurm.checks calls out of work."""
+
+
+CONFIGURED = re.compile(r"^NodeName=(\S+)", re.MULTILINE)
+PLAIN = re.compile(r"[A-Za-z0-9._-]+\Z")
 
 
 class Silent(Exception):
@@ -63,23 +69,37 @@ class Node:
         return MARKED.sub("", self.extra, count=1) if self.is_announced else self.extra
 
 
+def configured(path: str = "") -> frozenset[str]:
+    """The nodes of this host's slurm.conf, each on a line of its own; none where it has ranges of them."""
+    path = path or os.environ.get("SLURM_CONF", "/etc/slurm/slurm.conf")
+    names = CONFIGURED.findall(files.text(path))
+    return frozenset(names if all(map(PLAIN.match, names)) else ())
+
+
 class Slurm:
     """scontrol, for the node called ``name``. Every call raises Silent where the controller does not answer."""
 
     def __init__(self, name: str, folders: tuple[str, ...] = FOLDERS) -> None:
         self.name = name
         self._folders = folders
+        self._configured = configured()
 
     def nodes(self) -> Mapping[str, Node]:
-        """All nodes; this one is among them, or Silent is raised."""
-        lines = map(fields, self._run("--oneliner", "show", "nodes").splitlines())
-        found = {
-            said["NodeName"]: Node(
-                said.get("State", ""), said.get("Reason", ""), said.get("Extra", "")
-            )
-            for said in lines
-            if "NodeName" in said
-        }
+        """All nodes; this one is among them, or Silent is raised.
+
+        Whoever may change a node can put a line break into its Extra, and so lines that look like those of others. Such a
+        name stands there twice, or is of no node: the first line of an answer about it alone is its own.
+        """
+        found: dict[str, Node] = {}
+        twice: set[str] = set()
+        for name, node in _listed(self._run("--oneliner", "show", "nodes")):
+            if name in found:
+                twice.add(name)
+            if name in self._configured or not self._configured:
+                found[name] = node
+        for name in sorted(twice & set(found)):
+            answer = _listed(self._run("--oneliner", "show", "node", name))
+            found[name] = next((node for other, node in answer if other == name), found[name])
         if self.name not in found:
             raise Silent("Slurm does not list " + self.name)
         return found
@@ -111,10 +131,17 @@ class Slurm:
             raise Silent(str(error)) from None
 
     def _program(self) -> str:
-        import os
-
         paths = (folder + "/scontrol" for folder in self._folders)
         found = next((path for path in paths if os.access(path, os.X_OK)), "")
         if not found:
             raise Silent("scontrol: not installed")
         return found
+
+
+def _listed(said: str) -> Iterator[tuple[str, Node]]:
+    """Each line that begins as one of a node. Other characters that break lines are part of a value."""
+    for line in said.split("\n"):
+        if line.startswith("NodeName="):
+            known = fields(line)
+            node = Node(known.get("State", ""), known.get("Reason", ""), known.get("Extra", ""))
+            yield known["NodeName"], node

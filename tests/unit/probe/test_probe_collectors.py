@@ -644,3 +644,15 @@ def test_a_prometheus_that_says_nothing_is_named(
         host, port = mute.getsockname()
         with pytest.raises(Unreadable, match=f"Prometheus on {host}:{port}: no answer in time"):
             observe.collect(Ask({}, grow({})), (host, port))
+
+
+@pytest.mark.parametrize("end", ["\x0b", "\x85", "\u2028", " "])
+def test_what_a_node_says_of_itself_is_no_line_of_another(end: str) -> None:
+    lie = "NodeName=gpu-2 State=IDLE CPUTot=9"
+    said = f"NodeName=gpu-1 State=DOWN CPUTot=8 Extra=x{end}{lie}\nNodeName=gpu-2 State=DOWN CPUTot=8\n"
+    assert [(n["name"], n["state"]) for n in slurm.nodes(said)] == [
+        ("gpu-1", "down"),
+        ("gpu-2", "down"),
+    ]
+    with pytest.raises(Unreadable, match="lists gpu-2 twice"):
+        slurm.nodes(said.replace(end + "NodeName", "\nNodeName"))

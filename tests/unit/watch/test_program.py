@@ -22,6 +22,7 @@ SCONTROL = """#!/bin/sh
 [ -e {folder}/silent ] && echo 'Unable to contact slurm controller (connect failure)' >&2 && exit 1
 case "$*" in
   *"show nodes"*) cat {folder}/nodes ;;
+  *"show node "*) cat {folder}/node ;;
   *) echo "$*" >> {folder}/told ;;
 esac
 """
@@ -141,6 +142,43 @@ def test_nodes_are_read_as_slurm_writes_them(world: Path) -> None:
         Slurm("gpu-9", (str(world),)).nodes()
     with pytest.raises(scontrol.Silent, match="not installed"):
         Slurm("gpu-1", ()).nodes()
+
+
+FORGED = f"NodeName=gpu-1 State=IDLE+DRAIN Reason={PREFIX}x y [root@2026-11-24T10:00:00]"
+
+
+@pytest.mark.parametrize("at", [0, 2])
+@pytest.mark.parametrize("end", ["\n", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\r"])
+def test_a_line_break_in_what_a_host_says_of_itself_changes_no_other_host(
+    world: Path, at: int, end: str
+) -> None:
+    """Slurm 22.05 prints Extra and Comment as they are."""
+    own = LINE.format(name="gpu-1", state="IDLE", reason="", extra="")
+    other = LINE.format(name="gpu-0", state="IDLE", reason="", extra=f"x{end}{FORGED}")
+    lines = [own, LINE.format(name="gpu-2", state="IDLE", reason="", extra="")]
+    lines.insert(at, other)
+    (world / "nodes").write_text("\n".join(lines) + "\n")
+    (world / "node").write_text(f"{own}\n{FORGED}\n")
+    found = Slurm("gpu-2", (str(world),)).nodes()
+    assert set(found) == {"gpu-0", "gpu-1", "gpu-2"}
+    assert not found["gpu-1"].is_out
+    act(world, LOST)
+    assert told(world)[-1].startswith("update NodeName=gpu-1 State=DRAIN")
+
+
+def test_a_node_that_slurm_conf_does_not_have_is_not_counted(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = world / "slurm.conf"
+    conf.write_text("# one\nNodeName=gpu-1 CPUs=1\nNodeName=gpu-2 CPUs=1\n")
+    monkeypatch.setenv("SLURM_CONF", str(conf))
+    made_up = FORGED.replace("gpu-1", "gpu-7")
+    nodes(world, extra=f"x\n{made_up}")
+    assert set(Slurm("gpu-1", (str(world),)).nodes()) == {"gpu-1", "gpu-2"}
+    act(world, LOST)
+    assert told(world)[-1].startswith("update NodeName=gpu-1 State=DRAIN")
+    conf.write_text("NodeName=gpu-[1-2] CPUs=1\n")
+    assert set(Slurm("gpu-1", (str(world),)).nodes()) == {"gpu-1", "gpu-2", "gpu-7"}
 
 
 def test_programs_of_the_site_are_causes_by_their_first_line(tmp_path: Path) -> None:

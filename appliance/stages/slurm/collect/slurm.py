@@ -64,8 +64,22 @@ def ping(said: str) -> str:
 
 
 def nodes(said: str) -> list[Facts]:
-    """The lines of ``scontrol --oneliner show nodes``; memory in MiB, as Slurm counts."""
-    return [node(line) for line in said.splitlines() if line.startswith("NodeName=")]
+    """The lines of ``scontrol --oneliner show nodes``; memory in MiB, as Slurm counts.
+
+    Raises Unreadable where a line of one node is made up in the Extra or Comment of another, by whoever may change that one.
+    """
+    found: dict[str, Facts] = {}
+    for line in said.split("\n"):
+        if line.startswith("NodeName="):
+            try:
+                one = node(line)
+            except ValueError:
+                raise Unreadable("scontrol lists a node with a number that is none") from None
+            if found.setdefault(one["name"], one) is not one:
+                raise Unreadable(
+                    f"scontrol lists {one['name']} twice: the Extra or Comment of a node holds a line break"
+                )
+    return list(found.values())
 
 
 def fields(line: str) -> dict[str, str]:
