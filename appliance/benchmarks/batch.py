@@ -231,7 +231,9 @@ def _awaited(remote: Remote, book: Book, job: Job) -> None:
     """Until the job is out of the queue. Raises Unended where it is overdue, and cancelled; or nobody can say."""
     silent, began = 0, book.now()
     while True:
-        state = _ask(remote, job, "squeue", "--noheader", f"--name={job.name}", "--format=%T (%r)")
+        state = _ask(
+            remote, job, "squeue", "--me", "--noheader", f"--name={job.name}", "--format=%T (%r)"
+        )
         if state == "":
             return
         silent = silent + 1 if state is None else 0

@@ -127,7 +127,7 @@ def _through(
 
 def _state(remote: Remote, wanted: Wanted) -> str | None:
     """Of the job in the queue; "" where there is none, None where nobody said."""
-    argv = ["squeue", "--noheader", f"--name={NAME}", "--format=%T"]
+    argv = ["squeue", "--me", "--noheader", f"--name={NAME}", "--format=%T"]
     said = _ask(remote, wanted.control, argv)
     return None if said is None else said.strip().partition("\n")[0]
 

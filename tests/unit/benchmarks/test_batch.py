@@ -32,6 +32,7 @@ class Slurm:
         if argv[0] in self.lost:
             raise ConnectionFailed("connection lost", "again", host)
         if argv[0] == "squeue":
+            assert "--me" in argv, "any user may have a job of that name"
             state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
             if state is None:
                 raise ConnectionFailed("no answer", "is it up?", host)
