@@ -3,9 +3,10 @@
 import grp
 import os
 import pwd
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from tempfile import TemporaryDirectory
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from tests.unit.collection.conftest import Host
 Run = Callable[..., dict[str, Any]]
 Plugin = Callable[[str], ModuleType]
 KEY = "ssh-ed25519 AAAA ada"
+IDS = (os.geteuid() or 1500, os.getegid() or 1500)
+"""Of the users: root works in their homes as they themselves."""
 
 
 class Database:
@@ -26,21 +29,29 @@ class Database:
         self.groups: dict[str, grp.struct_group] = {}
 
     def user(self, name: str, shell: str = "/bin/bash") -> None:
-        ids = (os.geteuid() or 1500, os.getegid() or 1500)
-        entry = (name, "x", *ids, "", str(self.home / name), shell)
+        entry = (name, "x", *IDS, "", str(self.home / name), shell)
         self.users[name] = pwd.struct_passwd(entry)
         (self.home / name).mkdir()
+        os.chown(self.home / name, *IDS)
 
     def group(self, name: str, gid: int, *members: str) -> None:
         self.groups[name] = grp.struct_group((name, "x", gid, list(members)))
 
 
 @pytest.fixture
+def homes() -> Iterator[Path]:
+    """A folder that every user gets through, which pytest's are not."""
+    with TemporaryDirectory(prefix="homes-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@pytest.fixture
 def database(
-    plugin: Plugin, host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plugin: Plugin, host: Host, homes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Database:
     """An empty database; the shadow file knows ada's password and that bob has none."""
-    found = Database(tmp_path)
+    found = Database(homes)
     module = plugin("modules.accounts")
     (tmp_path / "shadow").write_text("ada:$6$x:1::::::\nbob:*:1::::::\n")
     monkeypatch.setattr(module, "SHADOW", str(tmp_path / "shadow"))
@@ -77,9 +88,9 @@ def test_who_comes_back_gets_the_number_of_the_home(
     database.user("ada")
     del database.users["ada"]
     monkeypatch.setattr(module, "HOMES", str(database.home))
-    monkeypatch.setattr(module.os, "stat", lambda path: SimpleNamespace(st_uid=54321))
+    monkeypatch.setattr(module, "_owner_of", lambda path: 54321)
     run("accounts", users=[{"name": "ada"}])
-    monkeypatch.setattr(module.os, "stat", lambda path: SimpleNamespace(st_uid=0))
+    monkeypatch.setattr(module, "_owner_of", lambda path: 0)
     run("accounts", users=[{"name": "ada"}])
     assert host.calls == [
         "useradd -s /bin/bash -p * -m -K HOME_MODE=0700 -K PASS_MIN_DAYS=0 -K PASS_MAX_DAYS=99999 -u 54321 -U ada",
@@ -149,10 +160,18 @@ def test_keys_are_exactly_those_given(run: Run, database: Database) -> None:
     assert not run("accounts", users=wanted)["changed"]
 
 
-def test_a_ssh_folder_that_is_a_link_is_refused(run: Run, database: Database) -> None:
+def test_a_ssh_folder_that_is_a_link_is_set_aside(
+    run: Run, database: Database, tmp_path: Path
+) -> None:
     database.user("bob")
-    (database.home / "bob/.ssh").symlink_to("/tmp")
-    assert "is a link" in run("accounts", users=[{"name": "bob", "keys": [KEY]}])["msg"]
+    ssh = database.home / "bob/.ssh"
+    ssh.symlink_to(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    said = run("accounts", users=[{"name": "bob", "keys": [KEY]}])
+    assert f"{ssh}: set aside as .ssh.before-appliance" in said["changes"]
+    assert (ssh / "authorized_keys").read_text() == KEY + "\n"
+    assert (ssh.parent / ".ssh.before-appliance").readlink() == tmp_path
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_who_is_no_longer_named_loses_the_login(run: Run, host: Host, database: Database) -> None:
@@ -215,6 +234,7 @@ def test_keys_apart_are_a_file_of_roots_and_the_home_is_left_alone(
     real = module.Wanted
     monkeypatch.setattr(module, "Wanted", lambda *a: real(*a[:3], *me))
     monkeypatch.setattr(module, "attributes_differ", lambda *_: [])
+    monkeypatch.setattr(module, "differences", lambda *_: [])
     monkeypatch.setattr(module, "set_attributes", lambda *_: None)
     database.user("bob")
     folder = database.home / "keys"
@@ -223,7 +243,8 @@ def test_keys_apart_are_a_file_of_roots_and_the_home_is_left_alone(
     assert (folder / "bob").read_text() == KEY + "\n"
     assert (folder / "bob").stat().st_mode & 0o777 == 0o644
     assert not (database.home / "bob/.ssh").exists()
-    assert not run("accounts", users=[bob], keys_in=str(folder))["changed"]
+    again = run("accounts", users=[bob], keys_in=str(folder))
+    assert again.get("changed") is False, again
     del database.users["bob"]
     run("accounts", users=[bob], keys_in=str(folder))
     assert host.calls == [

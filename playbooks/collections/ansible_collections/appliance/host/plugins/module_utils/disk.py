@@ -7,7 +7,6 @@ import hashlib
 import os
 import pwd
 import stat
-import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Iterator
@@ -16,6 +15,13 @@ from ansible_collections.appliance.host.plugins.module_utils.outcome import (
     Problem,
     os_reason,
     telling_line,
+)
+from ansible_collections.appliance.host.plugins.module_utils.places import (
+    content,
+    created,
+    open_folder,
+    removed,
+    status,
 )
 
 
@@ -33,10 +39,12 @@ class Wanted:
 
 
 @contextmanager
-def about(path: str) -> Iterator[None]:
-    """Turn a failed system call into one line about ``path``."""
+def about(path: str, *but: type[OSError]) -> Iterator[None]:
+    """Turn a failed system call into one line about ``path``, ``but`` these."""
     try:
         yield
+    except but:
+        raise
     except OSError as error:
         raise Problem(f"{path}: {os_reason(error)}") from error
 
@@ -71,13 +79,12 @@ def gid_of(group: str, path: str, check: bool = False) -> int | None:
 
 def read(path: str) -> bytes | None:
     """Content of a regular file; None when there is none."""
+    parent, name = os.path.split(path)
     with about(path):
         try:
-            if not stat.S_ISREG(os.lstat(path).st_mode):
-                return None
-            with open(path, "rb") as file:
-                return file.read()
-        except FileNotFoundError:
+            with open_folder(parent) as at:
+                return content(name, at)
+        except (FileNotFoundError, NotADirectoryError):
             return None
 
 
@@ -94,7 +101,13 @@ def attributes_differ(
     path: str, mode: int, owner: str, group: str, check: bool = False
 ) -> list[str]:
     """Which of mode, owner and group are not as wanted, as "mode 0600 -> 0644"."""
-    now = os.lstat(path)
+    return differences(os.lstat(path), path, mode, owner, group, check)
+
+
+def differences(
+    now: os.stat_result, path: str, mode: int, owner: str, group: str, check: bool = False
+) -> list[str]:
+    """The same of what was looked at already."""
     found = []
     if stat.S_IMODE(now.st_mode) != mode:
         found.append(f"mode {stat.S_IMODE(now.st_mode):04o} -> {mode:04o}")
@@ -105,12 +118,12 @@ def attributes_differ(
     return found
 
 
-def set_attributes(target: int | str, mode: int, owner: str, group: str, path: str) -> None:
-    """Give an open or named file its owner, then its mode (chown clears set-id bits)."""
+def set_attributes(handle: int, mode: int, owner: str, group: str, path: str) -> None:
+    """Give an open file its owner, then its mode (chown clears set-id bits)."""
     uid, gid = uid_of(owner, path), gid_of(group, path)
     with about(path):
-        os.chown(target, -1 if uid is None else uid, -1 if gid is None else gid)
-        os.chmod(target, mode)
+        os.fchown(handle, -1 if uid is None else uid, -1 if gid is None else gid)
+        os.fchmod(handle, mode)
 
 
 class Staged:
@@ -120,19 +133,18 @@ class Staged:
         self.module = module
         self.wanted = wanted
         path = wanted.path
-        with about(path):
-            handle, self.temporary = tempfile.mkstemp(
-                prefix=f".{os.path.basename(path)}.",
-                suffix=".tmp",
-                dir=folder or os.path.dirname(path),
-            )
+        beside, self._name = os.path.split(path)
+        with about(path), open_folder(folder or beside) as at:
+            self._at = os.dup(at)
+            self._new, handle = created(self._name, self._at)
+        self.temporary = os.path.join(folder or beside, self._new)
         try:
             with about(path), os.fdopen(handle, "wb") as file:
                 file.write(wanted.data)
                 file.flush()
-                os.fsync(file.fileno())
-            if folder is None:
-                set_attributes(self.temporary, wanted.mode, wanted.owner, wanted.group, path)
+                if folder is None:
+                    set_attributes(handle, wanted.mode, wanted.owner, wanted.group, path)
+                os.fsync(handle)
         except BaseException:
             self.discard()
             raise
@@ -144,38 +156,49 @@ class Staged:
 
     def commit(self) -> None:
         """Take the final place at once; a validation without %s that fails puts the old file back."""
-        path = self.wanted.path
         judged_in_place = self.wanted.validate and "%s" not in self.wanted.validate
         backup = self._keep_old() if judged_in_place else None
-        with about(path):
-            os.replace(self.temporary, path)
+        with about(self.wanted.path):
+            self._take_place(self._new)
         self._label()
         if judged_in_place:
             self._judge_in_place(backup)
+        self.discard()
 
     def discard(self) -> None:
         """Forget the staged file."""
-        if os.path.lexists(self.temporary):
-            os.unlink(self.temporary)
+        if self._at >= 0:
+            removed(self._new, self._at)
+            os.close(self._at)
+            self._at = -1
+
+    def _take_place(self, name: str) -> None:
+        os.replace(name, self._name, src_dir_fd=self._at, dst_dir_fd=self._at)
 
     def _judge_in_place(self, backup: str | None) -> None:
         try:
             self._judge(self.wanted.validate)
         except Problem:
             if backup is None:
-                os.unlink(self.wanted.path)
+                os.unlink(self._name, dir_fd=self._at)
             else:
-                os.replace(backup, self.wanted.path)
+                self._take_place(backup)
             raise
         if backup is not None:
-            os.unlink(backup)
+            os.unlink(backup, dir_fd=self._at)
 
     def _keep_old(self) -> str | None:
-        if not os.path.lexists(self.wanted.path):
+        if status(self._name, self._at) is None:
             return None
-        backup = self.temporary[: -len(".tmp")] + ".old"
+        backup = self._new[: -len(".tmp")] + ".old"
         with about(self.wanted.path):
-            os.link(self.wanted.path, backup, follow_symlinks=False)
+            os.link(
+                self._name,
+                backup,
+                src_dir_fd=self._at,
+                dst_dir_fd=self._at,
+                follow_symlinks=False,
+            )
         return backup
 
     def _judge(self, command: str) -> None:
@@ -196,9 +219,5 @@ class Staged:
 
 def make_parents(path: str) -> None:
     """Create the directories above ``path``, 0755 and the caller's."""
-    with about(path):
-        parent = os.path.dirname(path)
-        if not os.path.isdir(parent):
-            make_parents(parent)
-            os.mkdir(parent, 0o755)
-            os.chmod(parent, 0o755)
+    with about(path), open_folder(os.path.dirname(path), make=True):
+        pass

@@ -80,12 +80,24 @@ from ansible_collections.appliance.host.plugins.module_utils.disk import (
     Wanted,
     about,
     attributes_differ,
+    differences,
     read,
     set_attributes,
 )
 from ansible_collections.appliance.host.plugins.module_utils.outcome import (
     Problem,
     last_line,
+    os_reason,
+)
+from ansible_collections.appliance.host.plugins.module_utils.places import (
+    is_closed,
+    open_folder,
+    opened,
+    removed,
+)
+from ansible_collections.appliance.host.plugins.module_utils.ssh_folder import (
+    SshFolder,
+    authorized,
 )
 
 SPEC = {
@@ -169,6 +181,7 @@ class Accounts:
         if found is not None and name != "root":
             self._keep_apart_from_root(item, found)
         if found is None:
+            _see_to_place(item)
             self._do(["useradd", *_new(item), name], f"user {name}")
         else:
             options = _corrections(item, found)
@@ -194,60 +207,85 @@ class Accounts:
                     f"user {name}: deployments log in as it, and would no more without {group}:"
                     " keep it in base.admins, or log in as somebody else first (access.user)"
                 )
-            if entry is not None and name not in given:
+            if entry is not None and name not in given and entry.pw_uid != 0:
                 self._do(
                     ["usermod", "-s", NO_LOGIN, "-p", "*", "-e", DISMISSED, name], f"user {name}"
                 )
-                for keys in (
-                    os.path.join(entry.pw_dir, ".ssh", "authorized_keys"),
-                    self._apart(name),
-                ):
-                    self._revoke(keys)
+                self._revoke(entry)
             self._do(["gpasswd", "-d", name, group], f"user {name}")
 
-    def _revoke(self, keys: str) -> None:
-        if os.path.lexists(keys) and not self.check:
-            with about(keys), suppress(PermissionError):
-                # In a home on a file server root is nobody; an account that has expired opens to no key.
-                os.unlink(keys)
+    def _revoke(self, entry: pwd.struct_passwd) -> None:
+        """An account that has expired opens to no key; those that are left would, once somebody gives it back."""
+        name = entry.pw_name
+        try:
+            if SshFolder(self.module, entry).revoke(self.check):
+                self.changes.append(f"keys of {name}")
+        except (OSError, Problem) as error:
+            reason = os_reason(error) if isinstance(error, OSError) else str(error)
+            self.changes.append(f"keys of {name}: stay in {entry.pw_dir}, {reason}")
+        if not self.check:
+            folder = self.module.params["keys_in"]
+            with about(folder), suppress(FileNotFoundError), open_folder(folder) as at:
+                removed(name, at)
 
     def _apart(self, name: str) -> str:
         return os.path.join(self.module.params["keys_in"], name)
 
     def _keys(self, item: dict[str, Any]) -> None:
         entry = _passwd(item["name"])
+        text = "".join(f"{key.strip()}\n" for key in item["keys"]).encode()
         if entry is None:
             self.changes.append(f"keys of {item['name']}")
+        elif item["keys_apart"]:
+            self._keys_apart(item["name"], text)
+        else:
+            self._keys_at_home(entry, text)
+
+    def _keys_at_home(self, entry: pwd.struct_passwd, text: bytes) -> None:
+        folder = SshFolder(self.module, entry)
+        self.resources.append({"kind": "file", "name": folder.file})
+        if folder.is_as(text):
             return
-        path = os.path.join(entry.pw_dir, ".ssh", "authorized_keys")
-        mode, folder_mode, owner, group = 0o600, 0o700, str(entry.pw_uid), str(entry.pw_gid)
-        if item["keys_apart"]:
-            # sshd reads it as the user (sshd_config(5), AuthorizedKeysFile).
-            path = self._apart(item["name"])
-            mode, folder_mode, owner, group = 0o644, 0o755, "root", "root"
-        folder = os.path.dirname(path)
+        self._keep_way_in(entry.pw_name, authorized(folder.keys()), authorized(text))
+        self.changes.append(f"keys of {entry.pw_name}")
+        if not self.check:
+            self.changes += folder.write(text)
+
+    def _keep_way_in(self, name: str, now: set[bytes], wanted: set[bytes]) -> None:
+        """One of the keys that are there opened this very connection."""
+        if name == self.module.params["deploys_as"] and now and not now & wanted:
+            raise Problem(
+                f"user {name}: deployments log in as it, and none of the keys it has now would stay; keep the one in use in "
+                "base.admins until a deployment with the new one has succeeded"
+            )
+
+    def _keys_apart(self, name: str, text: bytes) -> None:
+        """sshd reads them as the user (sshd_config(5), AuthorizedKeysFile)."""
+        path = self._apart(name)
         self.resources.append({"kind": "file", "name": path})
-        text = "".join(f"{key.strip()}\n" for key in item["keys"])
-        wanted = Wanted(path, text.encode(), mode, owner, group)
-        if self._folder(folder, folder_mode, owner, group):
+        wanted = Wanted(path, text, 0o644)
+        folder = os.path.dirname(path)
+        if self._folder(folder):
             self.changes.append(folder)
-        if read(path) == wanted.data and not attributes_differ(
-            path, mode, owner, group, self.check
-        ):
+        attributes = (wanted.mode, wanted.owner, wanted.group)
+        if read(path) == wanted.data and not attributes_differ(path, *attributes, self.check):
             return
-        self.changes.append(f"keys of {item['name']}")
+        self.changes.append(f"keys of {name}")
         if not self.check:
             Staged(self.module, wanted).commit()
 
-    def _folder(self, folder: str, mode: int, owner: str, group: str) -> bool:
-        if os.path.islink(folder):
-            raise Problem(f"{folder}: is a link, a directory is wanted there")
-        if os.path.isdir(folder) and not attributes_differ(folder, mode, owner, group):
-            return False
-        if not self.check:
-            with about(folder):
-                os.makedirs(folder, mode, exist_ok=True)
-            set_attributes(folder, mode, owner, group, folder)
+    def _folder(self, folder: str) -> bool:
+        wanted = (0o755, "root", "root")
+        with about(folder):
+            try:
+                with open_folder(folder) as at:
+                    if not differences(os.fstat(at), folder, *wanted):
+                        return False
+            except FileNotFoundError:
+                pass
+            if not self.check:
+                with open_folder(folder, make=True) as at, opened(at) as handle:
+                    set_attributes(handle, *wanted, folder)
         return True
 
     def _do(self, argv: list[str], what: str) -> None:
@@ -294,16 +332,38 @@ def _new(item: dict[str, Any]) -> list[str]:
     return options + (["-G", ",".join(item["groups"])] if item["groups"] else [])
 
 
+def _see_to_place(item: dict[str, Any]) -> None:
+    """useradd makes a home by its path, and takes one that somebody has made before for the new user's."""
+    if item["system"] or not item["make_home"]:
+        return
+    folder = os.path.dirname(item["home"] or f"{HOMES}/{item['name']}")
+    with about(folder):
+        try:
+            with open_folder(folder) as at:
+                closed = is_closed(os.fstat(at))
+        except FileNotFoundError:
+            return
+    if not closed:
+        raise Problem(
+            f"{folder}: homes lie only in a folder of root's that others cannot write to; "
+            f"look whose it is, then: chown root:root {folder}; chmod 755 {folder}"
+        )
+
+
 def _number_left(item: dict[str, Any]) -> int:
     """Whose the home is that an earlier account of that name left; 0 where nobody may have it again."""
     try:
-        number = os.stat(item["home"] or f"{HOMES}/{item['name']}").st_uid
+        number = _owner_of(item["home"] or f"{HOMES}/{item['name']}")
         pwd.getpwuid(number)
     except OSError:
         return 0
     except KeyError:
         return number if number >= FIRST_OF_PEOPLE else 0
     return 0
+
+
+def _owner_of(path: str) -> int:
+    return os.lstat(path).st_uid
 
 
 def _is_group(name: str) -> bool:

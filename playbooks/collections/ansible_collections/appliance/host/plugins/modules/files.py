@@ -106,15 +106,24 @@ from ansible_collections.appliance.host.plugins.module_utils.disk import (
     Wanted,
     about,
     attributes_differ,
+    differences,
     make_parents,
     mode_of,
     read,
     set_attributes,
+    uid_of,
 )
 from ansible_collections.appliance.host.plugins.module_utils.keywords import settled
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
+from ansible_collections.appliance.host.plugins.module_utils.places import (
+    linked,
+    open_folder,
+    opened,
+    removed,
+)
 
 OURS = b"# Managed by appliance"
+NOT_THERE = (FileNotFoundError, NotADirectoryError)
 PLACE = {"owner": {"default": "root"}, "group": {"default": "root"}}
 SPEC = {
     "files": {
@@ -173,21 +182,24 @@ class Tree:
         path = item["path"]
         wanted = (mode_of(item["mode"], path), item["owner"], item["group"])
         self.resources.append({"kind": "directory", "name": path})
-        if os.path.lexists(path) and not os.path.isdir(path):
-            raise Problem(f"{path}: is in the way, a directory is wanted there")
-        if os.path.isdir(path):
-            differences = attributes_differ(os.path.realpath(path), *wanted, check=self.check)
-        else:
-            differences = ["absent -> directory"]
+        owner = uid_of(item["owner"], path, self.check)
+        differences = self._unlike(path, wanted, owner)
         if not differences:
             return
         self._note(path, "", "", differences)
         if not self.check:
-            make_parents(path)
-            with about(path):
-                os.makedirs(path, exist_ok=True)
-            set_attributes(path, *wanted, path=path)
+            with about(path), open_folder(path, make=True, owner=owner) as at, opened(at) as handle:
+                set_attributes(handle, *wanted, path=path)
             self.done.append(path)
+
+    def _unlike(self, path: str, wanted: tuple[int, str, str], owner: int | None) -> list[str]:
+        try:
+            with about(path, *NOT_THERE), open_folder(path, owner=owner) as at:
+                return differences(os.fstat(at), path, *wanted, check=self.check)
+        except NotADirectoryError:
+            raise Problem(f"{path}: is in the way, a directory is wanted there") from None
+        except FileNotFoundError:
+            return ["absent -> directory"]
 
     def link(self, item: dict[str, str]) -> None:
         """Point a link at its target, replacing a file in its place."""
@@ -199,11 +211,9 @@ class Tree:
             raise Problem(f"{path}: is a directory, a link is wanted there")
         self._note(path, "", f"-> {target}\n", [])
         if not self.check:
-            make_parents(path)
-            temporary = f"{path}.{os.getpid()}.tmp"
-            with about(path):
-                os.symlink(target, temporary)
-                os.replace(temporary, path)
+            parent, name = os.path.split(path)
+            with about(path), open_folder(parent, make=True) as at:
+                linked(name, at, target)
             self.done.append(path)
 
     def absent(self, item: dict[str, Any]) -> None:
@@ -218,8 +228,9 @@ class Tree:
         before = "" if item["secret"] else _text(read(path) or b"")
         self._note(path, before, "", ["file -> absent"])
         if not self.check:
-            with about(path):
-                os.unlink(path)
+            parent, name = os.path.split(path)
+            with about(path), open_folder(parent) as at:
+                removed(name, at)
             self.done.append(path)
 
     def stage(self, item: dict[str, Any]) -> None:

@@ -38,11 +38,20 @@ resources: {description: What is managed, as kind and name., type: list, returne
 import os
 import shutil
 import stat
+from contextlib import contextmanager
+from typing import Any, Iterator
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.appliance.host.plugins.module_utils.disk import about
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
+from ansible_collections.appliance.host.plugins.module_utils.places import (
+    inside,
+    is_closed,
+    open_folder,
+    opened,
+    status,
+)
 
 SPEC = {
     "folder": {"required": True},
@@ -54,17 +63,17 @@ SPEC = {
     },
 }
 SKELETON = "/etc/skel"
-OPEN = stat.S_IWGRP | stat.S_IWOTH
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(SPEC, supports_check_mode=True)
-    folder, changes = module.params["folder"], []
+    folder = module.params["folder"]
+    changes: list[str] = []
     try:
-        changes += _folder(folder, module.check_mode)
-        for item in module.params["homes"]:
-            changes += _home(folder, item["name"], item["uid"], module.check_mode)
+        with _folder(folder, module.check_mode, changes) as at:
+            for item in module.params["homes"]:
+                _home(folder, at, item, module.check_mode, changes)
     except Problem as problem:
         module.fail_json(msg=str(problem), changed=bool(changes), changes=changes)
     paths = [folder, *(os.path.join(folder, item["name"]) for item in module.params["homes"])]
@@ -75,61 +84,61 @@ def main() -> None:
     )
 
 
-def _folder(folder: str, check: bool) -> list[str]:
-    found = _found(folder)
-    if found is None:
-        if not check:
-            with about(folder):
-                os.makedirs(folder, 0o755)
-                os.chmod(folder, 0o755)
-        return [folder]
-    if found.st_uid != os.geteuid() or found.st_mode & OPEN:
-        raise Problem(
-            f"{folder}: homes lie only in a folder of root's that others cannot write to; "
-            f"look whose it is, then: chown root:root {folder}; chmod 755 {folder}"
-        )
-    return []
-
-
-def _home(folder: str, name: str, uid: int, check: bool) -> list[str]:
-    home = os.path.join(folder, name)
-    found = _found(home)
-    if found is not None:
-        if found.st_uid != uid:
+@contextmanager
+def _folder(folder: str, check: bool, changes: list[str]) -> Iterator[int | None]:
+    """The folder itself, whatever becomes of its name; None where it is yet to be made."""
+    try:
+        with about(folder, FileNotFoundError), open_folder(folder):
+            pass
+    except FileNotFoundError:
+        changes.append(folder)
+        if check:
+            yield None
+            return
+    with about(folder), open_folder(folder, make=True) as at:
+        if not is_closed(os.fstat(at)):
             raise Problem(
-                f"{home}: belongs to number {found.st_uid}, {name} has {uid}; "
-                f"give {name} that number in base.users, or: chown -R {uid}:{uid} {home}"
+                f"{folder}: homes lie only in a folder of root's that others cannot write to; "
+                f"look whose it is, then: chown root:root {folder}; chmod 755 {folder}"
             )
-        return []
-    if not check:
-        with about(home):
-            _make(home, uid)
-    return [home]
+        yield at
 
 
-def _make(home: str, uid: int) -> None:
-    """Whole or not at all: it comes to its place with all that is in it."""
-    new = os.path.join(os.path.dirname(home), f".{os.path.basename(home)}.new")
-    shutil.rmtree(new, ignore_errors=True)
-    os.mkdir(new, 0o700)
+def _home(
+    folder: str, at: int | None, item: dict[str, Any], check: bool, changes: list[str]
+) -> None:
+    home, name, uid = os.path.join(folder, item["name"]), item["name"], item["uid"]
+    with about(home):
+        found = None if at is None else status(name, at)
+        if found is None:
+            changes.append(home)
+            if at is not None and not check:
+                _make(name, uid, at)
+            return
+    if not stat.S_ISDIR(found.st_mode):
+        raise Problem(f"{home}: is in the way, a directory is wanted there")
+    if found.st_uid != uid:
+        raise Problem(
+            f"{home}: belongs to number {found.st_uid}, {name} has {uid}; "
+            f"give {name} that number in base.users, or: chown -R {uid}:{uid} {home}"
+        )
+
+
+def _make(name: str, uid: int, at: int) -> None:
+    """Whole or not at all: it comes to its place with all that is in it. What a run left that was killed may be the user's already."""
+    new = f".{name}.new"
+    below = f"/proc/self/fd/{at}/{new}"
+    shutil.rmtree(below, ignore_errors=True)
+    os.mkdir(new, 0o700, dir_fd=at)
     if os.path.isdir(SKELETON):
-        shutil.copytree(SKELETON, new, symlinks=True, dirs_exist_ok=True)
-    for place, folders, files in os.walk(new):
+        shutil.copytree(SKELETON, below, symlinks=True, dirs_exist_ok=True)
+    for place, folders, files in os.walk(below):
         for entry in (*folders, *files):
             os.lchown(os.path.join(place, entry), uid, uid)
-    os.chmod(new, 0o700)
-    os.lchown(new, uid, uid)
-    os.rename(new, home)
-
-
-def _found(path: str) -> os.stat_result | None:
-    try:
-        found = os.lstat(path)
-    except FileNotFoundError:
-        return None
-    if not stat.S_ISDIR(found.st_mode):
-        raise Problem(f"{path}: is in the way, a directory is wanted there")
-    return found
+    with inside(new, at) as made, opened(made) as handle:
+        os.fchmod(handle, 0o700)
+        os.fchown(handle, uid, uid)
+    os.rename(new, name, src_dir_fd=at, dst_dir_fd=at)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,6 @@ resources: {description: What is managed, as kind, name and what is wanted., typ
 
 import hashlib
 import os
-import shutil
 import socket
 import time
 from typing import Any
@@ -60,6 +59,11 @@ from ansible_collections.appliance.host.plugins.module_utils.outcome import (
     Problem,
     os_reason,
     telling_line,
+)
+from ansible_collections.appliance.host.plugins.module_utils.places import (
+    moved,
+    open_folder,
+    opened,
 )
 
 SPEC = {
@@ -125,9 +129,10 @@ class Live:
 
     def _move(self, path: str, to: str) -> None:
         try:
-            os.makedirs(KEPT_AT, 0o700, exist_ok=True)
-            os.makedirs(os.path.dirname(to), exist_ok=True)
-            shutil.move(path, to)
+            with open_folder(KEPT_AT, make=True) as at, opened(at) as handle:
+                os.fchmod(handle, 0o700)
+            with open_folder(os.path.dirname(path)) as at, open_folder(os.path.dirname(to), make=True) as kept:  # fmt: skip
+                moved(os.path.basename(path), at, kept)
         except OSError as error:
             raise Problem(f"{path}: cannot be moved to {to}: {os_reason(error)}") from error
 
