@@ -8,6 +8,7 @@ from appliance.adapters.remote import known_hosts_name
 from appliance.engine.session import Session
 from appliance.errors import ConnectionFailed
 from appliance.models.site import Site
+from appliance.stages.base.people import is_for_jobs
 from appliance.stages.catalog import STAGES
 
 BESIDE_KEYS = ("authorized_keys2", "rc", "environment")
@@ -15,12 +16,19 @@ BESIDE_KEYS = ("authorized_keys2", "rc", "environment")
 
 
 def owned(site: Site, host: str) -> dict[str, list[str]]:
-    """By stage the places it owns on this host, as its ``owns`` has them."""
+    """By stage the places it owns on this host, as its ``owns`` has them; "@NAME" for whose work may lie in them."""
     found = {s.name: list(s.owns) for s in STAGES if s.concerns(site, site.host(host))}
     people = [
         f"/home/{admin.name}/.ssh/{name}" for admin in site.base.admins for name in BESIDE_KEYS
     ]
-    return {**found, "base": [*found.get("base", ()), *people]}
+    return {**found, "base": [*found.get("base", ()), *people, *_free(site, host)]}
+
+
+def _free(site: Site, host: str) -> list[str]:
+    """Users whose crontabs and the like are their own business: on GPU hosts they would outlive their jobs."""
+    if is_for_jobs(site.host(host)):
+        return []
+    return [f"@{user.name}" for user in site.base.users]
 
 
 def keys_of(session: Session) -> tuple[str, ...] | None:

@@ -12,9 +12,11 @@ from appliance.engine.session import Session
 from appliance.journal import New
 from appliance.models.facts import HostFacts, Posture
 from appliance.models.handover import Difference
+from appliance.models.site import Host
 from appliance.probe.every_file import is_update
 from appliance.probe.posture import DEEP
-from appliance.stages.base.checks.foreign import strangers
+from appliance.stages.base.checks.foreign import ACCOUNTS, strangers
+from appliance.stages.base.people import CRONTABS, is_for_jobs
 
 KINDS = {"posture": False, "posture_deep": True}
 """Kinds of journal entries, and whether they hold what costs a look at every file."""
@@ -104,7 +106,7 @@ def posture_differences(
                 host.name, "accounts, packages and files beside the stages were not kept then"
             )
         else:
-            left_out = {*_told(session, facts), *then.owned, *now.owned}
+            left_out = {*_told(session, facts), *then.owned, *now.owned, *_of_users(session, host)}
             left_out -= set(_updated(facts, then, now))
             yield from _between(host.name, then, now, frozenset(left_out))
 
@@ -119,9 +121,16 @@ def _updated(facts: HostFacts, then: Posture, now: Posture) -> Iterator[str]:
 def _told(session: Session, facts: HostFacts) -> Iterator[str]:
     """What base.foreign says of the host."""
     for found in strangers(session.site, facts):
-        yield f"account {found.at}" if found.kind == "account" else found.at
+        yield f"account {found.at}" if found.kind in ACCOUNTS else found.at
         if found.kind == "key":
             yield from (w for w in found.line.split() if w.startswith("SHA256:"))
+
+
+def _of_users(session: Session, host: Host) -> Iterator[str]:
+    """Crontabs that are their owners' own business."""
+    if not is_for_jobs(host):
+        for user in session.site.base.users:
+            yield from (f"{folder}/{user.name}" for folder in CRONTABS)
 
 
 def _between(

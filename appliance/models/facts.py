@@ -88,11 +88,15 @@ class Assignment(Numerous):
 class Foreign(Numerous):
     """Something in a place a stage owns that is nobody's there. ``modified`` in s since the epoch."""
 
-    kind: Line = Field(description="file, link, folder, changed, key, line, account, or more")
+    kind: Line = Field(
+        description="file, link, folder, changed, key, line, account, or more; of an account of the system password, shell, group or primary group"
+    )
     at: Line
     owner: Line
     modified: Real
-    line: Line = Field(default="", description="Its first line, where a link leads, or the key")
+    line: Line = Field(
+        default="", description="Its first line, where a link leads, the key, or the group"
+    )
     lines: Count = Field(default=0, description="How many lines of it say something")
 
 

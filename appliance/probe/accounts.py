@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 
 from appliance.probe import files
 from appliance.probe.ask import Ask
@@ -14,14 +15,23 @@ if TYPE_CHECKING:
     from appliance.probe.ask import Facts
 
 
+USER, GROUP = 7, 4
+"""Fields of a line of passwd(5) and of group(5)."""
+NUMBERS = {USER: (2, 4), GROUP: (2, 3)}
+"""Which of them are numbers, without which libc takes a line for none."""
+NUMBER = re.compile(r"\s*[+-]?[0-9]{1,20}")
+OF_THE_SITE = "appliance-users"
+"""The group of whom base.users names: the site's keys of them are files of root's, those in their homes are their own."""
+
+
 class Accounts:
     """The local accounts of a host, read once. Raises OSError."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self._shadow: dict[str, str] | None = None
-        self.users = _table(files.read(ask.path("/etc/passwd")), 7)
-        self.groups = _table(files.read(ask.path("/etc/group")), 4)
+        self.users = _table(files.read(ask.path("/etc/passwd")), USER)
+        self.groups = _table(files.read(ask.path("/etc/group")), GROUP)
         self._user_of = {int(user[2]): name for name, user in reversed(list(self.users.items()))}
         self._group_of = {int(row[2]): name for name, row in reversed(list(self.groups.items()))}
 
@@ -38,13 +48,14 @@ class Accounts:
         row = self.users.get(name)
         if row is None:
             return {"exists": False}
+        groups = sorted(g for g, fields in self.groups.items() if name in _words(fields[3]))
         return {
             "uid": int(row[2]),
             "gid": int(row[3]),
             "shell": row[6],
             "home": row[5],
-            "groups": sorted(g for g, fields in self.groups.items() if name in _words(fields[3])),
-            "keys_sha256": self._keys(row[5]),
+            "groups": groups,
+            **({} if OF_THE_SITE in groups else {"keys_sha256": self._keys(row[5])}),
             "password": self.password(name),
         }
 
@@ -57,8 +68,12 @@ class Accounts:
         """What opens the account: "locked" (no password does), "set", or "none" (it is open). Raises PermissionError."""
         if self._shadow is None:
             said = files.read(self._ask.path("/etc/shadow"))
-            self._shadow = dict(line.split(":")[:2] for line in said.splitlines() if ":" in line)
-        secret = self._shadow.get(name, self.users[name][1])
+            lines = [line.strip() for line in said.splitlines() if ":" in line]
+            # Of two lines of one account the first counts.
+            self._shadow = dict(line.split(":")[:2] for line in reversed(lines))
+        # What stands in passwd itself counts, but for the x that means shadow (passwd(5)); there a line that lacks opens nothing.
+        known = self.users[name][1]
+        secret = self._shadow.get(name, "*") if known == "x" else known
         if not secret:
             return "none"
         return "locked" if secret.startswith(("*", "!")) else "set"
@@ -92,11 +107,26 @@ class Accounts:
 
 
 def _table(text: str, width: int) -> dict[str, list[str]]:
-    rows = (line.split(":") for line in text.splitlines())
+    """By name, as libc reads it: blanks before a line and signs of numbers count for nothing, fields at the end may lack.
+
+    Of two accounts of one name the first counts; of two groups all members do.
+    """
     found: dict[str, list[str]] = {}
-    for row in rows:
-        if len(row) == width and row[2].isdigit():
-            found.setdefault(row[0], row)
+    for line in text.splitlines():
+        row = line.strip().split(":", width - 1)
+        numbers = range(*NUMBERS[width])
+        if len(row) < numbers.stop or not all(
+            map(NUMBER.fullmatch, row[numbers.start : numbers.stop])
+        ):
+            continue
+        for place in numbers:
+            row[place] = str(int(row[place]))
+        row += [""] * (width - len(row))
+        if width == GROUP:
+            row[3] = ",".join(member.strip() for member in row[3].split(","))
+            if row[0] in found:
+                found[row[0]][3] += "," + row[3]
+        found.setdefault(row[0], row)
     return found
 
 

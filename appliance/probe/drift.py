@@ -14,6 +14,8 @@ MUTE = frozenset({"kind", "name", "size", "load", "lines", "held", "by"})
 """Fields that say nothing beyond the others: size and lines beside the digest, load beside active and enabled, what says how versions are judged."""
 LATER = frozenset({"password", "definition", "stale", "flags"})
 """Fields that receipts of earlier releases lack: of those nothing is known."""
+OF_SOME = frozenset({"keys_sha256"})
+"""Fields that count only where both have them: keys in the homes of users are their own, and earlier releases read them."""
 APART: dict[str, Facts] = {"unit": {"definition": None, "stale": None}, "mount": {"flags": None}}
 """Fields of a kind that are told as one of their own."""
 ARTICLE = {"directory": "a directory", "link": "a link", "file": "a file"}
@@ -39,6 +41,7 @@ def compare(was: Facts, now: Facts) -> tuple[str, str] | None:
     if was.get("kind") == "unit":
         was, now = _settled(was, now), _settled(now, was)
     known = was.keys() | (now.keys() - LATER)
+    known -= OF_SOME - (was.keys() & now.keys())
     fields = [name for name in {**was, **now} if name not in MUTE and name in known]
     changed = [name for name in fields if was.get(name) != now.get(name)]
     if not changed or (was.get("kind") == "package" and _is_update(was, now)):

@@ -15,6 +15,7 @@ from appliance.probe import files
 from appliance.probe.accounts import Accounts
 from appliance.probe.ask import Ask
 from appliance.probe.keys import fingerprints
+from appliance.probe.rights import excessive, like_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ HASHED = re.compile(r"^([0-9a-f]{32})  (/\S+)$", re.M)
 UNTRUSTED = re.compile(r"trusted *= *yes|allow-insecure *= *yes|^Trusted: *yes", re.I)
 LEFT_BY_UPDATES = (".dpkg-old", ".dpkg-dist", ".dpkg-new", ".ucf-dist", ".ucf-old", ".rpmsave")
 UNIT_FOLDERS = ("/etc/systemd/system", "/run/systemd/system")
-NO_SHELLS = ("/nologin", "/false", "/sync")
+SCHEDULED = ("/var/spool/cron/crontabs", "/var/spool/cron", "/var/lib/systemd/linger")
+"""Where a file is called as whose work it lets run."""
+AT_JOBS = ("/var/spool/cron/atjobs", "/var/spool/at")
 
 
 def collect(ask: Ask, receipts: dict[str, Facts]) -> Facts:
@@ -58,7 +61,8 @@ class Look:
         self._own = {s["name"] for s in left if s["kind"] in {"file", "link"}} | set(ask.rack)
         self._units = [state["name"] for state in left if state["kind"] == "unit"]
         wanted = [p for stage, each in ask.owned.items() if stage in receipts for p in each]
-        self._places = [p for p in wanted if p[0] not in "!="]
+        self._places = [p for p in wanted if p[0] not in "!=@"]
+        self._free = {p[1:] for p in wanted if p[0] == "@"}
         self._not_ours = [p[1:] for p in wanted if p[0] == "!"]
         self._verified = [p[1:] for p in wanted if p[0] == "="]
         self._accounts = Accounts(ask)
@@ -78,7 +82,17 @@ class Look:
             for path in found
             if not path.endswith(LEFT_BY_UPDATES)
             and not any(fnmatchcase(path, pattern) for pattern in self._not_ours)
+            and not self._is_free(path)
         }
+
+    def _is_free(self, path: str) -> bool:
+        """Work that somebody has the host do who is free to: a crontab, a job of at(1), services that run without a login."""
+        folder, _, name = path.rpartition("/")
+        if not self._free or folder not in (*SCHEDULED, *AT_JOBS):
+            return False
+        found = os.lstat(self._ask.path(path))
+        owner = name if folder in SCHEDULED else self._accounts.owner(found.st_uid)
+        return stat.S_ISREG(found.st_mode) and owner in self._free
 
     def _drop_ins(self) -> Iterator[str]:
         for unit in self._units:
@@ -139,11 +153,11 @@ class Look:
         return "is not owned" not in ask.run(["rpm", "-qf", path], ok=(0, 1))
 
     def _root_like(self) -> Iterator[Facts]:
-        for name, row in self._accounts.users.items():
-            if row[2] == "0" and name != "root":
-                yield _account(name, "has root's number", row)
-            elif not row[6].endswith(NO_SHELLS) and self._accounts.password(name) == "none":
-                yield _account(name, "needs no password", row)
+        for name, what in like_root(self._accounts):
+            row = self._accounts.users[name]
+            yield _account("account", name, f"{what}: {row[5]}, {row[6]}")
+        for kind, name, which in excessive(self._accounts):
+            yield _account(kind, name, which)
 
     def _keys(self) -> Iterator[Facts]:
         for home, known in self._ask.keys.items():
@@ -165,9 +179,8 @@ class Look:
                     yield {**self._entry("line", path, found), "line": line.strip()[:WIDTH]}
 
 
-def _account(name: str, what: str, row: list[str]) -> Facts:
-    line = f"{what}: {row[5]}, {row[6]}"
-    return {"kind": "account", "at": name, "owner": "root", "modified": 0, "line": line[:WIDTH]}
+def _account(kind: str, name: str, line: str) -> Facts:
+    return {"kind": kind, "at": name, "owner": "root", "modified": 0, "line": line[:WIDTH]}
 
 
 def _matching(ask: Ask, patterns: Iterable[str]) -> Iterator[str]:

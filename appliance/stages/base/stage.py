@@ -23,6 +23,8 @@ STAGE = Stage(
         *("/etc/cron.monthly/*", "/var/spool/cron/crontabs/*", "/var/spool/cron/*"),
         *("!/var/spool/cron/crontabs", "!/var/spool/cron/atjobs", "!/var/spool/cron/atspool"),
         *("/var/spool/cron/atjobs/*", "!/var/spool/cron/atjobs/.SEQ"),
+        *("/var/spool/at/*", "!/var/spool/at/.SEQ", "!/var/spool/at/spool"),
+        "/var/lib/systemd/linger/*",
         *("/etc/systemd/system.conf.d/*", "/etc/systemd/system/service.d/*"),
         *("/etc/chrony/conf.d/*", "/etc/chrony/sources.d/*"),
         *("/etc/ld.so.preload", "/etc/rc.local", "/etc/apt/trusted.gpg.d/*"),

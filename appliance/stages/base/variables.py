@@ -10,6 +10,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.profile import Profile
 from appliance.models.site import Host, Role, Site
 from appliance.probe.bundle import executable
+from appliance.stages.base.people import is_for_jobs
 from appliance.stages.context import RoleContext, Variables
 
 HPC_SYSCTL = {
@@ -109,6 +110,7 @@ def variables(context: RoleContext) -> Variables:
         "base_groups": context.once(_groups),
         "base_users": context.once(_users),
         "base_homes_here": site.storage.mount_of(base.homes) is None,
+        "base_crontabs": not is_for_jobs(host),
         "base_sudoers": [admin.name for admin in base.admins if admin.sudo],
         "base_root_login": site.access.user == "root",
         "base_account": site.access.user,

@@ -539,6 +539,64 @@ def test_a_name_that_no_site_could_hold_is_not_offered(at: str) -> None:
     assert "base.keep" not in result.fix
 
 
+SYSTEM: tuple[tuple[str, str, str, str], ...] = (
+    ("password", "", "has a password", "usermod -p '*' munge"),
+    ("shell", "/bin/sh", "has a shell, /bin/sh", "usermod -s /usr/sbin/nologin munge"),
+    ("group", "sudo", "is in group sudo", "gpasswd -d munge sudo"),
+    (
+        "primary group",
+        "root",
+        "has root for its own group",
+        "groupadd -f --system munge; usermod -g munge munge",
+    ),
+)
+
+
+@pytest.mark.parametrize(("kind", "line", "what", "remedy"), SYSTEM)
+def test_what_a_system_account_has_too_much_is_named_with_what_takes_it(
+    kind: str, line: str, what: str, remedy: str
+) -> None:
+    found = {**STRANGER, "kind": kind, "at": "munge", "line": line}
+    (result,) = foreign_of("base.foreign", SITE, found)
+    assert (result.status, result.cause) == (Status.FAIL, f"account munge of the system {what}")
+    assert result.fix == f'{remedy}, or keep it: "account munge" in base.keep of site.yml'
+    (kept,) = foreign_of("base.foreign", asking(keep=["account munge"]), found)
+    assert kept.status is Status.PASS
+    # Whoever deploys, or administers, has these rights by the site.
+    access = site_of("head", "gpu-1", access={"user": "munge", "become": True})
+    assert statuses(foreign_of("base.foreign", access, found)) == {Status.PASS}
+    admin = asking(admins=[{"name": "munge", "keys": [f"ssh-ed25519 {'A' * 68} a"]}])
+    assert statuses(foreign_of("base.foreign", admin, found)) == {Status.PASS}
+
+
+@pytest.mark.parametrize("name", ["-x", "a;reboot", "$(id)", "a b", "\u00e4"])
+def test_no_word_of_a_host_becomes_a_command(name: str) -> None:
+    found = {**STRANGER, "kind": "group", "at": "munge", "line": name}
+    (result,) = foreign_of("base.foreign", SITE, found)
+    assert result.fix.startswith("undo it, or keep it")
+    crontab = {**STRANGER, "at": f"/var/spool/cron/crontabs/{name}"}
+    (result,) = foreign_of("base.foreign", SITE, crontab)
+    assert "crontab -r" not in result.fix
+
+
+@pytest.mark.parametrize(
+    ("at", "remedy"),
+    [
+        ("/var/spool/cron/crontabs/bob", "crontab -r -u bob"),
+        ("/var/spool/cron/bob", "crontab -r -u bob"),
+        ("/var/spool/cron/atjobs/a0001", "rm /var/spool/cron/atjobs/a0001"),
+        ("/var/lib/systemd/linger/bob", "loginctl disable-linger bob"),
+    ],
+)
+def test_work_that_outlives_jobs_is_named_with_its_user_and_what_ends_it(
+    at: str, remedy: str
+) -> None:
+    found = {**STRANGER, "at": at, "owner": "bob", "line": "* * * * * ./train"}
+    (result,) = foreign_of("base.foreign", SITE, found)
+    assert result.cause.startswith(f"{at} is not the appliance's (of bob,")
+    assert result.fix.startswith(f"{remedy}, for it runs without a job, or keep it")
+
+
 def test_only_files_are_purged_and_only_where_the_site_says_so() -> None:
     key = {**STRANGER, "kind": "key", "at": "/root/.ssh/authorized_keys"}
     assert foreign_of("base.purge", SITE, STRANGER) == []

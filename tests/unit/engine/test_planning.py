@@ -6,6 +6,7 @@ from pathlib import Path
 from appliance.adapters.process import run
 from appliance.config.secrets import MAIL_PASSWORD, Secret
 from appliance.engine.gather import Round, Unanswered
+from appliance.engine.owned import owned
 from appliance.engine.planning import Selection, make_plan
 from appliance.engine.prepare import prepare
 from appliance.engine.requests import request_for
@@ -14,6 +15,7 @@ from appliance.models.facts import Foreign, HostFacts
 from appliance.models.plan import Action, HostStage
 from appliance.models.site import Host, Role
 from appliance.stages.base import checks as base
+from appliance.stages.base.site import BaseOptions
 from appliance.stages.context import Variables
 from appliance.stages.kubernetes.checks.ground import CHECKS
 from appliance.stages.stage import Stage
@@ -254,12 +256,22 @@ def test_what_a_deployment_moves_away_is_the_plans_to_name(session: Session) -> 
 
 def test_places_are_asked_of_hosts_whose_stages_own_them(session: Session) -> None:
     asked = request_for(session, "gpu-1")
-    owned = asked["owned"]
-    assert isinstance(owned, dict)
-    assert "/etc/sudoers.d/*" in owned["base"]
-    assert "/etc/slurm/prolog.d/*" in owned["slurm"]
+    places = asked["owned"]
+    assert isinstance(places, dict)
+    assert "/etc/sudoers.d/*" in places["base"]
+    assert "/etc/slurm/prolog.d/*" in places["slurm"]
     assert asked["keys"] == {}, "an agent holds the key: nobody knows whose may be there"
-    assert not any(place for stage in owned for place in owned[stage] if not place.strip("!="))
+    assert not any(place for stage in places for place in places[stage] if not place.strip("!=@"))
+
+
+def test_work_of_users_is_free_but_where_only_their_jobs_bring_them(session: Session) -> None:
+    bob = {"name": "bob", "uid": 2001, "keys": [f"ssh-ed25519 {'A' * 68} bob"]}
+    base = BaseOptions.model_validate({"users": [bob]})
+    meant = replace(session, site=session.site.model_copy(update={"base": base}))
+    login, gpu = (owned(meant.site, host)["base"] for host in ("head", "gpu-1"))
+    assert "@bob" in login
+    assert [place for place in gpu if place.startswith("@")] == []
+    assert {"/var/spool/cron/crontabs/*", "/var/lib/systemd/linger/*"} <= {*login} & {*gpu}
 
 
 def test_the_sites_own_key_is_nobody_elses(session: Session, tmp_path: Path) -> None:

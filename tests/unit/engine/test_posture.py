@@ -1,5 +1,6 @@
 """What hosts are beside their stages: kept where it changed, compared with another day, and nothing told twice."""
 
+from dataclasses import replace
 from typing import Any
 
 from appliance.engine.gather import Round
@@ -7,6 +8,7 @@ from appliance.engine.posture import Day, keep_postures, posture_differences
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
 from appliance.report.changes import lines
+from appliance.stages.base.site import BaseOptions
 from tests.facts import facts_of
 from tests.unit.engine.world import receipt_of
 
@@ -80,6 +82,30 @@ def test_what_base_foreign_names_is_not_said_twice(session: Session) -> None:
     ]
     assert told(session, host(now, foreign=foreign)) == []
     assert len(told(session, host(now))) == 3
+
+
+def test_what_a_system_account_has_too_much_is_not_said_twice_either(session: Session) -> None:
+    kept(session, host({"account": {"munge": "uid 110"}, "package": {}}))
+    now = {"account": {"munge": "uid 110, groups sudo"}, "package": {"munge": "0.5.15"}}
+    found = {"kind": "group", "at": "munge", "line": "sudo", "owner": "root", "modified": 0}
+    assert told(session, host(now, foreign=[found])) == ["+ gpu-1: package munge is new: 0.5.15"]
+
+
+def test_crontabs_of_users_are_told_only_where_their_jobs_alone_bring_them(
+    session: Session,
+) -> None:
+    bob = {"name": "bob", "uid": 2001, "keys": [f"ssh-ed25519 {'A' * 68} bob"]}
+    base = BaseOptions.model_validate({"users": [bob]})
+    meant = replace(session, site=session.site.model_copy(update={"base": base}))
+    at = "/var/spool/cron/crontabs/"
+    now = {"cron file": {f"{at}bob": "content 1", f"{at}eve": "content 2"}}
+    for name in ("head", "gpu-1"):
+        there = facts_of(name, posture={"things": {"cron file": {}}, "owned": ()})
+        keep_postures(meant, Round({name: there}, {}))
+        there = facts_of(name, posture={"things": now, "owned": ()})
+        said = lines(posture_differences(meant, Day(), {name: there}))
+        people = ["bob", "eve"] if name == "gpu-1" else ["eve"]
+        assert [line.split()[4] for line in said] == [f"{at}{person}" for person in people]
 
 
 def test_what_was_not_read_then_or_now_is_unknown_and_not_gone(session: Session) -> None:

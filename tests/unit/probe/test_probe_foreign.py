@@ -22,6 +22,7 @@ OWNS = [
     *("/etc/sudoers.d/*", "/etc/cron.d/*", "/etc/ssh/sshd_config.d/*", "/etc/ld.so.preload"),
     *("/etc/apt/sources.list.d/*.list", "!/etc/sudoers.d/theirs", "=/etc/pam.d/*", "=/etc/crontab"),
     *("=/etc/ssh/sshd_config", "/nowhere/*"),
+    *("/var/spool/cron/crontabs/*", "/var/spool/cron/atjobs/*", "/var/lib/systemd/linger/*"),
 ]
 
 
@@ -84,6 +85,14 @@ def test_a_host_as_stages_and_packages_left_it_has_none(grow: Grow) -> None:
     assert facts(grow(HOST)).foreign == ()
 
 
+SERVICES = {
+    "/etc/passwd": "munge:x:110:117::/nonexistent:/usr/sbin/nologin\n"
+    "slurm:x:64030:64030::/nonexistent:/bin/false\n"
+    "postgres:x:111:118::/var/lib/postgresql:/bin/bash\n"
+    "operator:x:11:0::/root:/sbin/nologin\n",
+    "/etc/group": "root:x:0:\nsudo:x:27:ada\nmunge:x:117:\n",
+    "/etc/shadow": "munge:!:1::::::\nslurm:*:1::::::\npostgres:!*:1::::::\noperator:*:1::::::\n",
+}
 PLANTED: dict[str, tuple[dict[str, Any], tuple[str, str]]] = {
     "sudoers": (
         {"/etc/sudoers.d/zz": "m ALL=(ALL) NOPASSWD: ALL\n"},
@@ -139,6 +148,71 @@ PLANTED: dict[str, tuple[dict[str, Any], tuple[str, str]]] = {
         ("account", "toor"),
     ),
     "no password": ({"/etc/shadow": "root:*:1::::::\nada::1::::::\n"}, ("account", "ada")),
+    "number of root, as libc reads it": (
+        {"/etc/passwd": "root:x:0:0::/root:/bin/bash\ntoor:x:00:0::/root:/bin/sh\n"},
+        ("account", "toor"),
+    ),
+    "a sign": (
+        {"/etc/passwd": "root:x:0:0::/root:/bin/bash\ntoor:x:+0:0::/root:/bin/sh\n"},
+        ("account", "toor"),
+    ),
+    "a blank": (
+        {"/etc/passwd": "root:x:0:0::/root:/bin/bash\n toor:x: 0:0::/root:/bin/sh\n"},
+        ("account", "toor"),
+    ),
+    "fewer fields": (
+        {"/etc/passwd": "root:x:0:0::/root:/bin/bash\ntoor:x:0:0\n"},
+        ("account", "toor"),
+    ),
+    "more fields": (
+        {"/etc/passwd": "root:x:0:0::/root:/bin/bash\ntoor:x:0:0::/:/bin/sh:x\n"},
+        ("account", "toor"),
+    ),
+    "no password in passwd itself": (
+        {"/etc/passwd": "root:x:0:0::/root:/bin/bash\nada::1000:1000::/home/ada:/bin/sh\n"},
+        ("account", "ada"),
+    ),
+    "no password and no shell": (
+        {**SERVICES, "/etc/shadow": "munge::1::::::\n"},
+        ("account", "munge"),
+    ),
+    "no password in the line that counts": (
+        {"/etc/shadow": "root:*:1::::::\nada::1::::::\nada:!:1::::::\n"},
+        ("account", "ada"),
+    ),
+    "a password of a service": (
+        {**SERVICES, "/etc/shadow": "munge:$y$x:1::::::\n"},
+        ("password", "munge"),
+    ),
+    "a shell of a service": (
+        {**SERVICES, "/etc/passwd": SERVICES["/etc/passwd"].replace("nologin", "bash", 1)},
+        ("shell", "munge"),
+    ),
+    "a service in sudo": ({**SERVICES, "/etc/group": "sudo:x:27:munge\n"}, ("group", "munge")),
+    "in another group of that number": (
+        {**SERVICES, "/etc/group": "sudo:x:27:\nmine:x:027: munge\n"},
+        ("group", "munge"),
+    ),
+    "in a second line of the group": (
+        {**SERVICES, "/etc/group": "disk:x:6:\ndisk:x:6:ada,munge\n"},
+        ("group", "munge"),
+    ),
+    "Slurm's number is above those of people": (
+        {**SERVICES, "/etc/group": "root:x:0:slurm\n"},
+        ("group", "slurm"),
+    ),
+    "root's group as its own": (
+        {**SERVICES, "/etc/passwd": SERVICES["/etc/passwd"].replace(":117:", ":0:")},
+        ("primary group", "munge"),
+    ),
+    "crontab": (
+        {"/var/spool/cron/crontabs/ada": "* * * * * ./x\n"},
+        ("file", "/var/spool/cron/crontabs/ada"),
+    ),
+    "services without a login": (
+        {"/var/lib/systemd/linger/ada": ""},
+        ("file", "/var/lib/systemd/linger/ada"),
+    ),
 }
 
 
@@ -220,4 +294,47 @@ def test_keys_are_known_by_their_fingerprints() -> None:
     assert list(fingerprints(text)) == [
         (KEY, f'from="10.0.0.1",command="x" ssh-ed25519 {KEY} a b'),
         ("", "nonsense AAAA!"),
+    ]
+
+
+@pytest.mark.parametrize("number", ["", "+-3", "\u00b2", "9" * 5000, "0x0", "3 "])
+def test_a_line_that_libc_takes_for_none_ends_no_look(grow: Grow, number: str) -> None:
+    passwd = HOST["/etc/passwd"] + f"toor:x:{number}:0::/root:/bin/sh\n"
+    assert foreign(grow({**HOST, "/etc/passwd": passwd})) == []
+
+
+def test_accounts_as_packages_make_them_have_nothing_too_much(grow: Grow) -> None:
+    assert foreign(grow({**HOST, **SERVICES})) == []
+
+
+def test_work_of_who_is_free_to_have_it_is_no_strangers(grow: Grow) -> None:
+    """More of it than is told of strangers, too: a host of many users has no finding for that."""
+    work = {
+        **{f"/var/spool/cron/crontabs/u{n}": "* * * * * x\n" for n in range(MOST + 1)},
+        "/var/spool/cron/crontabs/ada": "* * * * * x\n",
+        "/var/lib/systemd/linger/u1": "",
+        "/var/lib/systemd/linger/ada": "",
+    }
+    free = [f"@u{n}" for n in range(MOST + 1)]
+    assert foreign(grow({**HOST, **work}), owned={"base": [*OWNS, *free]}) == [
+        ("file", "/var/lib/systemd/linger/ada"),
+        ("file", "/var/spool/cron/crontabs/ada"),
+    ]
+
+
+def test_a_job_of_at_is_judged_by_whose_it_is(grow: Grow) -> None:
+    at = {"/var/spool/cron/atjobs/a0001": "#!/bin/sh\n"}
+    me = f"me:x:{os.geteuid()}:1::/:/usr/sbin/nologin\n" if os.geteuid() else ""
+    root = grow({**HOST, **at, "/etc/passwd": HOST["/etc/passwd"] + me})
+    name = "me" if me else "root"
+    assert foreign(root, owned={"base": [*OWNS, f"@{name}"]}) == []
+    assert foreign(root, owned={"base": [*OWNS, "@ada"]}) == [
+        ("file", "/var/spool/cron/atjobs/a0001")
+    ]
+
+
+def test_a_link_in_the_place_of_a_free_crontab_is_told(grow: Grow) -> None:
+    root = grow({**HOST, "/var/spool/cron/crontabs/bob": {"link": "/etc/shadow"}})
+    assert foreign(root, owned={"base": [*OWNS, "@bob"]}) == [
+        ("link", "/var/spool/cron/crontabs/bob")
     ]

@@ -11,6 +11,7 @@ import pytest
 from appliance.models.facts import HostFacts, ProblemKind
 from appliance.probe import files
 from appliance.probe.__main__ import answer
+from appliance.probe.accounts import OF_THE_SITE
 from appliance.probe.drift import compare
 
 Grow = Callable[[dict[str, Any]], str]
@@ -360,3 +361,44 @@ def test_without_privilege_receipts_say_that_they_need_root(root: str) -> None:
     assert found.receipts == {}
     assert found.errors["receipts"].startswith("needs root to read")
     assert found.has("receipts", ProblemKind.DENIED)
+
+
+USER = {
+    **HOST,
+    "/etc/group": "appliance-users:x:990:op\nop:x:1001:\n",
+}
+
+
+def test_what_users_of_the_site_put_into_their_own_file_of_keys_is_no_drift(grow: Grow) -> None:
+    root = grow(USER)
+    write(root, resources(root))
+    keys = Path(root) / "home/op/.ssh/authorized_keys"
+    keys.write_text("ssh-ed25519 CCCC my own\n")
+    assert drift(root) == []
+    keys.unlink()
+    # A link is not looked at: it may lead to what is nobody's to read.
+    keys.symlink_to("/etc/shadow")
+    assert drift(root) == []
+
+
+def test_neither_is_it_where_an_earlier_release_wrote_the_receipt(grow: Grow) -> None:
+    root = grow(USER)
+    states = resources(root)
+    for state in states:
+        if state["kind"] == "user":
+            state["keys_sha256"] = "0" * 64
+    write(root, states)
+    assert drift(root) == []
+
+
+def test_whoever_becomes_a_user_by_hand_is_told(root: str) -> None:
+    """Nobody hides keys by that."""
+    path = Path(root) / "etc/group"
+    path.write_text(path.read_text() + "appliance-users:x:990:op\n")
+    (Path(root) / "home/op/.ssh/authorized_keys").write_text("ssh-rsa DDDD x\n")
+    assert [(kind, name) for kind, name, *_ in drift(root)] == [("user", "op")]
+
+
+def test_the_group_of_users_is_called_as_the_role_calls_it() -> None:
+    role = Path(__file__).parents[3] / "roles/base/vars/main.yml"
+    assert f"__base_user_group: {OF_THE_SITE}\n" in role.read_text()

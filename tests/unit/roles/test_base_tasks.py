@@ -6,6 +6,11 @@ import yaml  # noqa: TID251 - reads the role's own files
 
 from appliance.probe.in_force import NIST, WEAK
 
+CHANGING = (
+    *("appliance.host.accounts", "appliance.host.files"),
+    *("appliance.host.units", "appliance.host.live"),
+)
+"""Modules that change who may log in, and how."""
 ROLE = Path(__file__).parents[3] / "roles/base"
 
 
@@ -42,3 +47,32 @@ def test_kernel_parameters_are_read_after_those_of_distributions() -> None:
     ours = Path(given["__base_sysctl_file"])
     assert ours.parent == Path("/etc/sysctl.d")
     assert ours.name > "99-sysctl.conf" > "99-protect-links.conf"
+
+
+def test_a_changed_host_is_logged_in_to_anew_before_the_stage_ends() -> None:
+    login, fail, *_ = yaml.safe_load((ROLE / "tasks/verify.yml").read_text("utf-8"))
+    assert login["vars"]["ansible_ssh_extra_args"] == "-o ControlPath=none"
+    changing = {
+        task["register"]
+        for file in ("configure", "service")
+        for task in yaml.safe_load((ROLE / f"tasks/{file}.yml").read_text("utf-8"))
+        if any(module in task for module in CHANGING)
+    }
+    assert changing == {name for name in changing if name in login["when"]}
+    assert len(changing) == len(CHANGING)
+    assert "ansible.builtin.fail" in fail
+
+
+def test_crontabs_are_roots_alone_where_work_must_end_with_its_job() -> None:
+    files = yaml.safe_load((ROLE / "vars/main.yml").read_text("utf-8"))["__base_shared_files"]
+    found = {file["path"]: file for file in files if file["path"].endswith(".allow")}
+    assert set(found) == {"/etc/cron.allow", "/etc/at.allow"}
+    for file in found.values():
+        # One that a site has by itself stays where users are free.
+        assert (file["state"], file["ours"]) == (
+            "{{ base_crontabs | ternary('absent', 'file') }}",
+            True,
+        )
+        lines = (ROLE / "templates" / file["src"]).read_text("utf-8").splitlines()
+        assert lines[0].startswith("# Managed by appliance")
+        assert lines[1:] == ["root"]

@@ -18,8 +18,28 @@ WORDS = {
     "changed": "differs from its package",
     "key": "has a key that is not the site's",
     "line": "trusts unsigned packages",
-    "account": "is an account like root",
 }
+RIGHTS = {
+    "password": ("has a password", "usermod -p '*' {at}"),
+    "shell": ("has a shell, {line}", "usermod -s /usr/sbin/nologin {at}"),
+    "group": ("is in group {line}", "gpasswd -d {at} {line}"),
+    "primary group": (
+        "has {line} for its own group",
+        "groupadd -f --system {at}; usermod -g {at} {at}",
+    ),
+}
+"""What accounts of the system have too much, and what takes it from them."""
+PLAIN = re.compile(r"([A-Za-z0-9_./][\w./-]*)?", re.ASCII)
+ACCOUNTS = frozenset({"account", *RIGHTS})
+"""Kinds that speak of an account."""
+STOPPED_BY = (
+    ("/var/spool/cron/crontabs/", "crontab -r -u {name}"),
+    ("/var/spool/cron/atjobs/", "rm {at}"),
+    ("/var/spool/at/", "rm {at}"),
+    ("/var/spool/cron/", "crontab -r -u {name}"),
+    ("/var/lib/systemd/linger/", "loginctl disable-linger {name}"),
+)
+"""Where work is kept that runs on when nobody is logged in, and what takes it away."""
 
 
 def judge_foreign(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
@@ -43,6 +63,7 @@ def strangers(site: Site, facts: HostFacts) -> list[Foreign]:
         for f in facts.foreign or ()
         if not any(_is(f, kept) for kept in site.base.keep)
         and not _is_how_we_become_root(site, f)
+        and not _has_rights_by_the_site(site, f)
         and not _only_forbids(f)
     ]
 
@@ -51,6 +72,11 @@ def _is_how_we_become_root(site: Site, found: Foreign) -> bool:
     """The rule without which nobody could deploy: one line, and of the account the site logs in with."""
     rule = found.kind == "file" and found.at.startswith("/etc/sudoers.d/") and found.lines == 1
     return site.access.become and rule and found.line.split()[:1] == [site.access.user]
+
+
+def _has_rights_by_the_site(site: Site, found: Foreign) -> bool:
+    """Who deploys and who administers may have a number of the system's."""
+    return found.kind in RIGHTS and found.at in {site.access.user, *(a.name for a in site.base.admins)}  # fmt: skip
 
 
 def _only_forbids(found: Foreign) -> bool:
@@ -70,7 +96,7 @@ def purged(site: Site, facts: HostFacts) -> tuple[str, ...]:
 
 
 def _is(found: Foreign, kept: str) -> bool:
-    if found.kind == "account":
+    if found.kind in ACCOUNTS:
         return kept == f"account {found.at}"
     if found.kind == "key" and kept.startswith("SHA256:"):
         return kept in found.line.split()
@@ -98,12 +124,27 @@ def _undo(found: Foreign) -> str:
     name = _name(found)
     if not re.fullmatch(KEPT, name) or not fnmatchcase(found.at, found.at):
         return "undo it; a name like this cannot be kept"
-    return f'undo it, or keep it: "{name}" in base.keep of site.yml'
+    return f'{_remedy(found)}, or keep it: "{name}" in base.keep of site.yml'
+
+
+def _remedy(found: Foreign) -> str:
+    """A command where one is enough; what is no plain word does not get into one."""
+    words = {"at": found.at, "name": found.at.rpartition("/")[2]}
+    if found.kind in RIGHTS:
+        words["line"] = found.line
+        command, why = RIGHTS[found.kind][1], ""
+    else:
+        places = STOPPED_BY if found.kind == "file" else ()
+        command = next((how for place, how in places if found.at.startswith(place)), "")
+        why = ", for it runs without a job"
+    if not command or not all(PLAIN.fullmatch(word) for word in words.values()):
+        return "undo it"
+    return command.format_map(words) + why
 
 
 def _name(found: Foreign) -> str:
     """What ``base.keep`` calls it."""
-    if found.kind == "account":
+    if found.kind in ACCOUNTS:
         return f"account {found.at}"
     if found.kind == "key":
         return next((w for w in found.line.split() if w.startswith("SHA256:")), found.at)
@@ -111,6 +152,8 @@ def _name(found: Foreign) -> str:
 
 
 def _part(found: Foreign) -> str:
+    if found.kind in RIGHTS:
+        return f"account {found.at} {found.kind} {found.line}".rstrip()
     match found.kind:
         case "account":
             return f"account {found.at}"
@@ -124,6 +167,8 @@ def _part(found: Foreign) -> str:
 def _cause(found: Foreign) -> str:
     if found.kind == "account":
         return f"account {found.at} {found.line}"
+    if found.kind in RIGHTS:
+        return f"account {found.at} of the system {RIGHTS[found.kind][0].format(line=found.line)}"
     if found.kind == "more":
         return f"{found.at} like these are not listed"
     what = WORDS.get(found.kind, "is not the appliance's")

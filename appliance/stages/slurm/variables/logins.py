@@ -1,11 +1,9 @@
 """Who needs a job on a GPU host to log in there, and what of a host keeps it from asking for one."""
 
 from appliance.models.facts import HostFacts
-from appliance.models.site import Host, Role, Site
+from appliance.models.site import Host, Site
+from appliance.stages.base.people import is_for_jobs
 from appliance.stages.context import RoleContext, Variables
-
-OTHERS_LOG_IN = frozenset({Role.CONTROL, Role.LOGIN})
-"""Where people submit jobs: a host that is also one of these asks nobody for a job."""
 
 WITHOUT_CGROUP_V2 = frozenset({"ubuntu-22.04"})
 """Systems whose Slurm (21.08) knows no cgroup v2, which they boot with."""
@@ -15,11 +13,6 @@ def is_wanted(site: Site) -> bool:
     """The site's word; where it has none, whether there is somebody to ask."""
     chosen = site.slurm.ssh_needs_job
     return bool(site.base.users) if chosen is None else chosen
-
-
-def concerns(host: Host) -> bool:
-    """Whether people come to this host for its GPUs alone."""
-    return Role.GPU in host.roles and OTHERS_LOG_IN.isdisjoint(host.roles)
 
 
 def unheld(facts: HostFacts) -> str:
@@ -50,7 +43,7 @@ def hindrance(site: Site, host: Host, facts: HostFacts | None, held: bool) -> st
 def logins(context: RoleContext, held: bool) -> Variables:
     """What role slurm is told of sshd."""
     site, host = context.site, context.host
-    asked = is_wanted(site) and concerns(host)
+    asked = is_wanted(site) and is_for_jobs(host)
     needs = asked and not hindrance(site, host, context.facts.get(host.name), held)
     return {
         "slurm_ssh_needs_job": needs,
