@@ -78,7 +78,7 @@ def _settled(unit: Facts, other: Facts) -> Facts:
 
 
 def _path(was: Facts, now: Facts, changed: list[str]) -> tuple[str, str]:
-    """Kinds file, directory and link."""
+    """Kinds file, directory, home and link."""
     if "type" in changed:
         return _presence(was), _presence(now)
     if "sha256" in changed:
@@ -170,6 +170,7 @@ def _short(name: str, value: object) -> str:
 WORDS = {
     "file": _path,
     "directory": _path,
+    "home": _path,
     "link": _path,
     "absent": _absent,
     "package": _package,

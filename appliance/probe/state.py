@@ -50,6 +50,7 @@ class Observer:
         self._looks: dict[str, Callable[[str], Facts]] = {
             "file": self._file,
             "directory": self._directory,
+            "home": self._home,
             "link": self._link,
             "absent": lambda name: {"exists": files.exists(ask.path(name))},
             "package": self._package,
@@ -92,6 +93,10 @@ class Observer:
         if found is None or not stat.S_ISDIR(found.st_mode):
             return {"type": type_of(found)}
         return self._access(found)
+
+    def _home(self, name: str) -> Facts:
+        """Whose it is; what others may do there is the owner's business."""
+        return {key: v for key, v in self._directory(name).items() if key in {"owner", "type"}}
 
     def _link(self, name: str) -> Facts:
         path = self._ask.path(name)

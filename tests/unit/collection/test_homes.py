@@ -36,7 +36,10 @@ def test_a_home_is_made_once_and_then_the_users_own(
     home = tmp_path / "data/home/ada"
     answer = run("homes", **given)
     assert answer["changes"] == [str(home.parent), str(home)]
-    assert [item["name"] for item in answer["resources"]] == [str(home.parent), str(home)]
+    assert answer["resources"] == [
+        {"kind": "directory", "name": str(home.parent)},
+        {"kind": "home", "name": str(home)},
+    ]
     assert (home.stat().st_mode & 0o777, home.parent.stat().st_mode & 0o777) == (0o700, 0o755)
     assert (home / ".profile").read_text() == "umask 027\n"
     assert (home / ".config/link").is_symlink()

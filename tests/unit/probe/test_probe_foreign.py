@@ -36,8 +36,9 @@ def receipt(stage: str, *resources: tuple[str, str]) -> str:
     return json.dumps({"version": 1, "stage": stage, **words, "resources": states})
 
 
+PEOPLE = "root:x:0:0::/root:/bin/bash\nada:x:1000:1000::/home/ada:/bin/bash\n"
 HOST = {
-    "/etc/passwd": "root:x:0:0::/root:/bin/bash\nada:x:1000:1000::/home/ada:/bin/bash\n",
+    "/etc/passwd": PEOPLE,
     "/etc/group": "root:x:0:\n",
     "/etc/shadow": "root:*:1::::::\nada:!:1::::::\n",
     "/etc/sudoers.d/appliance": "ops ALL=(ALL) ALL\n",
@@ -299,7 +300,7 @@ def test_keys_are_known_by_their_fingerprints() -> None:
 
 @pytest.mark.parametrize("number", ["", "+-3", "\u00b2", "9" * 5000, "0x0", "3 "])
 def test_a_line_that_libc_takes_for_none_ends_no_look(grow: Grow, number: str) -> None:
-    passwd = HOST["/etc/passwd"] + f"toor:x:{number}:0::/root:/bin/sh\n"
+    passwd = PEOPLE + f"toor:x:{number}:0::/root:/bin/sh\n"
     assert foreign(grow({**HOST, "/etc/passwd": passwd})) == []
 
 
@@ -325,7 +326,7 @@ def test_work_of_who_is_free_to_have_it_is_no_strangers(grow: Grow) -> None:
 def test_a_job_of_at_is_judged_by_whose_it_is(grow: Grow) -> None:
     at = {"/var/spool/cron/atjobs/a0001": "#!/bin/sh\n"}
     me = f"me:x:{os.geteuid()}:1::/:/usr/sbin/nologin\n" if os.geteuid() else ""
-    root = grow({**HOST, **at, "/etc/passwd": HOST["/etc/passwd"] + me})
+    root = grow({**HOST, **at, "/etc/passwd": PEOPLE + me})
     name = "me" if me else "root"
     assert foreign(root, owned={"base": [*OWNS, f"@{name}"]}) == []
     assert foreign(root, owned={"base": [*OWNS, "@ada"]}) == [

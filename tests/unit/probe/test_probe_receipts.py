@@ -37,6 +37,7 @@ HOST = {
 MANAGED = [
     ("file", "/etc/chrony/chrony.conf"),
     ("directory", "/etc/app"),
+    ("home", "/home/op"),
     ("link", "/etc/alias"),
     ("absent", "/etc/old.conf"),
     ("package", "chrony"),
@@ -108,6 +109,15 @@ def test_an_untouched_host_has_no_drift(root: str) -> None:
     receipt = facts(root).receipts["base"]
     assert (receipt.resources, receipt.fingerprint) == (len(MANAGED), "f1")
     assert receipt.versions == {"chrony": "4.3-2"}
+
+
+def test_what_users_make_of_their_own_homes_is_no_drift(root: str) -> None:
+    home = Path(root) / "home/op"
+    home.chmod(0o711)
+    (home / ".profile").write_text("umask 002\n")
+    assert drift(root) == []
+    home.rename(home.with_name("gone"))
+    assert ("home", "/home/op", "present", "missing") in drift(root)
 
 
 CONF = "etc/chrony/chrony.conf"

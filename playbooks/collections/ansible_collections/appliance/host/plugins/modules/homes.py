@@ -76,12 +76,10 @@ def main() -> None:
                 _home(folder, at, item, module.check_mode, changes)
     except Problem as problem:
         module.fail_json(msg=str(problem), changed=bool(changes), changes=changes)
-    paths = [folder, *(os.path.join(folder, item["name"]) for item in module.params["homes"])]
-    module.exit_json(
-        changed=bool(changes),
-        changes=changes,
-        resources=[{"kind": "directory", "name": path} for path in paths],
-    )
+    homes = [os.path.join(folder, item["name"]) for item in module.params["homes"]]
+    resources = [{"kind": "directory", "name": folder}]
+    resources += [{"kind": "home", "name": home} for home in homes]
+    module.exit_json(changed=bool(changes), changes=changes, resources=resources)
 
 
 @contextmanager
