@@ -90,7 +90,10 @@ class Look:
         folder, _, name = path.rpartition("/")
         if not self._free or folder not in (*SCHEDULED, *AT_JOBS):
             return False
-        found = os.lstat(self._ask.path(path))
+        try:
+            found = os.lstat(self._ask.path(path))
+        except FileNotFoundError:  # done since
+            return True
         owner = name if folder in SCHEDULED else self._accounts.owner(found.st_uid)
         return stat.S_ISREG(found.st_mode) and owner in self._free
 

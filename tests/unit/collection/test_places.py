@@ -135,6 +135,19 @@ def links(ssh: Path) -> None:
     ssh.symlink_to("b")
 
 
+def closed_home(ssh: Path) -> None:
+    own_keys(ssh)
+    ssh.parent.chmod(0o000)
+
+
+def endless_keys(ssh: Path) -> None:
+    made_folder(ssh)
+    (ssh / "authorized_keys").touch()
+    os.truncate(ssh / "authorized_keys", 1 << 40)
+    (ssh / "authorized_keys").chmod(0o600)
+    os.chown(ssh / "authorized_keys", *IDS)
+
+
 STRANGE: dict[str, Callable[[Path], None]] = {
     "nothing": lambda ssh: None,
     "link": lambda ssh: ssh.symlink_to(ssh.parents[2] / "prey"),
@@ -149,6 +162,8 @@ STRANGE: dict[str, Callable[[Path], None]] = {
     "a hard link": hard_link,
     "a pipe for keys": pipe_for_keys,
     "closed": closed_folder,
+    "in a closed home": closed_home,
+    "keys without an end": endless_keys,
 }
 
 
@@ -296,6 +311,14 @@ def test_the_key_in_use_is_not_taken_from_the_account_of_deployments(bob: Keys, 
     assert (home / ".ssh/authorized_keys").read_text() == THEIRS
     assert bob(THEIRS + KEY, deploys_as="bob")["changed"]
     assert bob(KEY, deploys_as="bob")["changed"]
+
+
+def test_what_is_no_folder_stays_where_it_lets_deployments_in(
+    bob: Keys, home: Path, prey: Path
+) -> None:
+    (home / ".ssh").symlink_to(prey)
+    assert "is no folder of its own" in bob(KEY, deploys_as="bob")["msg"]
+    assert (home / ".ssh").is_symlink()
 
 
 @as_root

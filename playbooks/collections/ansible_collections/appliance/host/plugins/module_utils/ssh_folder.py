@@ -16,6 +16,7 @@ from ansible_collections.appliance.host.plugins.module_utils.places import (
     created,
     inside,
     is_closed,
+    let_owner_in,
     open_folder,
     opened,
     removed,
@@ -26,6 +27,8 @@ from ansible_collections.appliance.host.plugins.module_utils.places import (
 NAME, KEYS = ".ssh", "authorized_keys"
 ALL_KEYS = (KEYS, "authorized_keys2")
 """What sshd reads where AuthorizedKeysFile is as it comes (sshd_config(5))."""
+MOST = 1 << 20
+"""Bytes that are read of a file that may be made to have no end."""
 CLOSED, PRIVATE = 0o700, 0o600
 ABSENT = (FileNotFoundError, NotADirectoryError)
 HIDDEN = (*ABSENT, PermissionError)
@@ -42,7 +45,14 @@ class SshFolder:
 
     def keys(self) -> bytes:
         """What the file says, whatever its mode; nothing where there is none that the user can read."""
-        return self._looked(lambda at: content(KEYS, at)) or b""
+        return self._looked(lambda at: content(KEYS, at, MOST)) or b""
+
+    def is_strange(self) -> bool:
+        """Whether there is something else in its place than a folder of the user's own."""
+        with about(self.path, *HIDDEN), suppress(*HIDDEN), self._home() as home:
+            found = status(NAME, home)
+            return found is not None and not self._is_usable(found)
+        return False
 
     def is_as(self, keys: bytes) -> bool:
         """Whether these are the keys, and the folder and the file are the user's own and closed to others."""
@@ -55,6 +65,7 @@ class SshFolder:
         if self._lacks_home():
             self._make_home()
         with about(self.path), self._home() as home:
+            let_owner_in(home)
             aside = self._make_folder(home)
             with inside(NAME, home) as at:
                 if os.fstat(at).st_uid != self.entry.pw_uid:
@@ -70,6 +81,8 @@ class SshFolder:
     def revoke(self, look_only: bool) -> bool:
         """Takes away all by which sshd finds keys there; whether there was something. Raises OSError."""
         with suppress(*ABSENT), self._home() as home:
+            if not look_only:
+                let_owner_in(home)
             found = status(NAME, home)
             if found is None:
                 return False
@@ -98,12 +111,18 @@ class SshFolder:
 
     def _is_file(self, keys: bytes, at: int) -> bool:
         found = status(KEYS, at)
-        return found is not None and self._is_own(found, PRIVATE) and content(KEYS, at) == keys
+        if found is None or not self._is_own(found, PRIVATE):
+            return False
+        return content(KEYS, at, len(keys) + 1) == keys
+
+    def _is_usable(self, found: os.stat_result) -> bool:
+        rights = stat.S_IRUSR | stat.S_IXUSR
+        mine = stat.S_ISDIR(found.st_mode) and found.st_uid == self.entry.pw_uid
+        return mine and found.st_mode & rights == rights
 
     def _make_folder(self, home: int) -> list[str]:
         found = status(NAME, home)
-        usable = found is not None and stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-        if found is not None and usable and found.st_mode & stat.S_IRUSR and found.st_mode & stat.S_IXUSR:  # fmt: skip
+        if found is not None and self._is_usable(found):
             return []
         aside = [] if found is None else [f"{self.path}: set aside as {set_aside(NAME, home)}"]
         os.mkdir(NAME, CLOSED, dir_fd=home)

@@ -246,18 +246,11 @@ class Accounts:
         self.resources.append({"kind": "file", "name": folder.file})
         if folder.is_as(text):
             return
-        self._keep_way_in(entry.pw_name, authorized(folder.keys()), authorized(text))
+        if entry.pw_name == self.module.params["deploys_as"]:
+            _keep_way_in(folder, authorized(text))
         self.changes.append(f"keys of {entry.pw_name}")
         if not self.check:
             self.changes += folder.write(text)
-
-    def _keep_way_in(self, name: str, now: set[bytes], wanted: set[bytes]) -> None:
-        """One of the keys that are there opened this very connection."""
-        if name == self.module.params["deploys_as"] and now and not now & wanted:
-            raise Problem(
-                f"user {name}: deployments log in as it, and none of the keys it has now would stay; keep the one in use in "
-                "base.admins until a deployment with the new one has succeeded"
-            )
 
     def _keys_apart(self, name: str, text: bytes) -> None:
         """sshd reads them as the user (sshd_config(5), AuthorizedKeysFile)."""
@@ -299,6 +292,18 @@ class Accounts:
             code, out, err = self.module.run_command(argv, environ_update={"LC_ALL": "C"})
         if code:
             raise Problem(f"{what}: {last_line(err or out)}")
+
+
+def _keep_way_in(folder: SshFolder, wanted: set[bytes]) -> None:
+    """One of the keys that are there has opened this very connection."""
+    name, now = folder.entry.pw_name, authorized(folder.keys())
+    if folder.is_strange():
+        raise Problem(f"user {name}: deployments log in as it, and {folder.path} is no folder of its own; make it one")  # fmt: skip
+    if now and not now & wanted:
+        raise Problem(
+            f"user {name}: deployments log in as it, and none of the keys it has now would stay; keep the one in use in "
+            "base.admins until a deployment with the new one has succeeded"
+        )
 
 
 def _passwd(name: str) -> pwd.struct_passwd | None:
