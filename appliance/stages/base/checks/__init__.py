@@ -273,7 +273,8 @@ CHECKS: tuple[Check, ...] = (
         ALL_ROLES,
         judge_foreign,
         "Files beside the stages' own where sshd, sudo, cron, PAM, apt, systemd, Slurm and Prometheus read all there is; keys of root's; accounts with root's number or "
-        "no password. What packages bring is theirs while it is unchanged. No deployment takes it away: a person must say whether it may stay.",
+        "no password; accounts of the system with a password or in a group that is like root (sudo, wheel, shadow, disk, docker, lxd), those of the stages' daemons also "
+        "with a shell; on hosts that users come to for GPUs alone, their crontabs and whatever else runs without a job. What packages bring is theirs while it is unchanged. No deployment takes it away: a person must say whether it may stay.",
         limit="the receipts of the stages, and base.keep of the site",
         nature=Nature.SYMPTOM,
     ),

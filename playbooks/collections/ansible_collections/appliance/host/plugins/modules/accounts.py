@@ -10,6 +10,7 @@ description:
   - Users are in the groups named and in no others; with no I(group) of theirs the primary one is that of their own name.
   - The keys given become the whole of ~/.ssh/authorized_keys, so that a key taken from the list is revoked; those of I(keys_apart)
     become a file of root's in I(keys_in), for a home on a file server may not be there, and is not root's to write.
+  - In a home all is done with the rights of its user. What stands in the place of ~/.ssh and is no folder of the user's own is renamed.
 options:
   groups:
     description: Groups, made before the users.
@@ -44,7 +45,7 @@ options:
     elements: str
     default: []
   deploys_as:
-    description: The account that this is run by; one that would lose its login so is refused.
+    description: The account that this is run by; what would take its login, or all keys it has now, is refused.
     type: str
     default: ""
   keys_in:
