@@ -199,7 +199,7 @@ def _target(name: str, at: int, path: str) -> str | None:
     if found is None or not stat.S_ISLNK(found.st_mode):
         return None
     if not is_closed(os.fstat(at)):
-        raise Problem(f"{path}: leads over {name}, a link in a folder that others can write to; remove the link")  # fmt: skip
+        raise Problem(f"{path}: leads over {name}, a link in a folder that others can write to; remove the link, or close the folder to them")  # fmt: skip
     return os.readlink(name, dir_fd=at)
 
 
