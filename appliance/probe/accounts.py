@@ -15,15 +15,6 @@ if TYPE_CHECKING:
     from appliance.probe.ask import Facts
 
 
-USER, GROUP = 7, 4
-"""Fields of a line of passwd(5) and of group(5)."""
-NUMBERS = {USER: (2, 4), GROUP: (2, 3)}
-"""Which of them are numbers, without which libc takes a line for none."""
-NUMBER = re.compile(r"\s*[+-]?[0-9]{1,20}")
-OF_THE_SITE = "appliance-users"
-"""The group of whom base.users names: the site's keys of them are files of root's, those in their homes are their own."""
-
-
 class Accounts:
     """The local accounts of a host, read once. Raises OSError."""
 
@@ -104,6 +95,15 @@ class Accounts:
         lines = (" ".join(line.split()) for line in said.splitlines())
         keys = sorted({line for line in lines if line and not line.startswith("#")})
         return hashlib.sha256("\n".join(keys).encode()).hexdigest()
+
+
+USER, GROUP = 7, 4
+"""Fields of a line of passwd(5) and of group(5)."""
+NUMBERS = {USER: (2, 4), GROUP: (2, 3)}
+"""Which of them are numbers, without which libc takes a line for none."""
+NUMBER = re.compile(r"\s*[+-]?[0-9]{1,20}")
+OF_THE_SITE = "appliance-users"
+"""The group of whom base.users names: the site's keys of them are files of root's, those in their homes are their own."""
 
 
 def _table(text: str, width: int) -> dict[str, list[str]]:

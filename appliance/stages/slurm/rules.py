@@ -12,8 +12,8 @@ from appliance.config.reading import opened
 from appliance.config.rules.base import Case, Rule, named_twice, repeated
 from appliance.config.rules.reserved import SLURM_WORDS
 from appliance.models.site import Role
-from appliance.stages.base.people import is_for_jobs
 from appliance.stages.slurm.site import DEFAULT_ACCOUNT
+from appliance.stages.slurm.variables.logins import concerns
 
 PARTS = ("pyxis", "enroot")
 SECTION: KeyPath = ("slurm", "containers")
@@ -74,7 +74,7 @@ def ssh_needs_job(case: Case) -> Iterator[Finding]:
     """There is a host that people come to for its GPUs alone, and whom a job is asked of."""
     if not case.site.slurm.ssh_needs_job or not case.checked.whole("hosts"):
         return
-    if not any(is_for_jobs(host) for host in case.site.with_role(Role.GPU)):
+    if not any(concerns(host) for host in case.site.with_role(Role.GPU)):
         message = "every GPU host is also a control or login host, where people submit jobs"
         remedy = "leave it out, or give people a login host"
         yield case.problem(("slurm", "ssh_needs_job"), message, remedy)

@@ -8,11 +8,10 @@ from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement
 from appliance.models.site import Host
 from appliance.stages.base import ids as base_ids
-from appliance.stages.base.people import is_for_jobs
 from appliance.stages.slurm import ids
 from appliance.stages.slurm.checks import DEPLOY
 from appliance.stages.slurm.variables import holds_jobs
-from appliance.stages.slurm.variables.logins import hindrance, is_wanted
+from appliance.stages.slurm.variables.logins import concerns, hindrance, is_wanted
 
 PAM = "/etc/pam.d/sshd"
 LEFT = "puts the file back as it was left"
@@ -20,7 +19,7 @@ LEFT = "puts the file back as it was left"
 
 def judge_logins(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Nothing is said where the site wants nothing, or people log in to submit jobs."""
-    if not is_wanted(view.site) or not is_for_jobs(host):
+    if not is_wanted(view.site) or not concerns(host):
         return
     told = {"limit": "a job", "limit_source": "slurm.ssh_needs_job"}
     if why := hindrance(view.site, host, facts, view.once(_holds)):

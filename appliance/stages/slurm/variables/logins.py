@@ -15,6 +15,10 @@ def is_wanted(site: Site) -> bool:
     return bool(site.base.users) if chosen is None else chosen
 
 
+concerns = is_for_jobs
+"""Whether people come to a host for its GPUs alone."""
+
+
 def unheld(facts: HostFacts) -> str:
     """Why this host cannot hold jobs to their share by cgroup v2; empty where it can."""
     if facts.os.container:
@@ -43,7 +47,7 @@ def hindrance(site: Site, host: Host, facts: HostFacts | None, held: bool) -> st
 def logins(context: RoleContext, held: bool) -> Variables:
     """What role slurm is told of sshd."""
     site, host = context.site, context.host
-    asked = is_wanted(site) and is_for_jobs(host)
+    asked = is_wanted(site) and concerns(host)
     needs = asked and not hindrance(site, host, context.facts.get(host.name), held)
     return {
         "slurm_ssh_needs_job": needs,
