@@ -1,6 +1,7 @@
 """Root's work in places that others can change: whatever they put there, nothing beyond it is touched."""
 
 import ctypes
+import errno
 import grp
 import os
 import pwd
@@ -412,3 +413,26 @@ def test_a_strangers_file_is_moved_from_the_folder_that_was_looked_at(
     said = run("live", strangers=[str(home / ".ssh/authorized_keys2")])
     assert "a link in a folder that others can write to" in said["msg"]
     assert state(prey) == before
+
+
+@pytest.mark.parametrize("size", [3, 1 << 40])
+def test_a_strangers_file_is_copied_to_another_file_system_unless_it_has_no_end(
+    run: Run, plugin: Plugin, place: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    places = plugin("module_utils.places")
+    monkeypatch.setattr(plugin("modules.live"), "KEPT_AT", str(place / "purged"))
+
+    def far(*_: object, **__: object) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    monkeypatch.setattr(places.os, "rename", far)
+    (place / "rc").write_text("abc")
+    os.truncate(place / "rc", size)
+    said = run("live", strangers=[str(place / "rc")])
+    if size == 3:
+        (kept,) = (place / "purged").rglob("rc")
+        assert (kept.read_text(), stat.S_IMODE(kept.stat().st_mode)) == ("abc", 0o600)
+        assert not (place / "rc").exists()
+    else:
+        assert "is larger than 64 MiB" in said["msg"]
+        assert (place / "rc").exists()

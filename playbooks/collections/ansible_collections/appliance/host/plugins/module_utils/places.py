@@ -21,6 +21,8 @@ READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Never waits for a pipe's writer, nor for whoever holds a lease (fcntl(2))."""
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 LINKS = 40
+MOST = 64 << 20
+"""Bytes that are copied of a file from one file system to another."""
 ASIDE = "before-appliance"
 
 
@@ -159,14 +161,15 @@ def is_closed(found: os.stat_result) -> bool:
 
 
 def _copied(name: str, at: int, to: int) -> None:
-    found = os.stat(name, dir_fd=at, follow_symlinks=False)
-    if stat.S_ISLNK(found.st_mode):
+    """As root's own and closed: what is read may have come there since it was looked at."""
+    if stat.S_ISLNK(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode):
         os.symlink(os.readlink(name, dir_fd=at), name, dir_fd=to)
         return
+    data = content(name, at, MOST + 1) or b""
+    if len(data) > MOST:
+        raise Problem(f"{name}: is larger than {MOST >> 20} MiB, look at it and remove it by hand")
     with os.fdopen(os.open(name, NEW, 0o600, dir_fd=to), "wb") as file:
-        file.write(content(name, at) or b"")
-        os.fchown(file.fileno(), found.st_uid, found.st_gid)
-        os.fchmod(file.fileno(), stat.S_IMODE(found.st_mode) & 0o777)
+        file.write(data)
 
 
 def _opened(path: str, make: bool, owner: int | None) -> int:
