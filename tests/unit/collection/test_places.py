@@ -375,6 +375,23 @@ def test_a_folder_that_a_user_made_first_is_not_taken_for_ours(run: Run, place: 
 
 
 @as_root
+def test_neither_is_one_that_a_user_puts_in_the_place_of_ours(run: Run, place: Path) -> None:
+    open_folder = place / "open"
+    open_folder.mkdir()
+    open_folder.chmod(0o777)
+    for at in MOMENTS[:30]:
+        for old in open_folder.iterdir():
+            remove(old)
+        theirs = open_folder / "theirs"
+        theirs.mkdir()
+        os.chown(theirs, OTHER, OTHER)
+        with watching(Swapper(open_folder / "ours", theirs, at)):
+            run("files", directories=[{"path": str(open_folder / "ours"), "mode": "0755"}])
+        owners = sorted(path.stat().st_uid for path in open_folder.iterdir())
+        assert owners in ([OTHER], [0, OTHER])
+
+
+@as_root
 def test_no_home_is_made_where_others_can_make_it(
     run: Run, bob: Keys, host: Host, place: Path
 ) -> None:

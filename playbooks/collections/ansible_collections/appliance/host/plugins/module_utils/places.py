@@ -212,7 +212,7 @@ def _step(name: str, at: int, path: str, make: bool, owner: int | None) -> int:
     except FileNotFoundError:
         if not make:
             raise
-        return _made(name, at)
+        return _made(name, at, path)
     found = os.fstat(inner)
     if os.fstat(at).st_mode & stat.S_IWOTH and found.st_uid not in {0, os.geteuid(), owner}:
         os.close(inner)
@@ -223,9 +223,10 @@ def _step(name: str, at: int, path: str, make: bool, owner: int | None) -> int:
     return inner
 
 
-def _made(name: str, at: int) -> int:
+def _made(name: str, at: int, path: str) -> int:
     os.mkdir(name, 0o755, dir_fd=at)
-    inner = os.open(name, FOLDER, dir_fd=at)
+    # In a folder without the sticky bit it may be another by now.
+    inner = _step(name, at, path, False, None)
     with opened(inner) as handle:
         os.fchmod(handle, 0o755)
     return inner
