@@ -1,6 +1,8 @@
 """How a resource in the cluster differs from the one the site describes, field by field, in words."""
 
+import re
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
 from appliance.adapters.kubernetes import FIELD_MANAGER, Resource
@@ -23,6 +25,13 @@ WORDS = {
     "reclaimMinRuntime": "runtime before reclaim",
 }
 ABSENT = "-"
+IN_QUANTITIES = frozenset({"ResourceQuota", "LimitRange"})
+"""Kinds whose content is quantities, which the API server may give back in another form: 10240Gi as 10Ti, 0.5 as 500m."""
+QUANTITY = re.compile(
+    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([KMGTPE]i)|([numkMGTPE])|[eE]([+-]?[0-9]{1,2}))?"
+)
+BINARY = {f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", 1)}
+POWERS = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 
 
 def differences(wanted: Resource, found: Resource) -> tuple[str, ...]:
@@ -33,6 +42,7 @@ def differences(wanted: Resource, found: Resource) -> tuple[str, ...]:
         f"{_field(path)} {_value(path, old)} → {_value(path, new)}"
         for path, old, new in (*_changed(wanted, found, ()), *_dropped(wanted, found))
         if path != ("metadata", "annotations", DIGEST)
+        and not (wanted["kind"] in IN_QUANTITIES and _same_amount(old, new))
     ]
     return tuple(dict.fromkeys(said))
 
@@ -48,6 +58,22 @@ def _changed(wanted: Any, found: Any, path: Path) -> Iterator[tuple[Path, Any, A
             yield from _changed(one, other, (*path, _item(one, i)))
     elif wanted != found:
         yield path, found, wanted
+
+
+def _same_amount(one: Any, other: Any) -> bool:
+    amounts = [_amount(value) for value in (one, other)]
+    return None not in amounts and amounts[0] == amounts[1]
+
+
+def _amount(value: Any) -> Decimal | None:
+    """What a quantity of Kubernetes comes to; None for what is none."""
+    found = QUANTITY.fullmatch(str(value))
+    if found is None:
+        return None
+    number, binary, letter, exponent = found.groups()
+    if binary:
+        return Decimal(number) * BINARY[binary]
+    return Decimal(number).scaleb(POWERS[letter] if letter else int(exponent or 0))
 
 
 def _dropped(wanted: Resource, found: Resource) -> Iterator[tuple[Path, Any, Any]]:

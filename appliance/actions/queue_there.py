@@ -23,7 +23,11 @@ PRUNED: tuple[Kind, ...] = (
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
     ("rbac.authorization.k8s.io/v1", "ClusterRole"),
     ("scheduling.k8s.io/v1", "PriorityClass"),
+    ("flowcontrol.apiserver.k8s.io/v1", "FlowSchema"),
+    ("flowcontrol.apiserver.k8s.io/v1", "PriorityLevelConfiguration"),
     ("v1", "ConfigMap"),
+    ("v1", "LimitRange"),
+    ("v1", "Secret"),
 )
 """What is deleted when the site no longer has it, in this order. A namespace is never: people's data goes with it."""
 

@@ -31,6 +31,7 @@ PASSING = frozenset({409, 429, 500, 502, 503, 504})
 WEBHOOK = re.compile(r'failed calling webhook "([^"]+)"')
 KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("v1", "ConfigMap"): ("configmaps", True),
+    ("v1", "LimitRange"): ("limitranges", True),
     ("v1", "Namespace"): ("namespaces", False),
     ("v1", "Node"): ("nodes", False),
     ("v1", "PersistentVolumeClaim"): ("persistentvolumeclaims", True),
@@ -51,6 +52,11 @@ KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("batch/v1", "Job"): ("jobs", True),
     ("certificates.k8s.io/v1", "CertificateSigningRequest"): ("certificatesigningrequests", False),
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): ("customresourcedefinitions", False),
+    ("flowcontrol.apiserver.k8s.io/v1", "FlowSchema"): ("flowschemas", False),
+    ("flowcontrol.apiserver.k8s.io/v1", "PriorityLevelConfiguration"): (
+        "prioritylevelconfigurations",
+        False,
+    ),
     ("gateway.networking.k8s.io/v1", "GatewayClass"): ("gatewayclasses", False),
     ("jobset.x-k8s.io/v1alpha2", "JobSet"): ("jobsets", True),
     ("kai.resources/v1alpha1", "Department"): ("departments", False),

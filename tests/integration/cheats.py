@@ -15,6 +15,8 @@ QUEUE, POOL = "kai.scheduler/queue", "kai.scheduler/node-pool"
 SHARED = "runai/shared-gpu-configmap"
 RBAC = "rights"
 """The judge of Kubernetes' own; all others are policies of ours."""
+RANGE = "LimitRange"
+"""The judge of containers' sizes in pods, which goes before policies."""
 MERGE = "application/merge-patch+json"
 MINE = "mine"
 """An honest pod of Alice's that runs before the cheats that change one."""
@@ -88,6 +90,29 @@ def stateful(template: Body) -> Body:
     return {**deployment(template), "kind": "StatefulSet"}
 
 
+def replicas(template: Body) -> Body:
+    return {**deployment(template), "kind": "ReplicaSet"}
+
+
+def daemons(template: Body) -> Body:
+    return {**deployment(template), "kind": "DaemonSet"}
+
+
+def podtemplate(template: Body) -> Body:
+    return {
+        "apiVersion": "v1",
+        "kind": "PodTemplate",
+        "metadata": {"name": "try"},
+        "template": template,
+    }
+
+
+def controller(template: Body) -> Body:
+    made = deployment(template)
+    spec = {"selector": {"app": "try"}, "template": made["spec"]["template"]}
+    return owner("v1", "ReplicationController", spec)
+
+
 def cron(template: Body) -> Body:
     spec = {"schedule": "0 0 * * *", "jobTemplate": {"spec": {"template": template}}}
     return owner("batch/v1", "CronJob", spec)
@@ -131,6 +156,10 @@ MAKERS: dict[str, tuple[str, str, Callable[[Body], Body]]] = {
     "CronJob": ("/apis/batch/v1", "cronjobs", cron),
     "Deployment": ("/apis/apps/v1", "deployments", deployment),
     "StatefulSet": ("/apis/apps/v1", "statefulsets", stateful),
+    "ReplicaSet": ("/apis/apps/v1", "replicasets", replicas),
+    "DaemonSet": ("/apis/apps/v1", "daemonsets", daemons),
+    "PodTemplate": ("/api/v1", "podtemplates", podtemplate),
+    "ReplicationController": ("/api/v1", "replicationcontrollers", controller),
     "JobSet": ("/apis/jobset.x-k8s.io/v1alpha2", "jobsets", jobset),
     "MPIJob": ("/apis/kubeflow.org/v2beta1", "mpijobs", mpijob),
     "RayJob": ("/apis/ray.io/v1", "rayjobs", rayjob),
@@ -140,9 +169,12 @@ MAKERS: dict[str, tuple[str, str, Callable[[Body], Body]]] = {
 }
 """Where each kind is sent, and what makes one of a pod's template."""
 OPERATORS = frozenset(
-    ("JobSet", "MPIJob", "RayJob", "LeaderWorkerSet", "TrainingRuntime", "TrainJob")
+    (
+        *("JobSet", "MPIJob", "RayJob", "LeaderWorkerSet", "TrainingRuntime", "TrainJob"),
+        *("DaemonSet", "PodTemplate", "ReplicationController"),
+    )
 )
-"""Members have a right to them where the site installs their operator; the site of this test installs none."""
+"""Members have a right to them where the site installs their operator, and none to the last three; the site of this test installs none."""
 
 
 def place(kind: str, space: str = ALPHA) -> str:
@@ -169,6 +201,42 @@ def _in(kind: str, name: str, judge: str, template: Body) -> Cheat:
     )
 
 
+def _placed(name: str, **spec: Any) -> Cheat:
+    return Cheat(name, "appliance-frozen", f"{pods(ALPHA)}/{MINE}", {"spec": spec}, "PATCH")
+
+
+def _claim_spec(**spec: Any) -> Body:
+    whole = {
+        "accessModes": ["ReadWriteMany"],
+        "storageClassName": "fast",
+        "resources": {"requests": {"storage": "1Gi"}},
+        **spec,
+    }
+    return {k: v for k, v in whole.items() if v is not None}
+
+
+def _claim(name: str, **spec: Any) -> Cheat:
+    path = f"/api/v1/namespaces/{ALPHA}/persistentvolumeclaims"
+    body = {"metadata": {"name": "try"}, "spec": _claim_spec(**spec)}
+    return Cheat(name, "appliance-claims", path, body)
+
+
+def own_claim() -> Body:
+    """An honest claim of Alice's that waits for its volume."""
+    meta = {"name": MINE, "namespace": ALPHA}
+    kind = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+    return {**kind, "metadata": meta, "spec": _claim_spec()}
+
+
+def _ephemeral(**spec: Any) -> Body:
+    return {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": _claim_spec(**spec)}}}
+
+
+def _key_in_env() -> Body:
+    key = {"secretKeyRef": {"name": "ngc", "key": ".dockerconfigjson"}}
+    return {"env": [{"name": "KEY", "valueFrom": key}]}
+
+
 def _env(**entry: Any) -> Body:
     return {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", **entry}]}
 
@@ -187,6 +255,26 @@ STOCK = pod(schedulerName=None)
 DECOY = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "decoy", "uid": "1", "controller": True}]
 HOST = [{"name": "h", "hostPath": {"path": "/"}}]
 DEVICE = [{"name": "h", "hostPath": {"path": "/dev/nvidia0", "type": "CharDevice"}}]
+
+SLURM = {"key": "appliance/owner", "operator": "Exists", "effect": "NoSchedule"}
+EVICTABLE = {"unhealthyPodEvictionPolicy": "AlwaysAllow"}
+GREEDY = {"resources": {"requests": {"memory": "1Mi"}, "limits": {"memory": "400Gi"}}}
+NFS = {"name": "v", "nfs": {"server": "10.0.0.1", "path": "/home"}}
+FOREIGN_VOLUMES: dict[str, Body] = {
+    "nfs": {"server": "10.0.0.1", "path": "/home"},
+    "csi": {"driver": "nfs.csi.k8s.io", "volumeAttributes": {"server": "a", "share": "/home"}},
+    "iscsi": {"targetPortal": "10.0.0.1:3260", "iqn": "iqn.2001-04.com.example:a", "lun": 0},
+    "cephfs": {"monitors": ["10.0.0.1:6789"]},
+    "rbd": {"monitors": ["10.0.0.1:6789"], "image": "a"},
+    "fc": {"wwids": ["3600508b400105e210000900000490000"]},
+    "glusterfs": {"endpoints": "a", "path": "a"},
+    "flexVolume": {"driver": "example.com/a"},
+    "gitRepo": {"repository": "https://example.com/a"},
+    "azureFile": {"secretName": "ngc", "shareName": "a"},
+    "portworxVolume": {"volumeID": "a"},
+    "quobyte": {"registry": "a:1", "volume": "a"},
+    "image": {"reference": "none"},
+}
 
 CHEATS: tuple[Cheat, ...] = (
     # A quota: the queue.
@@ -442,10 +530,267 @@ CHEATS: tuple[Cheat, ...] = (
             ("the host's processes", {"hostPID": True}),
             ("the host's memory", {"hostIPC": True}),
             ("the host's network", {"hostNetwork": True}),
+        )
+    ),
+    *(
+        _pod(
+            f"{name}, where RDMA is allowed",
+            "appliance-volumes",
+            pod("fabric-train", **spec),
+            FABRIC,
+        )
+        for name, spec in (
             ("the host's files", {"volumes": HOST}),
             ("a GPU's device of the host", {"volumes": DEVICE}),
         )
     ),
+    # Files of others.
+    *(
+        _pod(f"a volume of {kind}", "appliance-volumes", pod(volumes=[{"name": "v", kind: source}]))
+        for kind, source in FOREIGN_VOLUMES.items()
+    ),
+    *(
+        _pod(
+            f"an emptyDir {name}",
+            "appliance-volumes",
+            pod(volumes=[{"name": "v", "emptyDir": given}]),
+        )
+        for name, given in (
+            ("of memory without a size", {"medium": "Memory"}),
+            ("of memory larger than a host", {"medium": "Memory", "sizeLimit": "2Ti"}),
+            ("of huge pages", {"medium": "HugePages"}),
+            ("of disk larger than a host's", {"sizeLimit": "10Ti"}),
+        )
+    ),
+    _pod(
+        "an ephemeral claim of a volume that is there",
+        "appliance-volumes",
+        pod(volumes=[_ephemeral(volumeName="homes")]),
+    ),
+    _pod(
+        "an ephemeral claim without a class",
+        "appliance-volumes",
+        pod(volumes=[_ephemeral(storageClassName="")]),
+    ),
+    _claim("a claim of a volume that is there", volumeName="homes"),
+    _claim("a claim of volumes without a class", storageClassName=""),
+    _claim("a claim where no class is the default", storageClassName=None),
+    _claim("a claim that selects a volume", selector={"matchLabels": {"a": "b"}}),
+    Cheat(
+        "a volume that is there, named by a claim that waits",
+        "appliance-claims",
+        f"/api/v1/namespaces/{ALPHA}/persistentvolumeclaims/{MINE}",
+        {"spec": {"volumeName": "homes"}},
+        "PATCH",
+    ),
+    Cheat(
+        "a volume of one's own on the site's export",
+        RBAC,
+        "/api/v1/persistentvolumes",
+        {
+            "metadata": {"name": "homes"},
+            "spec": {
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteMany"],
+                "nfs": {"server": "10.0.0.1", "path": "/home"},
+            },
+        },
+    ),
+    # The registry's key.
+    *(
+        _pod(f"the registry's key {name}", "appliance-pull-secret", pod(**spec))
+        for name, spec in (
+            ("as a volume", {"volumes": [{"name": "k", "secret": {"secretName": "ngc"}}]}),
+            (
+                "as a projected volume",
+                {
+                    "volumes": [
+                        {"name": "k", "projected": {"sources": [{"secret": {"name": "ngc"}}]}}
+                    ]
+                },
+            ),
+            ("in env", {"container": _key_in_env()}),
+            ("in envFrom", {"container": {"envFrom": [{"secretRef": {"name": "ngc"}}]}}),
+            (
+                "in an init container",
+                {"initContainers": [{"name": "i", "image": "none", **_key_in_env()}]},
+            ),
+        )
+    ),
+    Cheat(
+        "the registry's key in a container added later",
+        "appliance-pull-secret",
+        f"{pods(ALPHA)}/{MINE}/ephemeralcontainers",
+        {"spec": {"ephemeralContainers": [{"name": "late", "image": "none", **_key_in_env()}]}},
+        "PATCH",
+        member=False,
+    ),
+    Cheat("secrets listed", RBAC, f"/api/v1/namespaces/{ALPHA}/secrets", method="GET"),
+    Cheat("the registry's key read", RBAC, f"/api/v1/namespaces/{ALPHA}/secrets/ngc", method="GET"),
+    Cheat(
+        "the registry's key read from the answer to a change",
+        "appliance-secrets",
+        f"/api/v1/namespaces/{ALPHA}/secrets/ngc",
+        {"metadata": {"labels": {"a": "b"}}},
+        "PATCH",
+    ),
+    Cheat(
+        "the registry's key read from the answer to no change",
+        "appliance-secrets",
+        f"/api/v1/namespaces/{ALPHA}/secrets/ngc",
+        {"metadata": {}},
+        "PATCH",
+    ),
+    Cheat(
+        "the registry's key deleted",
+        "appliance-secrets",
+        f"/api/v1/namespaces/{ALPHA}/secrets/ngc",
+        method="DELETE",
+    ),
+    Cheat(
+        "a token that never expires",
+        "appliance-secrets",
+        f"/api/v1/namespaces/{ALPHA}/secrets",
+        {
+            "metadata": {
+                "name": "try",
+                "annotations": {"kubernetes.io/service-account.name": "default"},
+            },
+            "type": "kubernetes.io/service-account-token",
+        },
+    ),
+    # A host's memory and disk.
+    *(
+        _pod(name, RANGE, pod(container={"resources": given}))
+        for name, given in (
+            (
+                "a request of 1 MiB, a limit of 400 GiB",
+                {"requests": {"memory": "1Mi"}, "limits": {"memory": "400Gi"}},
+            ),
+            (
+                "a disk of a host by a request of 1 GiB",
+                {
+                    "requests": {"ephemeral-storage": "1Gi"},
+                    "limits": {"ephemeral-storage": "300Gi"},
+                },
+            ),
+        )
+    ),
+    _pod(
+        "resources of the pod as a whole",
+        "appliance-sizes",
+        pod(resources={"limits": {"memory": "400Gi"}}),
+    ),
+    # Devices nobody gave.
+    *(
+        _pod(
+            f"the device {name}",
+            "appliance-devices",
+            pod(container={"resources": {"limits": {name: "1"}}}),
+        )
+        for name in (
+            "rdma/fabric",
+            "rdma/hca_shared_devices_a",
+            "amd.com/gpu",
+            "habana.ai/gaudi",
+            "smarter-devices/fuse",
+            "deviceclass.resource.kubernetes.io/gpu",
+        )
+    ),
+    _pod(
+        "huge pages",
+        "appliance-devices",
+        pod(
+            container={
+                "resources": {
+                    "limits": {"hugepages-2Mi": "1Gi", "memory": "1Gi", "cpu": "1"},
+                }
+            }
+        ),
+    ),
+    _pod(
+        "an adapter nobody counts, where RDMA is allowed",
+        "appliance-devices",
+        pod("fabric-train", container={"resources": {"limits": {"rdma/other": "1"}}}),
+        FABRIC,
+    ),
+    # Room in etcd.
+    Cheat(
+        "a ConfigMap of 770 KB",
+        "appliance-weight",
+        f"/api/v1/namespaces/{ALPHA}/configmaps",
+        {"metadata": {"name": "try"}, "data": {"a": "x" * 770_000}},
+    ),
+    Cheat(
+        "a ConfigMap of many small keys",
+        "appliance-weight",
+        f"/api/v1/namespaces/{ALPHA}/configmaps",
+        {"metadata": {"name": "try"}, "data": {f"{n:0200}": "" for n in range(1400)}},
+    ),
+    Cheat(
+        "a Secret of 500 KB",
+        "appliance-weight",
+        f"/api/v1/namespaces/{ALPHA}/secrets",
+        {"metadata": {"name": "try"}, "data": {"a": "QUFB" * 125_000}},
+    ),
+    Cheat(
+        "a ConfigMap with annotations of 250 KB",
+        "appliance-weight",
+        f"/api/v1/namespaces/{ALPHA}/services",
+        {
+            "metadata": {"name": "try", "annotations": {"a": "x" * 250_000}},
+            "spec": {"ports": [{"port": 80}]},
+        },
+    ),
+    _pod("a pod of 900 KB", "appliance-weight", pod(container={"args": ["x" * 900_000]})),
+    _pod(
+        "a pod of many variables",
+        "appliance-weight",
+        pod(container={"env": [{"name": f"A{n}", "value": "x" * 100} for n in range(2000)]}),
+    ),
+    Cheat(
+        "a Job of 900 KB",
+        "appliance-weight",
+        place("Job"),
+        job(pod(container={"args": ["x" * 900_000]})),
+    ),
+    # A host that cannot be drained.
+    *(
+        Cheat(
+            f"a budget {name}",
+            "appliance-budgets",
+            f"/apis/policy/v1/namespaces/{ALPHA}/poddisruptionbudgets",
+            {"metadata": {"name": "try"}, "spec": {"selector": {}, **spec}},
+        )
+        for name, spec in (
+            ("that lets none go", {"maxUnavailable": 0, **EVICTABLE}),
+            ("that lets 0 % go", {"maxUnavailable": "00%", **EVICTABLE}),
+            ("with minAvailable", {"minAvailable": 1, **EVICTABLE}),
+            ("that keeps pods which are not ready", {"maxUnavailable": 1}),
+        )
+    ),
+    Cheat(
+        "a host name taken from others",
+        RBAC,
+        f"/apis/networking.k8s.io/v1/namespaces/{ALPHA}/ingresses",
+        {
+            "metadata": {"name": "try"},
+            "spec": {"defaultBackend": {"service": {"name": "a", "port": {"number": 80}}}},
+        },
+    ),
+    Cheat(
+        "the turn of one's requests changed",
+        RBAC,
+        "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/appliance-members",
+        method="DELETE",
+    ),
+    Cheat(
+        "the project's sizes taken away",
+        RBAC,
+        f"/api/v1/namespaces/{ALPHA}/limitranges/appliance",
+        method="DELETE",
+    ),
+    _placed("hosts of Slurm tolerated by a pod that waits", tolerations=[SLURM]),
     # Rights.
     Cheat(
         "a role with more rights",
@@ -542,9 +887,47 @@ CHEATS: tuple[Cheat, ...] = (
             ("a neighbour's queue", "appliance-queue", THEIRS),
             ("the stock scheduler", "appliance-scheduler", STOCK),
             ("all GPUs", "appliance-gpus", pod(container=_env(value="all"))),
+            ("files of others", "appliance-volumes", pod(volumes=[NFS])),
+            ("the registry's key", "appliance-pull-secret", pod(container=_key_in_env())),
+            (
+                "an adapter",
+                "appliance-devices",
+                pod(container={"resources": {"limits": {"rdma/fabric": "1"}}}),
+            ),
+            ("a request of 1 MiB", "appliance-sizes", pod(container=GREEDY)),
+            (
+                "a request without a limit",
+                "appliance-sizes",
+                pod(container={"resources": {"requests": {"memory": "1Gi"}}}),
+            ),
         )
     ),
 )
+
+
+OWN_VOLUMES: list[Body] = [
+    {"name": "a", "configMap": {"name": "a"}},
+    {"name": "b", "secret": {"secretName": "a"}},
+    {"name": "c", "emptyDir": {}},
+    {"name": "d", "emptyDir": {"sizeLimit": "50Gi"}},
+    {"name": "e", "emptyDir": {"medium": "Memory", "sizeLimit": "64Gi"}},
+    {"name": "f", "persistentVolumeClaim": {"claimName": "a"}},
+    {
+        "name": "g",
+        "downwardAPI": {"items": [{"path": "a", "fieldRef": {"fieldPath": "metadata.name"}}]},
+    },
+    _ephemeral(),
+    {
+        "name": "h",
+        "projected": {
+            "sources": [
+                {"configMap": {"name": "a"}},
+                {"secret": {"name": "a"}},
+                {"serviceAccountToken": {"path": "token"}},
+            ]
+        },
+    },
+]
 
 
 def _honest() -> tuple[tuple[str, str, Body], ...]:
@@ -565,9 +948,67 @@ def _honest() -> tuple[tuple[str, str, Body], ...]:
         "the GPU runtime with a GPU": (ALPHA, pod(runtimeClassName="nvidia")),
         "a host asked of KAI": (ALPHA, pod(nodeSelector={"kubernetes.io/hostname": "gpu-1"})),
         "interactive work": (ALPHA, pod("alpha-build", priorityClassName="build")),
+        "volumes of all kinds a project has": (
+            ALPHA,
+            pod(volumes=OWN_VOLUMES, serviceAccountName="default"),
+        ),
+        "a secret of one's own in env": (
+            ALPHA,
+            pod(container={"envFrom": [{"secretRef": {"name": "hub"}}]}),
+        ),
+        "the registry's key to pull images": (ALPHA, pod(imagePullSecrets=[{"name": "ngc"}])),
+        "an adapter of the fabric": (
+            FABRIC,
+            pod("fabric-train", container={"resources": {"limits": {"rdma/fabric": "1"}}}),
+        ),
+        "a whole host": (
+            ALPHA,
+            pod(
+                container={
+                    "resources": {
+                        "limits": {"nvidia.com/gpu": "8", "memory": "900Gi", "cpu": "90"},
+                    }
+                }
+            ),
+        ),
+        "a limit of four times the request": (
+            ALPHA,
+            pod(
+                container={
+                    "resources": {
+                        "requests": {"memory": "2Gi", "ephemeral-storage": "5Gi"},
+                        "limits": {"memory": "8Gi", "ephemeral-storage": "20Gi"},
+                    }
+                }
+            ),
+        ),
+        "a script of 30 KB": (ALPHA, pod(container={"args": ["x" * 30_000]})),
     }
     pods_ = tuple((n, pods(space), named(t, space)) for n, (space, t) in plain.items())
-    return (*pods_, *((f"a {k}", place(k), MAKERS[k][2](pod())) for k in MAKERS))
+    core = f"/api/v1/namespaces/{ALPHA}"
+    meta = {"metadata": {"name": "try"}}
+    others: tuple[tuple[str, str, Body], ...] = (
+        ("a claim", f"{core}/persistentvolumeclaims", {**meta, "spec": _claim_spec()}),
+        ("a token of a model hub", f"{core}/secrets", {**meta, "stringData": {"token": "x"}}),
+        ("a ConfigMap of 200 KB", f"{core}/configmaps", {**meta, "data": {"a": "x" * 200_000}}),
+        (
+            "a budget that lets one go",
+            f"/apis/policy/v1/namespaces/{ALPHA}/poddisruptionbudgets",
+            {**meta, "spec": {"selector": {}, "maxUnavailable": 1, **EVICTABLE}},
+        ),
+        (
+            "an autoscaler",
+            f"/apis/autoscaling/v2/namespaces/{ALPHA}/horizontalpodautoscalers",
+            {
+                **meta,
+                "spec": {
+                    "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"},
+                    "maxReplicas": 3,
+                },
+            },
+        ),
+    )
+    return (*pods_, *others, *((f"a {k}", place(k), MAKERS[k][2](pod())) for k in MAKERS))
 
 
 HONEST = _honest()

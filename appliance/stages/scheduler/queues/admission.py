@@ -18,7 +18,11 @@ PROJECT = "appliance/project"
 KAI_ACCOUNTS = ("system:serviceaccount:kai-scheduler:", "system:serviceaccount:kai-resource-")
 
 TEMPLATES: tuple[tuple[str, str, str], ...] = (
+    ("", "podtemplates", "(has(object.template) ? [object.template] : [])"),
+    ("", "replicationcontrollers", "(has(object.spec.template) ? [object.spec.template] : [])"),
+    ("apps", "daemonsets", "[object.spec.template]"),
     ("apps", "deployments", "[object.spec.template]"),
+    ("apps", "replicasets", "[object.spec.template]"),
     ("apps", "statefulsets", "[object.spec.template]"),
     ("batch", "jobs", "[object.spec.template]"),
     ("batch", "cronjobs", "[object.spec.jobTemplate.spec.template]"),
@@ -158,6 +162,12 @@ MEMBERS = (
 )
 """People, and accounts of the project itself: not the cluster's controllers, nor operators of other namespaces."""
 
+OPERATOR = (
+    "authorizer.group('rbac.authorization.k8s.io').resource('rolebindings')"
+    ".namespace(request.namespace).check('create').allowed()"
+)
+"""CEL: who may give rights in the project, as the appliance itself. A name or group would be another one in each cluster."""
+
 ONLY_OTHERS = {"not-by-limits": OURS}
 SPACE = "namespaceObject.metadata.labels"
 
@@ -182,5 +192,5 @@ EVERY = (
 def of_templates(name: str, *rules: Rule, more: bool = False) -> Policy:
     """A policy of pods, and of the templates of all kinds; ``more``: of what is added to a pod later, too."""
     judged = tuple(Rule(f"variables.same || {r.expression}", r.message) for r in rules)
-    later = (objects("", ["pods/ephemeralcontainers"], ["UPDATE"]),) if more else ()
+    later = (objects("", ["pods/ephemeralcontainers", "pods/resize"], ["UPDATE"]),) if more else ()
     return Policy(name, judged, (*PODS, *later, *_templated()), dict(ONLY_OTHERS), dict(TEMPLATED))

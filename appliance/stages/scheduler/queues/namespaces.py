@@ -3,43 +3,66 @@
 import base64
 import json
 
+from appliance.models.profile import Profile
 from appliance.models.site import Site
+from appliance.stages.scheduler.queues.bounds import fairness, limit_range, quota
 from appliance.stages.scheduler.queues.limits import limits
 from appliance.stages.scheduler.queues.manifest import Manifest, manifest
-from appliance.stages.scheduler.queues.tenants import labels_of
+from appliance.stages.scheduler.queues.tenant_volumes import PULL_SECRET
+from appliance.stages.scheduler.queues.tenants import kept_by, labels_of
 from appliance.stages.scheduler.queues.tree import leaf_name
-from appliance.stages.scheduler.site import Project, Queue
+from appliance.stages.scheduler.site import Project, Queue, SchedulerOptions
 from appliance.stages.workloads.releases import wanted
 
 PREFIX = "kai-"
-PULL_SECRET = "ngc"
 NGC_KEY = "ngc_api_key"
-NAME = "appliance"
 MEMBERS = "appliance-members"
 READERS = "appliance-queue-readers"
 SPARK = "spark"
 RBAC = "rbac.authorization.k8s.io/v1"
 
-# What a member works with. No secrets, no roles, no quotas; pods/exec is how a notebook's terminal is reached.
+# What a member works with. No roles, no quotas; pods/exec is how a notebook's terminal is reached.
 VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 WORK = (
     ("", ["configmaps", "persistentvolumeclaims", "pods", "services"]),
-    ("apps", ["deployments", "deployments/scale", "statefulsets", "statefulsets/scale"]),
+    (
+        "apps",
+        [
+            *("deployments", "deployments/scale", "replicasets", "replicasets/scale"),
+            *("statefulsets", "statefulsets/scale"),
+        ],
+    ),
+    ("autoscaling", ["horizontalpodautoscalers"]),
     ("batch", ["cronjobs", "jobs"]),
 )
-LOOK = (("", ["events", "pods/log", "resourcequotas"]), ("scheduling.run.ai", ["podgroups"]))
+KEPT = (
+    ("", ["secrets"], ["create", "delete", "patch", "update"]),
+    ("policy", ["poddisruptionbudgets"], VERBS),
+)
+"""What members have where policies refuse its misuse. Secrets are written and not read: RBAC cannot leave one name out of a list,
+and the pull secret lies beside theirs. No Ingress or HTTPRoute: whoever writes one chooses the host name, another project's too."""
+LOOK = (
+    ("", ["events", "limitranges", "pods/log", "resourcequotas"]),
+    ("scheduling.run.ai", ["podgroups"]),
+)
 REACH = (("", ["pods/exec", "pods/portforward"]),)
 OPEN = ["create", "get"]
 """Over a WebSocket it is a GET, as current clients ask; from Kubernetes 1.35 on that takes both (KEP 4006)."""
 
 
-def namespaces(site: Site, projects: tuple[Project, ...]) -> list[Manifest]:
+def namespaces(site: Site, profile: Profile, options: SchedulerOptions) -> list[Manifest]:
     """Everything inside and around the projects' namespaces, namespaces first."""
+    projects = options.projects
     made = [_namespace(site, project) for project in projects]
+    deny = options.admission == "deny"
+    # Policies keep what RBAC cannot: that nobody reads the pull secret through a right to make secrets.
+    kept = deny and kept_by(site, profile)
     for project in projects:
-        made += _inside(site, project)
+        made.append(limit_range(site, namespace_of(project.name), profile.hardware, deny))
+        made += _inside(site, project, kept)
     named = {project.name: namespace_of(project.name) for project in projects}
-    return [*made, *_readers(site, projects), *limits(site, projects, named)]
+    around = [*_readers(site, projects), *limits(site, projects, named)]
+    return [*made, *around, *(fairness(site, projects, named) if kept_by(site, profile) else ())]
 
 
 def pull_secrets(site: Site, key: str) -> list[Manifest]:
@@ -78,25 +101,24 @@ def _namespace(site: Site, project: Project) -> Manifest:
     return manifest(site.name, "v1", "Namespace", namespace_of(project.name), labels=labels)
 
 
-def _inside(site: Site, project: Project) -> list[Manifest]:
+def _inside(site: Site, project: Project, kept: bool) -> list[Manifest]:
     space = namespace_of(project.name)
-    # GPUs are no part of the quota: it would refuse a job that only has to wait.
-    hard = {"pods": str(project.pods), "services.loadbalancers": "0", "services.nodeports": "0"}
     defaults = {queue.name: _defaults(project, queue) for queue in project.queues}
     found = [
-        manifest(site.name, "v1", "ResourceQuota", NAME, {"spec": {"hard": hard}}, namespace=space),
+        quota(site, project, space),
         manifest(
             site.name, "v1", "ConfigMap", "appliance-queues", {"data": defaults}, namespace=space
         ),
     ]
-    if NGC_KEY in site.secrets:
-        body = {"imagePullSecrets": [{"name": PULL_SECRET}]}
-        found.append(manifest(site.name, "v1", "ServiceAccount", "default", body, namespace=space))
+    # Without a key, too: a name of a secret that is gone would give each pod a warning.
+    body = {"imagePullSecrets": [{"name": PULL_SECRET}]} if NGC_KEY in site.secrets else None
+    found.append(manifest(site.name, "v1", "ServiceAccount", "default", body, namespace=space))
     if site.workloads and site.workloads.spark_operator:
         found += _driver(site, space)
     if subjects := _subjects(project):
         rules = [
             *({"apiGroups": [g], "resources": r, "verbs": VERBS} for g, r in WORK),
+            *({"apiGroups": [g], "resources": r, "verbs": v} for g, r, v in KEPT if kept),
             *({"apiGroups": [g], "resources": r, "verbs": VERBS} for g, r in _kinds(site)),
             *(
                 {"apiGroups": [g], "resources": r, "verbs": ["get", "list", "watch"]}

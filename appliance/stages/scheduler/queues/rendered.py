@@ -54,9 +54,9 @@ def rendered(site: Site, profile: Profile) -> Rendered:
         made = [
             *kai.priority_classes(site, options),
             *kai.topology(site, profile, options),
-            *namespaces(site, options.projects),
+            *namespaces(site, profile, options),
             *project_policies(site),
-            *(tenants(site, options) if kept_by(site, profile) else ()),
+            *(tenants(site, profile, options) if kept_by(site, profile) else ()),
             *own(site, options),
         ]
         labels, pool_label = kai.node_labels(options), kai.pool_label(options)

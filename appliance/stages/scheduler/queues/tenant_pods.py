@@ -33,6 +33,8 @@ BINDERS = ("received-resource-type", "runai-gpu-group", SHARED)
 STAMPS = ("kai.scheduler/last-start-timestamp", "kai.scheduler/stale-podgroup-timestamp")
 """The pod-grouper copies an owner's annotations to its group, where the scheduler reads since when the work runs (v0.12.0)."""
 GROUP = "pod-group-name"
+PLACED = ("tolerations", "nodeSelector", "affinity", "terminationGracePeriodSeconds")
+"""What the API lets anybody who may change a pod change in its spec, at least while it waits for its host; judged when it was made."""
 
 
 def _asks_gpu(boxes: str) -> str:
@@ -129,10 +131,6 @@ def host(options: SchedulerOptions) -> Policy:
             f"the pod asks for the host's own namespaces: take {', '.join(spaces)} out",
         ),
         Rule(
-            "variables.templates.all(t, !has(t.spec.volumes) || t.spec.volumes.all(v, !has(v.hostPath)))",
-            "the pod mounts a folder or device of the host: take hostPath out; use a claim, or emptyDir",
-        ),
-        Rule(
             f"variables.templates.all(t, {EVERY}.all(c, !{context}"
             " || ((!has(c.securityContext.privileged) || !c.securityContext.privileged)"
             " && (!has(c.securityContext.procMount) || c.securityContext.procMount == 'Default')"
@@ -207,8 +205,17 @@ def frozen() -> Policy:
         "queue, pool, priority and GPUs of a pod stay as they were when it was made: delete the pod, "
         "and make it anew in the queue you want",
     )
+    place = " && ".join(
+        f"(has(object.spec.{key}) == has(oldObject.spec.{key})"
+        f" && (!has(object.spec.{key}) || object.spec.{key} == oldObject.spec.{key}))"
+        for key in PLACED
+    )
+    placed = Rule(
+        place,
+        f"{', '.join(PLACED)} of a pod stay as they were when it was made: delete the pod, and make it anew",
+    )
     on = (objects("", ["pods"], ["UPDATE"]),)
-    return Policy("appliance-frozen", (rule,), on, {"by-members": MEMBERS})
+    return Policy("appliance-frozen", (rule, placed), on, {"by-members": MEMBERS})
 
 
 def services() -> Policy:

@@ -3,8 +3,14 @@
 from appliance.models.profile import Profile
 from appliance.models.site import Site
 from appliance.stages.kubernetes.variables.releases import told
-from appliance.stages.scheduler.queues import tenant_pods, tenant_queues
+from appliance.stages.scheduler.queues import (
+    tenant_pods,
+    tenant_queues,
+    tenant_sizes,
+    tenant_volumes,
+)
 from appliance.stages.scheduler.queues.admission import PROJECT, Policy, written
+from appliance.stages.scheduler.queues.bounds import Sizes, sizes
 from appliance.stages.scheduler.queues.manifest import Manifest
 from appliance.stages.scheduler.queues.tenant_queues import PRIORITY_OF, QUEUE_OF
 from appliance.stages.scheduler.queues.tree import leaf_name
@@ -39,13 +45,14 @@ def kept_by(site: Site, profile: Profile) -> bool:
     return chosen is None or chosen.minor >= SINCE
 
 
-def tenants(site: Site, options: SchedulerOptions) -> list[Manifest]:
+def tenants(site: Site, profile: Profile, options: SchedulerOptions) -> list[Manifest]:
     """All policies, each with its binding to the namespaces of projects."""
     actions = ACTIONS[options.admission]
-    return [made for policy in policies(options) for made in written(site, policy, actions)]
+    found = policies(options, sizes(profile.hardware))
+    return [made for policy in found for made in written(site, policy, actions)]
 
 
-def policies(options: SchedulerOptions) -> tuple[Policy, ...]:
+def policies(options: SchedulerOptions, own: Sizes) -> tuple[Policy, ...]:
     """In the order people read them: where work waits, what it gets, what it may touch, how it ends."""
     managed = options.kind != "kai"
     return (
@@ -57,9 +64,17 @@ def policies(options: SchedulerOptions) -> tuple[Policy, ...]:
         tenant_queues.placement(),
         tenant_pods.gpus(options),
         tenant_pods.gpu_words(),
+        tenant_sizes.devices(options),
+        tenant_sizes.sizes(),
         tenant_pods.host(options),
+        tenant_volumes.volumes(own),
+        tenant_volumes.claims(),
+        tenant_volumes.pull_secret(),
+        tenant_volumes.secrets(),
         tenant_pods.end(),
         tenant_pods.marks(),
         tenant_pods.frozen(),
         tenant_pods.services(),
+        tenant_sizes.weight(),
+        tenant_sizes.budgets(),
     )

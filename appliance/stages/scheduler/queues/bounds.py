@@ -1,0 +1,163 @@
+"""What a project may use of hosts and of the API server: sizes of containers, numbers of objects, and the turn of its requests."""
+
+from dataclasses import dataclass
+
+from appliance.models.profile import Hardware
+from appliance.models.site import Site
+from appliance.stages.scheduler.queues.manifest import Manifest, manifest
+from appliance.stages.scheduler.site import Project
+from appliance.stages.workloads.releases import wanted
+
+NAME = "appliance"
+MEMBERS = "appliance-members"
+FLOW = "flowcontrol.apiserver.k8s.io/v1"
+
+RATIO = 4
+"""How far a limit of memory or local disk may pass its request. Under pressure the kernel and kubelet end first what uses more
+than it requested, so work that requests what it needs survives its neighbours."""
+
+OBJECTS = {
+    "configmaps": 200,
+    "persistentvolumeclaims": 100,
+    "secrets": 100,
+    "services": 100,
+    "services.loadbalancers": 0,
+    "services.nodeports": 0,
+    "count/controllerrevisions.apps": 200,
+    "count/cronjobs.batch": 50,
+    "count/deployments.apps": 100,
+    "count/horizontalpodautoscalers.autoscaling": 50,
+    "count/jobs.batch": 500,
+    "count/poddisruptionbudgets.policy": 50,
+    "count/replicasets.apps": 300,
+    "count/statefulsets.apps": 50,
+}
+"""Of one project at most, of every kind that its members or controllers acting for them create. With the sizes below it comes to
+about 270 MB in etcd, whose database ends at 2 GiB."""
+OF_AN_ADDON = 100
+"""Of each kind that stage workloads brings."""
+GROUPS = "count/podgroups.scheduling.run.ai"
+"""KAI makes one for each workload, so there are no more than pods."""
+
+LARGEST_DATA = 256 * 1024
+"""Bytes of a ConfigMap or Secret. Kubernetes itself takes 1 MiB."""
+LARGEST_OBJECT = 64 * 1024
+"""Bytes of any other object; a pod with all its defaults has 5 to 10 KiB."""
+
+PRECEDENCE = 1000
+"""Before the flow schemas of people and service accounts (9000 and 9900), behind those of nodes, controllers and schedulers (800)."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What one container gets and may get, in MiB; from the least host of the site's class. ``disk`` 0: the class does not say."""
+
+    memory: int
+    disk: int
+    memory_volume: int
+    most_disk: int
+
+
+def sizes(hardware: Hardware) -> Sizes:
+    """A container that says nothing gets a small part of one GPU's share of its host; a large one says what it needs."""
+    host, gpus = hardware.host, hardware.gpu.count
+    return Sizes(
+        memory=max(512, host.memory_gib * 1024 // gpus // 16),
+        disk=host.system_disk_gib * 1024 // gpus // 4,
+        memory_volume=host.memory_gib * 1024 // 2,
+        most_disk=host.system_disk_gib * 1024,
+    )
+
+
+def limit_range(site: Site, space: str, hardware: Hardware, deny: bool) -> Manifest:
+    """Defaults of containers, and where the site refuses work the bounds: a LimitRange knows no warning.
+
+    No maximum of memory or processors: hosts may have more than their class demands, and the scheduler places no request
+    that is larger than a host.
+    """
+    own = sizes(hardware)
+    default = {"memory": _mib(own.memory)}
+    request = {"cpu": "50m", "memory": _mib(own.memory // RATIO)}
+    ratio = {"memory": str(RATIO)}
+    most = {}
+    if own.disk:
+        default["ephemeral-storage"] = _mib(own.disk)
+        request["ephemeral-storage"] = _mib(own.disk // RATIO)
+        ratio["ephemeral-storage"] = str(RATIO)
+        most["ephemeral-storage"] = _mib(own.most_disk)
+    item = {"type": "Container", "default": default, "defaultRequest": request}
+    if deny:
+        item |= {"maxLimitRequestRatio": ratio, **({"max": most} if most else {})}
+    spec = {"spec": {"limits": [item]}}
+    return manifest(site.name, "v1", "LimitRange", NAME, spec, namespace=space)
+
+
+def quota(site: Site, project: Project, space: str) -> Manifest:
+    """GPUs are no part of it: it would refuse a job that only has to wait."""
+    addons = [holder for addon in wanted(site) for holder in addon.holders]
+    hard = {
+        "pods": project.pods,
+        GROUPS: project.pods,
+        **OBJECTS,
+        **{f"count/{holder}": OF_AN_ADDON for holder in addons},
+    }
+    spec = {"spec": {"hard": {name: str(most) for name, most in hard.items()}}}
+    return manifest(site.name, "v1", "ResourceQuota", NAME, spec, namespace=space)
+
+
+def fairness(
+    site: Site, projects: tuple[Project, ...], namespaces: dict[str, str]
+) -> list[Manifest]:
+    """Requests of members and of their pods wait in queues of their own, one behind the other of the same person.
+
+    Those of hosts, controllers and schedulers never wait behind them.
+    """
+    level = {
+        "type": "Limited",
+        "limited": {
+            "nominalConcurrencyShares": 10,
+            "lendablePercent": 50,
+            "limitResponse": {
+                "type": "Queue",
+                "queuing": {"queues": 64, "handSize": 6, "queueLengthLimit": 50},
+            },
+        },
+    }
+    subjects = [s for project in projects for s in _subjects(project, namespaces[project.name])]
+    everything = {
+        "subjects": list({str(s): s for s in subjects}.values()),
+        "resourceRules": [
+            {
+                "verbs": ["*"],
+                "apiGroups": ["*"],
+                "resources": ["*"],
+                "namespaces": ["*"],
+                "clusterScope": True,
+            }
+        ],
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+    }
+    schema = {
+        "priorityLevelConfiguration": {"name": MEMBERS},
+        "matchingPrecedence": PRECEDENCE,
+        "distinguisherMethod": {"type": "ByUser"},
+        "rules": [everything],
+    }
+    if not subjects:
+        return []
+    return [
+        manifest(site.name, FLOW, "PriorityLevelConfiguration", MEMBERS, {"spec": level}),
+        manifest(site.name, FLOW, "FlowSchema", MEMBERS, {"spec": schema}),
+    ]
+
+
+def _subjects(project: Project, space: str) -> list[Manifest]:
+    return [
+        *({"kind": "Group", "group": {"name": name}} for name in project.groups),
+        *({"kind": "User", "user": {"name": name}} for name in project.users),
+        {"kind": "ServiceAccount", "serviceAccount": {"namespace": space, "name": "*"}},
+    ]
+
+
+def _mib(value: int) -> str:
+    return f"{value}Mi"

@@ -1,0 +1,126 @@
+"""Policies of how much a project's work and objects may take: memory and disk of hosts, devices, and room in etcd."""
+
+from appliance.stages.scheduler.queues.admission import (
+    ANY,
+    EVERY,
+    MEMBERS,
+    OPERATOR,
+    WRITES,
+    Policy,
+    Rule,
+    objects,
+    of_templates,
+)
+from appliance.stages.scheduler.queues.bounds import LARGEST_DATA, LARGEST_OBJECT, RATIO
+from appliance.stages.scheduler.queues.network import RESOURCE
+from appliance.stages.scheduler.site import SchedulerOptions
+
+RESOURCES = ("cpu", "memory", "ephemeral-storage")
+DEPTH = 20
+"""Levels of an object that are weighed. A RayService has its deepest value on the 13th; what lies deeper is refused."""
+
+
+def sizes() -> Policy:
+    """That a request says what work needs: a host is filled by requests and emptied by what passes them."""
+    boxes = "(t.spec.containers + (has(t.spec.initContainers) ? t.spec.initContainers : []))"
+    every = f"variables.templates.all(t, {boxes}.all(c, {{0}}))"
+    rules = []
+    for name, words in (("memory", "memory"), ("ephemeral-storage", "local disk")):
+        limit, request = (f"c.resources.{kind}['{name}']" for kind in ("limits", "requests"))
+        limited, requested = (
+            f"(has(c.resources) && has(c.resources.{kind}) && '{name}' in c.resources.{kind})"
+            for kind in ("limits", "requests")
+        )
+        much = f"{_float(limit)} <= {RATIO}.0 * {_float(request)}"
+        rules += [
+            Rule(
+                every.format(f"!{requested} || {limited}"),
+                f"the container requests {words} and has no limit of it: write resources.limits of {name} too, "
+                f"{RATIO} times the request at most",
+            ),
+            Rule(
+                every.format(f"!{requested} || !{limited} || {much}"),
+                f"the limit of {words} is more than {RATIO} times its request, and what passes a request ends the work of others: "
+                f"request at least a quarter of the limit under resources.requests of {name}",
+            ),
+        ]
+    pod = "request.resource.group != '' || request.resource.resource != 'pods' || request.operation != 'CREATE'"
+    bounded = "has(c.resources) && has(c.resources.limits) && 'memory' in c.resources.limits"
+    rules += [
+        Rule(
+            f"{pod} || {every.format(bounded)}",
+            "the container has no limit of memory: write resources.limits of memory",
+        ),
+        Rule(
+            "variables.templates.all(t, !has(t.spec.resources))",
+            "the queues do not count resources of the pod as a whole: write resources at its containers",
+        ),
+    ]
+    return of_templates("appliance-sizes", *rules, more=True)
+
+
+def devices(options: SchedulerOptions) -> Policy:
+    """What a project was not given: adapters of the fabric, accelerators of other makers, whatever a device plugin offers.
+
+    Names of nvidia.com are judged with the GPUs.
+    """
+    standard = (
+        "namespaceObject.metadata.labels['pod-security.kubernetes.io/enforce'] == 'privileged'"
+    )
+    fabric = f" || (r == '{RESOURCE}' && {standard})" if options.rdma == "shared" else ""
+    names = ", ".join(f"'{name}'" for name in RESOURCES)
+    known = f".all(r, r in [{names}] || r.startsWith('nvidia.com/'){fabric})"
+    of = " && ".join(
+        f"(!has(c.resources.{kind}) || c.resources.{kind}{known})"
+        for kind in ("limits", "requests")
+    )
+    return of_templates(
+        "appliance-devices",
+        Rule(
+            f"variables.templates.all(t, {EVERY}.all(c, !has(c.resources) || ({of})))",
+            f"the project was not given this device: ask for {', '.join(RESOURCES)} and GPUs alone"
+            + (
+                f"; {RESOURCE} is given to projects with pod_security: privileged" if fabric else ""
+            ),
+        ),
+        more=True,
+    )
+
+
+def weight() -> Policy:
+    """That what one project writes cannot fill etcd: with ResourceQuota, which counts objects and not their bytes."""
+    data = "request.resource.group == '' && request.resource.resource in ['configmaps', 'secrets']"
+    rule = Rule(
+        f"{_weight('object', DEPTH)} <= ({data} ? {LARGEST_DATA} : {LARGEST_OBJECT})",
+        f"the object is too large for the cluster's database: a ConfigMap or Secret takes {LARGEST_DATA // 1024} KiB, "
+        f"any other object {LARGEST_OBJECT // 1024} KiB; put the data on a volume or into the image",
+    )
+    conditions = {"by-members": MEMBERS, "not-by-operators": f"!{OPERATOR}"}
+    return Policy("appliance-weight", (rule,), ANY, conditions)
+
+
+def _weight(value: str, depth: int) -> str:
+    """CEL for about how many bytes a value takes. CEL knows no recursion, so each level is written out."""
+    if depth == 0:
+        return str(10 * LARGEST_DATA)
+    below = f"n{depth}"
+    text = f"(type({value}) == string ? size(bytes({value})) : type({value}) == map ? {value}.map(k{depth}, size(k{depth})).sum() : 0)"
+    inner = f"(type({value}) == map ? {value}.map(k{depth}, {value}[k{depth}]) : type({value}) == list ? {value} : [])"
+    return f"(8 + {text} + {inner}.map({below}, {_weight(below, depth - 1)}).sum())"
+
+
+def _float(quantity: str) -> str:
+    return f"quantity(string({quantity})).asApproximateFloat()"
+
+
+def budgets() -> Policy:
+    """That a host can be drained: its work is evicted, and a budget that allows none holds the drain for good."""
+    rule = Rule(
+        "has(object.spec.maxUnavailable) && !string(object.spec.maxUnavailable).matches('^0+%?$')"
+        " && has(object.spec.unhealthyPodEvictionPolicy)"
+        " && object.spec.unhealthyPodEvictionPolicy == 'AlwaysAllow'",
+        "the budget could keep a host from being drained for good: write maxUnavailable of 1 or more in place of minAvailable, "
+        "and unhealthyPodEvictionPolicy: AlwaysAllow",
+    )
+    on = (objects("policy", ["poddisruptionbudgets"], WRITES),)
+    return Policy("appliance-budgets", (rule,), on, {"not-by-operators": f"!{OPERATOR}"})

@@ -1,0 +1,174 @@
+"""Policies of what a project's pods may mount and read: volumes that reach no further than the project, and not the registry's key.
+
+What is allowed is listed, so a type of volume that a later Kubernetes brings is refused.
+"""
+
+from appliance.stages.scheduler.queues.admission import (
+    EVERY,
+    MEMBERS,
+    OPERATOR,
+    WRITES,
+    Policy,
+    Rule,
+    objects,
+    of_templates,
+)
+from appliance.stages.scheduler.queues.bounds import Sizes
+
+PULL_SECRET = "ngc"
+VOLUMES = (
+    *("configMap", "downwardAPI", "emptyDir", "ephemeral"),
+    *("persistentVolumeClaim", "projected", "secret"),
+)
+SOURCES = ("clusterTrustBundle", "configMap", "downwardAPI", "secret", "serviceAccountToken")
+"""Of a projected volume."""
+SECRET_TYPES = (
+    *("Opaque", "kubernetes.io/basic-auth", "kubernetes.io/dockerconfigjson"),
+    *("kubernetes.io/ssh-auth", "kubernetes.io/tls"),
+)
+"""Not kubernetes.io/service-account-token: such a token never expires."""
+
+
+def volumes(own: Sizes) -> Policy:
+    """An inline volume of nfs, csi and their like is mounted by the host's kubelet, with the host's access: to everybody's files."""
+    every = "variables.templates.all(t, !has(t.spec.volumes) || t.spec.volumes.all(v, {0}))"
+    empty = "v.emptyDir"
+    medium = f"(has({empty}.medium) ? {empty}.medium : '')"
+    rules = [
+        Rule(
+            every.format(f"v.all(k, k in {_listed(('name', *VOLUMES))})"),
+            "the pod mounts what lies outside the project, with the access of its host: "
+            f"use volumes of the types {', '.join(VOLUMES)} alone; for files that stay write a PersistentVolumeClaim",
+        ),
+        Rule(
+            every.format(
+                "!has(v.projected) || !has(v.projected.sources) || v.projected.sources.all(s,"
+                f" s.all(k, k in {_listed(SOURCES)}))"
+            ),
+            f"a projected volume takes the sources {', '.join(SOURCES)} alone: take the others out",
+        ),
+        Rule(
+            every.format(f"!has(v.emptyDir) || {medium} in ['', 'Memory']"),
+            "emptyDir takes disk or memory of the host alone: leave medium out, or write Memory",
+        ),
+        Rule(
+            every.format(
+                f"!has(v.emptyDir) || {medium} != 'Memory' || (has({empty}.sizeLimit)"
+                f" && {_at_most(f'{empty}.sizeLimit', own.memory_volume)})"
+            ),
+            "an emptyDir of medium Memory uses the memory of its containers: write its sizeLimit, "
+            f"{own.memory_volume}Mi at most",
+        ),
+        Rule(
+            every.format("!has(v.ephemeral) || " + _claim("v.ephemeral.volumeClaimTemplate.spec")),
+            _CLASS,
+        ),
+    ]
+    if own.most_disk:
+        bounded = f"!has({empty}.sizeLimit) || {_at_most(f'{empty}.sizeLimit', own.most_disk)}"
+        rules.append(
+            Rule(
+                every.format(f"!has(v.emptyDir) || {medium} == 'Memory' || {bounded}"),
+                f"the sizeLimit of emptyDir is larger than the disk of a host: write {own.most_disk}Mi at most, "
+                "or leave it out: the limit of ephemeral-storage of the containers holds for it",
+            )
+        )
+    return of_templates("appliance-volumes", *rules, more=True)
+
+
+_CLASS = (
+    "a claim gets a new volume of a StorageClass and none that is there already: name a storageClassName "
+    "(kubectl get storageclass lists them; where the cluster has a default class none needs to be named), "
+    "and take volumeName and selector out"
+)
+
+
+def claims() -> Policy:
+    """Else a claim takes any volume of the cluster that nobody holds, as one of an export that was made for another project.
+
+    Controllers bind claims, and write volumeName: their changes pass, what they make for a StatefulSet or a pod does not.
+    """
+    new, old = (f"(has({o}.spec.volumeName) ? {o}.spec.volumeName : '')" for o in _BOTH)
+    classes = [f"(has({o}.spec.storageClassName) ? {o}.spec.storageClassName : '')" for o in _BOTH]
+    rule = Rule(
+        f"request.operation == 'UPDATE' ? {new} == {old} && {classes[0]} == {classes[1]}"
+        f" : has(object.spec.storageClassName) && {_claim('object.spec')}",
+        _CLASS,
+    )
+    conditions = {
+        "not-bound-by-controllers": f"request.operation == 'CREATE' || {MEMBERS}",
+        "not-by-operators": f"!{OPERATOR}",
+    }
+    on = (objects("", ["persistentvolumeclaims"], WRITES),)
+    return Policy("appliance-claims", (rule,), on, conditions)
+
+
+_BOTH = ("object", "oldObject")
+
+
+def _claim(spec: str) -> str:
+    return (
+        f"(!has({spec}.volumeName) && !has({spec}.selector)"
+        f" && (!has({spec}.storageClassName) || {spec}.storageClassName != ''))"
+    )
+
+
+def pull_secret() -> Policy:
+    """The key of the registry is kubelet's, which pulls images by it; a container that reads it has the site's account."""
+    other = f"{{0}}.name != '{PULL_SECRET}'"
+
+    def unnamed(of: str) -> str:
+        return f"(!has({of}) || !has({of}.name) || {other.format(of)})"
+
+    mounted = (
+        f"(!has(v.secret) || !has(v.secret.secretName) || v.secret.secretName != '{PULL_SECRET}')"
+        " && (!has(v.projected) || !has(v.projected.sources)"
+        f" || v.projected.sources.all(s, {unnamed('s.secret')}))"
+    )
+    return of_templates(
+        "appliance-pull-secret",
+        Rule(
+            f"variables.templates.all(t, !has(t.spec.volumes) || t.spec.volumes.all(v, {mounted}))",
+            f"the secret {PULL_SECRET} is for pulling images and not for containers: take it out of volumes; "
+            "imagePullSecrets may name it",
+        ),
+        Rule(
+            f"variables.templates.all(t, {EVERY}.all(c,"
+            " (!has(c.env) || c.env.all(e, !has(e.valueFrom)"
+            f" || {unnamed('e.valueFrom.secretKeyRef')}))"
+            f" && (!has(c.envFrom) || c.envFrom.all(e, {unnamed('e.secretRef')}))))",
+            f"the secret {PULL_SECRET} is for pulling images and not for containers: take it out of env and envFrom; "
+            "imagePullSecrets may name it",
+        ),
+        more=True,
+    )
+
+
+def secrets() -> Policy:
+    """Members make secrets. An answer to a change holds the whole secret, so the pull secret takes none from them."""
+    one = "(object != null ? object : oldObject)"
+    rules = (
+        Rule(
+            f"{one}.metadata.name != '{PULL_SECRET}'",
+            f"the secret {PULL_SECRET} is the site's, which appliance queue apply writes: choose another name",
+        ),
+        Rule(
+            "request.operation == 'DELETE' || !has(object.type)"
+            f" || object.type in {_listed(SECRET_TYPES)}"
+            " || (request.operation == 'UPDATE' && object.type == oldObject.type)",
+            f"a project's secret is of the type {', '.join(SECRET_TYPES)}: write one of these; "
+            "kubectl create token gives tokens that expire",
+        ),
+    )
+    on = (objects("", ["secrets"], [*WRITES, "DELETE"]),)
+    return Policy(
+        "appliance-secrets", rules, on, {"by-members": MEMBERS, "not-by-operators": f"!{OPERATOR}"}
+    )
+
+
+def _at_most(quantity: str, mib: int) -> str:
+    return f"quantity(string({quantity})).compareTo(quantity('{mib}Mi')) <= 0"
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return f"[{', '.join(repr(name) for name in names)}]"
