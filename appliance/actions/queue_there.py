@@ -30,6 +30,8 @@ PRUNED: tuple[Kind, ...] = (
     ("v1", "Secret"),
 )
 """What is deleted when the site no longer has it, in this order. A namespace is never: people's data goes with it."""
+LISTED = frozenset((*PRUNED, ("v1", "ResourceQuota"), ("v1", "ServiceAccount")))
+"""What every project has one of."""
 
 
 class There:
@@ -47,7 +49,7 @@ class There:
         kind = (ref.api_version, ref.kind)
         if kind == NAMESPACE:
             return self._space(ref.name)
-        if kind in PRUNED and (found := self._named(*kind).get(ref)):
+        if kind in LISTED and (found := self._named(*kind).get(ref)):
             return found
         if ref.namespace and self._space(ref.namespace) is None:
             return None

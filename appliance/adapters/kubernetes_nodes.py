@@ -17,6 +17,8 @@ ADMIN = "/etc/kubernetes/admin.conf"
 KUBECTL = ("kubectl", "--kubeconfig", ADMIN, "--request-timeout", "20s")
 ABSENT = "NotFound"
 REFUSED = "TooManyRequests"
+SEVERAL = "more than one PodDisruptionBudget"
+"""The API server evicts no pod that two budgets name, and calls that an error of its own (500)."""
 POLICY = "policy/v1"
 
 
@@ -72,7 +74,7 @@ class KubectlNodes:
         body = _eviction(namespace, pod, self._version())
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}/eviction"
         done = self._run("create", "--raw", path, "-f", "-", said=json.dumps(body).encode())
-        if done.returncode and REFUSED in done.stderr:
+        if done.returncode and any(word in done.stderr for word in (REFUSED, SEVERAL)):
             return False
         if not (done.returncode and ABSENT in done.stderr):
             self._succeeded(done, f"evict pod {namespace}/{pod}")
@@ -140,8 +142,10 @@ class ApiNodes:
         body = _eviction(namespace, pod, self._eviction)
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}/eviction"
         doing = f"evict pod {namespace}/{pod}"
-        status, _ = self._api.send("POST", path, doing, body, answers={404, 429})
-        return status != 429
+        status, said = self._api.send("POST", path, doing, body, answers={404, 429, 500})
+        if status == 500 and SEVERAL not in str(said.get("message")):
+            raise ClusterFailed(f"{doing}: {said.get('message')}", "see the API server's log")
+        return status not in (429, 500)
 
 
 def _eviction(namespace: str, pod: str, version: str) -> Resource:

@@ -990,7 +990,7 @@ def _honest() -> tuple[tuple[str, str, Body], ...]:
     others: tuple[tuple[str, str, Body], ...] = (
         ("a claim", f"{core}/persistentvolumeclaims", {**meta, "spec": _claim_spec()}),
         ("a token of a model hub", f"{core}/secrets", {**meta, "stringData": {"token": "x"}}),
-        ("a ConfigMap of 200 KB", f"{core}/configmaps", {**meta, "data": {"a": "x" * 200_000}}),
+        ("a ConfigMap of 100 KB", f"{core}/configmaps", {**meta, "data": {"a": "x" * 100_000}}),
         (
             "a budget that lets one go",
             f"/apis/policy/v1/namespaces/{ALPHA}/poddisruptionbudgets",

@@ -161,7 +161,8 @@ def _resource(kind: str, training: Training, spec: dict[str, Any]) -> dict[str, 
 
 def _pod(training: Training) -> dict[str, Any]:
     environment = [{"name": k, "value": v} for k, v in launch().environment.items()]
-    asked = {"nvidia.com/gpu": GPUS, FABRIC: 1}
+    # A pod that says nothing gets a small part of its host's memory; a host of eight such GPUs has 960 GiB at least.
+    asked = {"nvidia.com/gpu": GPUS, FABRIC: 1, "memory": "640Gi"}
     container = {
         "name": "node",
         "image": training.image,
@@ -180,7 +181,7 @@ def _pod(training: Training) -> dict[str, Any]:
             "restartPolicy": "Never",
             "activeDeadlineSeconds": MINUTES * 60,
             "containers": [container],
-            "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory"}}],
+            "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "256Gi"}}],
         },
     }
 

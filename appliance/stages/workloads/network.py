@@ -14,6 +14,8 @@ from appliance.stages.workloads.site import ServingAddon, WorkloadsOptions
 from appliance.stages.workloads.table import Addon
 
 NAME = "appliance"
+STORAGE = "appliance-storage"
+NFS = 2049
 API = "networking.k8s.io/v1"
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 """The API server itself gives it to every namespace (Kubernetes 1.21 and newer), so nobody can take another's."""
@@ -68,6 +70,37 @@ def project_policies(site: Site) -> tuple[Manifest, ...]:
             ],
         )
         for project in _closed(site)
+    )
+
+
+def storage_policies(site: Site) -> tuple[Manifest, ...]:
+    """One for each project where the site has shared storage: its pods reach every port but that of NFS.
+
+    An export trusts addresses of hosts, and what a pod sends leaves by its host's: an NFS client within a container would be
+    whoever it says. Volumes are mounted by kubelet, which no policy concerns. Not on an external cluster: a network that does
+    not know ranges of ports (Cilium before 1.16) would close all others with it.
+    """
+    own, storage = site.kubernetes, site.storage
+    if own is None or own.external is not None or not own.enforces_policies:
+        return ()
+    if storage is None or not (storage.exports or storage.external):
+        return ()
+    ports = [
+        {"protocol": protocol, "port": first, "endPort": last}
+        for protocol in ("TCP", "UDP", "SCTP")
+        for first, last in ((1, NFS - 1), (NFS + 1, 65535))
+    ]
+    body = {"podSelector": {}, "policyTypes": ["Egress"], "egress": [{"ports": ports}]}
+    return tuple(
+        manifest(
+            site.name,
+            API,
+            "NetworkPolicy",
+            STORAGE,
+            {"spec": body},
+            namespace=namespace_of(project.name),
+        )
+        for project in projects(site)
     )
 
 

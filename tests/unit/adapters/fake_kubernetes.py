@@ -139,6 +139,12 @@ PLURALS = frozenset(
         "clusterroles",
         "clusterrolebindings",
         "configmaps",
+        "flowschemas",
+        "limitranges",
+        "prioritylevelconfigurations",
+        "resourcequotas",
+        "secrets",
+        "serviceaccounts",
         "validatingadmissionpolicies",
         "validatingadmissionpolicybindings",
     ]

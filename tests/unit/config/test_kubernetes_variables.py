@@ -124,9 +124,10 @@ def test_hosts_that_share_a_machine_give_etcd_more_time(version: str) -> None:
         document(of("head-1", site(version=version), facts("head-1", kind)), "ClusterConfiguration")
         for kind in ("", "systemd-nspawn")
     )
-    assert plain["etcd"]["local"] == {"dataDir": "/var/lib/etcd"}
+    room = {"quota-backend-bytes": str(8 << 30)}
+    assert arguments(plain["etcd"]["local"]["extraArgs"]) == room
     times = arguments(shared["etcd"]["local"]["extraArgs"])
-    assert times == {"heartbeat-interval": "500", "election-timeout": "5000"}
+    assert times == {**room, "heartbeat-interval": "500", "election-timeout": "5000"}
 
 
 @pytest.mark.parametrize(

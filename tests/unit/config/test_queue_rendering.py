@@ -9,7 +9,7 @@ import yaml  # noqa: TID251 - reads what kubectl would
 
 from appliance.config.load import load_site
 from appliance.stages.kubernetes.site import KubernetesOptions
-from appliance.stages.scheduler.queues import kai
+from appliance.stages.scheduler.queues import bounds, kai
 from appliance.stages.scheduler.queues.manifest import Manifest
 from appliance.stages.scheduler.queues.rendered import Rendered, rendered
 from tests.unit.config.test_impossible_queues import BASE, furnish
@@ -147,7 +147,9 @@ def test_namespaces_hold_pods_to_a_security_standard(folder: Path) -> None:
     assert only(found, "Namespace", "kai-serving")["metadata"]["labels"][key] == "restricted"
 
 
-def test_members_can_neither_read_secrets_nor_change_queues_or_rights(folder: Path) -> None:
+def test_members_write_secrets_but_can_neither_read_them_nor_change_queues_or_rights(
+    folder: Path,
+) -> None:
     found = make(folder, "departments")
     granted = {
         (resource, verb)
@@ -157,7 +159,11 @@ def test_members_can_neither_read_secrets_nor_change_queues_or_rights(folder: Pa
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
-    assert not [g for g in granted if "*" in g or g[0] in ("secrets", "roles", "rolebindings")]
+    assert not [g for g in granted if "*" in g or g[0] in ("roles", "rolebindings")]
+    assert {verb for resource, verb in granted if resource == "secrets"} == {
+        *("create", "delete", "patch", "update")
+    }
+    assert not [g for g in granted if g[0] in ("ingresses", "persistentvolumes", "events/create")]
     assert {verb for resource, verb in granted if resource == "queues"} == {"get", "list", "watch"}
     subjects = only(found, "RoleBinding", "appliance-members")["subjects"]
     assert [(s["kind"], s["name"]) for s in subjects] == [
@@ -218,9 +224,86 @@ def test_nobody_may_touch_a_node_where_nothing_is_divided_on_demand(folder: Path
     assert "nodes" not in granted
 
 
+def test_members_have_no_secrets_where_no_policy_keeps_the_registrys_key_from_them(
+    folder: Path,
+) -> None:
+    make(folder, "departments")
+    text = (folder / "site.yml").read_text()
+    (folder / "site.yml").write_text(
+        text.replace("scheduler:\n", "scheduler:\n  admission: warn\n")
+    )
+    loaded = load_site(folder)
+    found = rendered(loaded.site, loaded.profile)
+    given = {
+        resource
+        for r in found.resources
+        if (r["kind"], r["metadata"]["name"]) == ("Role", "appliance-members")
+        for rule in r["rules"]
+        for resource in rule["resources"]
+    }
+    assert not given & {"secrets", "poddisruptionbudgets"}
+    (item,) = of_kind(found, "LimitRange")[0]["spec"]["limits"]
+    assert set(item) == {"type", "default", "defaultRequest"}, "a LimitRange cannot warn"
+
+
+def of_kind(found: Rendered, kind: str) -> list[dict[str, Any]]:
+    return [r for r in found.resources if r["kind"] == kind]
+
+
+@pytest.mark.parametrize(("profile", "memory"), [("hpc", 7680), ("cost-efficient", 3840)])
+def test_a_container_that_says_nothing_gets_a_part_of_a_gpus_share(
+    folder: Path, profile: str, memory: int
+) -> None:
+    (item,) = of_kind(make(folder, "flat", profile), "LimitRange")[0]["spec"]["limits"]
+    assert item["default"]["memory"] == f"{memory}Mi"
+    assert item["defaultRequest"]["memory"] == f"{memory // 4}Mi"
+    assert set(item["default"]) == {"memory", "ephemeral-storage"}
+    assert item["maxLimitRequestRatio"] == {"memory": "4", "ephemeral-storage": "4"}
+
+
+def test_every_kind_that_members_create_is_counted(folder: Path) -> None:
+    found = make(folder, "departments")
+    hard = of_kind(found, "ResourceQuota")[0]["spec"]["hard"]
+    counted = {name.removeprefix("count/").partition(".")[0] for name in hard}
+    created = {
+        resource
+        for r in of_kind(found, "Role")
+        if r["metadata"]["name"] == "appliance-members"
+        for rule in r["rules"]
+        if "create" in rule["verbs"]
+        for resource in rule["resources"]
+        if "/" not in resource
+    }
+    assert created
+    assert created <= counted
+
+
+def test_what_a_project_can_write_fits_into_etcd_ten_times(folder: Path) -> None:
+    hard = of_kind(make(folder, "departments"), "ResourceQuota")[0]["spec"]["hard"]
+    large = sum(int(hard[name]) for name in ("configmaps", "secrets")) * bounds.LARGEST_DATA
+    others = sum(int(n) for name, n in hard.items() if name not in ("configmaps", "secrets"))
+    assert 10 * (large + others * bounds.LARGEST_OBJECT) < 2 << 30
+
+
+def test_requests_of_members_and_of_their_pods_wait_behind_those_of_the_cluster(
+    folder: Path,
+) -> None:
+    found = make(folder, "departments")
+    spec = only(found, "FlowSchema", "appliance-members")["spec"]
+    subjects = spec["rules"][0]["subjects"]
+    assert {"kind": "User", "user": {"name": "alice@example.com"}} in subjects
+    assert {"kind": "Group", "group": {"name": "physics-team"}} in subjects
+    account = {"namespace": "kai-lattice", "name": "*"}
+    assert {"kind": "ServiceAccount", "serviceAccount": account} in subjects
+    assert 900 < spec["matchingPrecedence"] < 9000
+    limited = only(found, "PriorityLevelConfiguration", "appliance-members")["spec"]["limited"]
+    assert limited["borrowingLimitPercent"] == 0
+
+
 def test_the_pull_secret_is_named_and_never_written(folder: Path) -> None:
     found = make(folder, "departments")
-    secrets = [r["imagePullSecrets"] for r in found.resources if r["metadata"]["name"] == "default"]
+    accounts = of_kind(found, "ServiceAccount")
+    secrets = [r["imagePullSecrets"] for r in accounts if r["metadata"]["name"] == "default"]
     assert secrets
     assert all(named == [{"name": "ngc"}] for named in secrets)
     key = (folder / "secrets/munge_key").read_text().strip()

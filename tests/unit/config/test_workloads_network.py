@@ -7,9 +7,9 @@ import pytest
 
 from appliance.config.finding import InvalidConfig, render
 from appliance.stages.scheduler.site import Project
-from appliance.stages.workloads.network import kept, policies, project_policies
+from appliance.stages.workloads.network import kept, policies, project_policies, storage_policies
 from appliance.stages.workloads.table import table
-from tests.unit.config.test_workloads import ALL, CLUSTER, LOGIN, QUEUES, SERVED, load
+from tests.unit.config.test_workloads import ALL, CLUSTER, LOGIN, QUEUES, SERVED, STORAGE, load
 
 MLFLOW = "workloads: {{mlflow: {{storage_class: own{}}}}}\n"
 BRIDGE = CLUSTER.replace("{", "{network: bridge, ")
@@ -178,6 +178,30 @@ def test_where_nothing_enforces_policies_none_are_written_and_what_does_is_suppl
         folder = tmp_path / str(i)
         folder.mkdir()
         assert len(project_policies(load(folder, "", cluster=cluster).site)) == count
+
+
+def test_pods_of_projects_reach_every_port_but_that_of_nfs_where_exports_trust_hosts(
+    tmp_path: Path,
+) -> None:
+    opened = QUEUES.replace("- name: team\n", "- name: team\n      open_to_cluster: true\n")
+    (made,) = storage_policies(load(tmp_path, "", queues=opened).site)
+    (rule,) = made["spec"]["egress"]
+    assert set(rule) == {"ports"}, "to whatever address"
+    for protocol in ("TCP", "UDP", "SCTP"):
+        held = [(p["port"], p["endPort"]) for p in rule["ports"] if p["protocol"] == protocol]
+        reached = {port for first, last in held for port in range(first, last + 1)}
+        assert set(range(1, 65536)) - reached == {2049}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "storage"),
+    [(BRIDGE, STORAGE), (CLUSTER, ""), ("kubernetes: {external: kubeconfig}\n", STORAGE)],
+)
+def test_nothing_is_closed_where_nothing_is_served_or_the_network_is_not_known(
+    tmp_path: Path, cluster: str, storage: str
+) -> None:
+    (tmp_path / "kubeconfig").touch(mode=0o600)
+    assert storage_policies(load(tmp_path, "", cluster=cluster, storage=storage).site) == ()
 
 
 def test_who_may_enter_is_said_once(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ class World:
         self.node: dict[str, Any] | None = {"metadata": {"name": "gpu-1"}, "spec": {}}
         self.pods: list[Pod] = []
         self.budget: set[str] = set()
+        self.refusal = "Error from server (TooManyRequests): Cannot evict pod"
         self.broken: dict[str, str] = {}
         self.units: dict[str, str] = {}
         self.evicted: list[str] = []
@@ -93,7 +94,7 @@ class World:
         assert sent["apiVersion"] == "policy/v1beta1"
         assert sent["metadata"] == {"name": name, "namespace": "team"}
         if name in self.budget:
-            return 1, "", "Error from server (TooManyRequests): Cannot evict pod"
+            return 1, "", self.refusal
         self.evicted.append(name)
         self.pods = [p for p in self.pods if p["metadata"]["name"] != name]
         return 0, "", ""
@@ -213,6 +214,18 @@ def test_what_would_be_back_at_once_is_left_unless_it_holds_devices(
     computing = pod("train", "Job", "Never")
     computing["spec"]["tolerations"] = [{"operator": "Exists"}]
     assert is_work(computing)
+
+
+def test_a_pod_that_two_budgets_name_is_waited_for_like_any_other_and_named(
+    session: Session, world: World
+) -> None:
+    world.pods, world.budget = [pod("web")], {"web"}
+    world.refusal = (
+        "Error from server (InternalError): This pod has more than one PodDisruptionBudget, "
+        "which the eviction subresource does not support."
+    )
+    with pytest.raises(DeadlineExceeded, match=r"pod team/web \(its disruption budget lets none"):
+        drain(session, ("gpu-1",), at_most(0))
 
 
 def test_a_disruption_budget_holds_even_against_consent(

@@ -10,7 +10,7 @@ from appliance.stages.scheduler.queues.charts import Release, releases
 from appliance.stages.scheduler.queues.manifest import Manifest, digest, documents, text
 from appliance.stages.scheduler.queues.namespaces import namespaces
 from appliance.stages.scheduler.queues.tenants import kept_by, tenants
-from appliance.stages.workloads.network import project_policies
+from appliance.stages.workloads.network import project_policies, storage_policies
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ def rendered(site: Site, profile: Profile) -> Rendered:
             *kai.topology(site, profile, options),
             *namespaces(site, profile, options),
             *project_policies(site),
+            *storage_policies(site),
             *(tenants(site, profile, options) if kept_by(site, profile) else ()),
             *own(site, options),
         ]

@@ -69,7 +69,9 @@ def test_a_trainjob_asks_for_whole_hosts_the_fabric_and_one_queue() -> None:
     node = runtime["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]
     pod = node["spec"]["template"]
     asked = pod["spec"]["containers"][0]["resources"]
-    assert asked["limits"] == asked["requests"] == {"nvidia.com/gpu": 8, "rdma/fabric": 1}
+    devices = {"nvidia.com/gpu": 8, "rdma/fabric": 1}
+    assert asked["limits"] == asked["requests"] == {**devices, "memory": "640Gi"}
+    assert pod["spec"]["volumes"][0]["emptyDir"]["sizeLimit"] == "256Gi"
     assert pod["metadata"]["labels"] == {"kai.scheduler/queue": "team-a"}
     assert pod["spec"]["schedulerName"] == "kai-scheduler"
     assert node["spec"]["backoffLimit"] == 0
