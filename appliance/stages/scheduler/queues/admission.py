@@ -163,10 +163,11 @@ MEMBERS = (
 """People, and accounts of the project itself: not the cluster's controllers, nor operators of other namespaces."""
 
 OPERATOR = (
-    "authorizer.group('rbac.authorization.k8s.io').resource('rolebindings')"
-    ".namespace(request.namespace).check('create').allowed()"
+    "(!request.userInfo.username.startsWith('system:serviceaccount:') && authorizer.group('rbac.authorization.k8s.io').resource('rolebindings')"
+    ".namespace(request.namespace).check('create').allowed())"
 )
-"""CEL: who may give rights in the project, as the appliance itself. A name or group would be another one in each cluster."""
+"""CEL: people who may give rights in the project, as the appliance itself. A name or group would be another one in each cluster;
+a program with that right acts on what members wrote."""
 
 ONLY_OTHERS = {"not-by-limits": OURS}
 SPACE = "namespaceObject.metadata.labels"
