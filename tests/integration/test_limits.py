@@ -243,6 +243,7 @@ def test_everything_beyond_is_refused(place: Place, method: str, path: str) -> N
 
 def test_every_kind_of_the_quota_is_known_and_counted(place: Place) -> None:
     """But for groups of pods, which this server does not know."""
+
     def uncounted() -> set[str]:
         status = _get(place.admin, "v1", "resourcequotas", "appliance").get("status", {})
         return set(status.get("hard", {"none": ""})) - set(status.get("used", {}))

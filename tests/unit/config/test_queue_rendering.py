@@ -161,7 +161,9 @@ def test_members_write_secrets_but_can_neither_read_them_nor_change_queues_or_ri
     }
     assert not [g for g in granted if "*" in g or g[0] in ("roles", "rolebindings")]
     assert {verb for resource, verb in granted if resource == "secrets"} == {
-        *("create", "delete", "patch", "update")
+        "create",
+        "delete",
+        "update",
     }
     assert not [g for g in granted if g[0] in ("ingresses", "persistentvolumes", "events/create")]
     assert {verb for resource, verb in granted if resource == "queues"} == {"get", "list", "watch"}
