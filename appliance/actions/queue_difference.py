@@ -71,9 +71,9 @@ def _amount(value: Any) -> Decimal | None:
     if found is None:
         return None
     number, binary, letter, exponent = found.groups()
-    if binary:
-        return Decimal(number) * BINARY[binary]
-    return Decimal(number).scaleb(POWERS[letter] if letter else int(exponent or 0))
+    power = POWERS[letter] if letter else int(exponent or 0)
+    factor = Decimal(BINARY[binary]) if binary else Decimal(10) ** power
+    return Decimal(number) * factor
 
 
 def _dropped(wanted: Resource, found: Resource) -> Iterator[tuple[Path, Any, Any]]:

@@ -536,13 +536,10 @@ CHEATS: tuple[Cheat, ...] = (
         _pod(
             f"{name}, where RDMA is allowed",
             "appliance-volumes",
-            pod("fabric-train", **spec),
+            pod("fabric-train", volumes=volumes),
             FABRIC,
         )
-        for name, spec in (
-            ("the host's files", {"volumes": HOST}),
-            ("a GPU's device of the host", {"volumes": DEVICE}),
-        )
+        for name, volumes in (("the host's files", HOST), ("a GPU's device of the host", DEVICE))
     ),
     # Files of others.
     *(

@@ -6,7 +6,6 @@ from appliance.models.profile import Hardware
 from appliance.models.site import Site
 from appliance.stages.scheduler.queues.manifest import Manifest, manifest
 from appliance.stages.scheduler.site import Project
-from appliance.stages.workloads.releases import wanted
 
 NAME = "appliance"
 MEMBERS = "appliance-members"
@@ -94,14 +93,13 @@ def limit_range(site: Site, space: str, hardware: Hardware, deny: bool) -> Manif
     return manifest(site.name, "v1", "LimitRange", NAME, spec, namespace=space)
 
 
-def quota(site: Site, project: Project, space: str) -> Manifest:
-    """GPUs are no part of it: it would refuse a job that only has to wait."""
-    addons = [holder for addon in wanted(site) for holder in addon.holders]
+def quota(site: Site, project: Project, space: str, kinds: list[str]) -> Manifest:
+    """GPUs are no part of it: it would refuse a job that only has to wait. ``kinds``: those of add-ons, as jobsets.jobset.x-k8s.io."""
     hard = {
         "pods": project.pods,
         GROUPS: project.pods,
         **OBJECTS,
-        **{f"count/{holder}": OF_AN_ADDON for holder in addons},
+        **{f"count/{holder}": OF_AN_ADDON for holder in kinds},
     }
     spec = {"spec": {"hard": {name: str(most) for name, most in hard.items()}}}
     return manifest(site.name, "v1", "ResourceQuota", NAME, spec, namespace=space)

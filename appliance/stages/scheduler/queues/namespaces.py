@@ -106,7 +106,7 @@ def _inside(site: Site, project: Project, kept: bool) -> list[Manifest]:
     space = namespace_of(project.name)
     defaults = {queue.name: _defaults(project, queue) for queue in project.queues}
     found = [
-        quota(site, project, space),
+        quota(site, project, space, _holders(site)),
         manifest(
             site.name, "v1", "ConfigMap", "appliance-queues", {"data": defaults}, namespace=space
         ),
@@ -144,8 +144,12 @@ def _inside(site: Site, project: Project, kept: bool) -> list[Manifest]:
 
 def _kinds(site: Site) -> list[tuple[str, list[str]]]:
     """What is installed for users: a resource of each of their operators' groups."""
-    held = [holder.partition(".") for addon in wanted(site) for holder in addon.holders]
+    held = [holder.partition(".") for holder in _holders(site)]
     return [(group, [resource]) for resource, _, group in held]
+
+
+def _holders(site: Site) -> list[str]:
+    return [holder for addon in wanted(site) for holder in addon.holders]
 
 
 def _driver(site: Site, space: str) -> list[Manifest]:
