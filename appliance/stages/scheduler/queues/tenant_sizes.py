@@ -123,4 +123,5 @@ def budgets() -> Policy:
         "and unhealthyPodEvictionPolicy: AlwaysAllow",
     )
     on = (objects("policy", ["poddisruptionbudgets"], WRITES),)
-    return Policy("appliance-budgets", (rule,), on, {"not-by-operators": f"!{OPERATOR}"})
+    conditions = {"by-members": MEMBERS, "not-by-operators": f"!{OPERATOR}"}
+    return Policy("appliance-budgets", (rule,), on, conditions)
