@@ -554,6 +554,7 @@ CHEATS: tuple[Cheat, ...] = (
         )
         for name, given in (
             ("of memory without a size", {"medium": "Memory"}),
+            ("of memory of size 0, which is without bound", {"medium": "Memory", "sizeLimit": "0"}),
             ("of memory larger than a host", {"medium": "Memory", "sizeLimit": "2Ti"}),
             ("of huge pages", {"medium": "HugePages"}),
             ("of disk larger than a host's", {"sizeLimit": "10Ti"}),

@@ -53,7 +53,9 @@ def volumes(own: Sizes) -> Policy:
         ),
         Rule(
             every.format(
+                # Kubelet takes a size of 0 for none.
                 f"!has(v.emptyDir) || {medium} != 'Memory' || (has({empty}.sizeLimit)"
+                f" && quantity(string({empty}.sizeLimit)).isGreaterThan(quantity('0'))"
                 f" && {_at_most(f'{empty}.sizeLimit', own.memory_volume)})"
             ),
             "an emptyDir of medium Memory uses the memory of its containers: write its sizeLimit, "
