@@ -87,7 +87,7 @@ def storage_policies(site: Site) -> tuple[Manifest, ...]:
         return ()
     ports = [
         {"protocol": protocol, "port": first, "endPort": last}
-        for protocol in ("TCP", "UDP", "SCTP")
+        for protocol in ("TCP", "UDP")
         for first, last in ((1, NFS - 1), (NFS + 1, 65535))
     ]
     body = {"podSelector": {}, "policyTypes": ["Egress"], "egress": [{"ports": ports}]}

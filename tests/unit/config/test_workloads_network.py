@@ -187,7 +187,7 @@ def test_pods_of_projects_reach_every_port_but_that_of_nfs_where_exports_trust_h
     (made,) = storage_policies(load(tmp_path, "", queues=opened).site)
     (rule,) = made["spec"]["egress"]
     assert set(rule) == {"ports"}, "to whatever address"
-    for protocol in ("TCP", "UDP", "SCTP"):
+    for protocol in ("TCP", "UDP"):
         held = [(p["port"], p["endPort"]) for p in rule["ports"] if p["protocol"] == protocol]
         reached = {port for first, last in held for port in range(first, last + 1)}
         assert set(range(1, 65536)) - reached == {2049}
