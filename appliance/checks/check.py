@@ -14,6 +14,7 @@ from appliance.models.images import ImageLock
 from appliance.models.profile import Limit, Profile
 from appliance.models.result import CheckResult, Judgement, Place, Status, Value
 from appliance.models.site import Host, Role, Site
+from appliance.models.standing import Standing
 from appliance.stages.kubernetes.facts import ExternalCluster
 
 Made = TypeVar("Made")
@@ -26,6 +27,7 @@ class View:
     ``external``: what the API of a cluster of somebody else's answers; None where the site brings none, or nobody asked.
     ``lock``: images that were accepted; None where nobody locked any. ``unproved``: why a stage failed on a host where
     it has not been proved since. ``controllers``: what management controllers said; of those that were asked.
+    ``standing``: what hosts may say to each other, and which contradict what is known of them.
     ``taken``: kind -> name -> value of every file as somebody accepted it, of hosts whose own look found something.
     """
 
@@ -38,6 +40,7 @@ class View:
     unproved: Mapping[tuple[str, str], str] = field(default_factory=dict)
     controllers: Mapping[str, BmcFacts] = field(default_factory=dict)
     taken: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
+    standing: Standing = field(default_factory=Standing)
     told: dict[tuple[str, str], list[CheckResult]] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from appliance.engine.accepted import standing_of
 from appliance.engine.fingerprint import Digests, Inputs, fingerprint, inputs_of
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
@@ -30,7 +31,8 @@ def prepare(
     made: dict[tuple[str, str], Prepared] = {}
     shared = Shared()
     digests = Digests(session.salt, shared)
-    contexts = {h.name: session.context(h, facts, shared) for h in session.site.hosts}
+    known = standing_of(session, facts)
+    contexts = {h.name: session.context(h, facts, known, shared) for h in session.site.hosts}
     for stage in stages:
         same: dict[tuple[str, ...], tuple[Inputs, str]] = {}
         for host in concerned(stage, session, facts):

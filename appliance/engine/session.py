@@ -14,6 +14,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.images import ImageLock
 from appliance.models.profile import Profile
 from appliance.models.site import Host, Site
+from appliance.models.standing import Standing
 from appliance.report.advice import Address
 from appliance.stages.context import RoleContext, Shared
 
@@ -22,7 +23,7 @@ from appliance.stages.context import RoleContext, Shared
 class Session:
     """One verb at work on one site. ``data`` holds playbooks and roles; ``runs`` journal and reports.
 
-    ``address``: site and profile as they were named, by which kept remedies name them.
+    ``accepting``: hosts whose changed hardware the operator accepts. ``address``: site and profile as they were named, by which kept remedies name them.
     """
 
     run: str
@@ -40,14 +41,26 @@ class Session:
     cancelled: threading.Event = field(default_factory=threading.Event)
     lock: ImageLock | None = None
     address: Address = field(default_factory=Address)
+    accepting: frozenset[str] = frozenset()
 
     def tell(self, event: Event) -> None:
         """Passes an event on; secrets never leave."""
         self.observer.handle(event)
 
-    def context(self, host: Host, facts: Mapping[str, HostFacts], shared: Shared) -> RoleContext:
+    def context(
+        self, host: Host, said: Mapping[str, HostFacts], known: Standing, shared: Shared
+    ) -> RoleContext:
         """What role variables of ``host`` are made from; ``shared`` by all hosts with these facts."""
-        return RoleContext(self.profile, self.site, host, self.secrets, facts, shared)
+        return RoleContext(
+            self.profile,
+            self.site,
+            host,
+            self.secrets,
+            known.facts,
+            shared,
+            said=said,
+            left_out=known.left_out,
+        )
 
     @property
     def salt(self) -> bytes:

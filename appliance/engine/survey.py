@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from appliance.adapters.kubernetes import KubernetesApi
 from appliance.checks.check import View
+from appliance.engine.accepted import standing_of
 from appliance.engine.earlier import earlier_facts
 from appliance.engine.gather import Round, gather
 from appliance.engine.posture import taken_files
@@ -55,6 +56,7 @@ def view_of(session: Session, found: Round) -> View:
                 session.lock,
                 failed,
                 taken=taken_files(session, found),
+                standing=standing_of(session, found.facts),
             )
         )
     return found.views[0]

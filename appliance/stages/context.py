@@ -1,7 +1,7 @@
 """What a role-variable function may look at."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
 from appliance.config.secrets import Secrets
@@ -34,9 +34,10 @@ class Shared:
 
 @dataclass(frozen=True)
 class RoleContext:
-    """``facts`` are the latest known ones per host: a host that is down keeps its last answer.
+    """``facts``: what hosts may say to each other (appliance/engine/standing.py); a host that is down keeps its last answer.
 
-    ``shared`` belongs to all contexts that differ in nothing but their host.
+    ``shared`` belongs to all contexts that differ in nothing but their host. ``said``: complete answers, each for its own
+    host alone. ``left_out``: hosts that no file of another host names.
     """
 
     profile: Profile
@@ -45,7 +46,14 @@ class RoleContext:
     secrets: Secrets
     facts: Mapping[str, HostFacts]
     shared: Shared = field(default_factory=Shared, compare=False, repr=False)
+    said: Mapping[str, HostFacts] | None = None
+    left_out: frozenset[str] = frozenset()
+
+    @property
+    def own(self) -> HostFacts | None:
+        """What this host said of itself; for its own files only."""
+        return (self.facts if self.said is None else self.said).get(self.host.name)
 
     def once(self, make: "Callable[[RoleContext], Made]") -> Made:
-        """What ``make`` makes of all but the host."""
-        return self.shared.once(make, lambda: make(self))
+        """What ``make`` makes of all but the host; it never sees a host's complete answer."""
+        return self.shared.once(make, lambda: make(replace(self, said=None)))

@@ -99,7 +99,7 @@ def variables(context: RoleContext) -> Variables:
     """The role's variables for one host."""
     site, host = context.site, context.host
     base = site.base
-    container = in_container(site, context.facts.get(host.name))
+    container = in_container(site, context.own)
     return {
         "base_hostname": host.name,
         "base_hosts": context.once(_names),
@@ -123,7 +123,7 @@ def variables(context: RoleContext) -> Variables:
         "base_banner": list(base.banner),
         "base_strict": base.strict,
         "base_tools": list(base.tools),
-        "base_modules_off": _modules_off(context.facts.get(host.name)) if base.strict else [],
+        "base_modules_off": _modules_off(context.own) if base.strict else [],
         "base_log_server": base.logs.to if base.logs else "",
         "base_log_port": base.logs.port if base.logs else 6514,
         "base_log_ca": (base.logs.ca or "") if base.logs else "",

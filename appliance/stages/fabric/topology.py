@@ -13,7 +13,8 @@ def tree_of(context: RoleContext) -> SwitchTree:
     topology = context.once(_discovered)
     if topology is None:
         return NONE
-    known = {host.name: context.facts.get(host.name) for host in context.site.with_role(Role.GPU)}
+    hosts = (h.name for h in context.site.with_role(Role.GPU) if h.name not in context.left_out)
+    known = {name: context.facts.get(name) for name in hosts}
     return switch_tree(known, topology)
 
 

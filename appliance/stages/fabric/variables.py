@@ -1,5 +1,6 @@
 """From models to the variables of role ``fabric``."""
 
+from appliance.models.facts import HostFacts
 from appliance.models.site import Role, Site
 from appliance.stages.context import RoleContext, Variables
 from appliance.stages.fabric.cabling import INFINIBAND, natural
@@ -63,7 +64,7 @@ def _priority(context: RoleContext) -> int:
 
 def _first_port(context: RoleContext) -> list[str]:
     """One port is enough to manage a subnet; none where the host's are not known yet: then all."""
-    ports = _infiniband_ports(context, context.host.name)
+    ports = _of_infiniband(context.own)
     return [ports[0].guid] if len(ports) > 1 else []
 
 
@@ -83,7 +84,10 @@ def _partitions(context: RoleContext) -> list[Variables]:
 
 
 def _infiniband_ports(context: RoleContext, host: str) -> list[Port]:
-    facts = context.facts.get(host)
+    return _of_infiniband(context.facts.get(host))
+
+
+def _of_infiniband(facts: HostFacts | None) -> list[Port]:
     found = [p for p in facts.ports if p.link_layer == INFINIBAND and p.guid] if facts else []
     return sorted(found, key=lambda port: (natural(port.device), port.port))
 
@@ -127,5 +131,5 @@ def _modules(context: RoleContext) -> tuple[str, ...]:
 
 
 def _contained(context: RoleContext) -> bool:
-    facts = context.facts.get(context.host.name)
+    facts = context.own
     return bool(facts and facts.os.container)

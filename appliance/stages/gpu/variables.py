@@ -34,7 +34,7 @@ def variables(context: RoleContext) -> Variables:
         "gpu_fabric_manager": has_switches(context.profile),
         "gpu_profiling": site.base.profiling,
         "gpu_pod_names": site.kubernetes is not None,
-        "gpu_container": _in_container(site, context.facts.get(context.host.name)),
+        "gpu_container": _in_container(site, context.own),
     }
 
 

@@ -149,7 +149,7 @@ def _gpu_targets(context: RoleContext) -> list[dict[str, object]]:
 
 def _cluster(context: RoleContext) -> dict[str, object]:
     """Whom of the site's cluster Prometheus asks, once its host is a control plane: what is not there yet is nothing to alarm about."""
-    site, facts = context.site, context.facts.get(context.host.name)
+    site, facts = context.site, context.own
     own = site.kubernetes is not None and site.kubernetes.external is None
     if not (own and facts and facts.kubernetes and AUTHORITY in facts.kubernetes.certificates):
         return {}

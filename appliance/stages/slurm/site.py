@@ -137,6 +137,10 @@ class SlurmOptions(Model):
     containers: ContainerOptions | None = Field(
         default=None, description="Containers in jobs (Pyxis, enroot); none: no containers"
     )
+    constrain: bool | None = Field(
+        default=None,
+        description="Jobs are held to their cores, memory and GPUs by cgroup v2, on all GPU hosts; none: unless most GPU hosts lack it",
+    )
     ssh_needs_job: bool | None = Field(
         default=None,
         description="ssh to GPU hosts only for whom a job of theirs runs there, and only as long; root, admins, the account of access and members of sudo or wheel always; none: where base.users names somebody",

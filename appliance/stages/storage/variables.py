@@ -20,7 +20,7 @@ STORAGE = "storage"
 
 def variables(context: RoleContext) -> Variables:
     """What this host serves, mounts and keeps as scratch. Raises ConfigError for a mount of an unknown export."""
-    facts = context.facts.get(context.host.name)
+    facts = context.own
     serves = server_host(context.site) == context.host and bool(context.site.storage.exports)
     return {
         "storage_server": _server(facts) if serves else "none",
@@ -155,7 +155,7 @@ def _scratch(context: RoleContext) -> Variables:
     scratch = context.site.storage.scratch
     if scratch is None or Role.GPU not in context.host.roles:
         return {"storage_scratch": "", "storage_scratch_unit": "", "storage_scratch_devices": []}
-    facts = context.facts.get(context.host.name)
+    facts = context.own
     devices = () if facts and facts.os.container else scratch.devices
     return {
         "storage_scratch": scratch.at,

@@ -172,9 +172,17 @@ def test_jobs_are_constrained_on_machines_with_cgroup_v2() -> None:
         {"id": "ubuntu", "version_id": "22.04"},
     ],
 )
-def test_one_host_that_cannot_constrain_decides_for_all(system: dict[str, Any]) -> None:
+def test_most_hosts_decide_whether_jobs_are_held_and_never_one(system: dict[str, Any]) -> None:
     made = of("gpu-1", facts("gpu-1"), facts("gpu-2", **system))
-    assert (made["slurm_constrain"], made["slurm_cgroup_plugin"]) == (False, "cgroup/v1")
+    assert (made["slurm_constrain"], made["slurm_cgroup_plugin"]) == (True, "autodetect")
+    made = of("gpu-1", facts("gpu-1", **system), facts("gpu-2", **system))
+    assert made["slurm_constrain"] is False
+
+
+def test_the_site_decides_whether_jobs_are_held() -> None:
+    able, unable = facts("gpu-1"), facts("gpu-1", cgroup="hybrid")
+    assert of("gpu-1", able, constrain=False)["slurm_constrain"] is False
+    assert of("gpu-1", unable, constrain=True)["slurm_constrain"] is True
 
 
 def test_newer_slurm_has_no_cgroups_at_all_in_containers() -> None:
@@ -287,15 +295,24 @@ def test_parts_of_gpus_are_offered_by_their_size_with_all_their_device_files() -
     )
     found = node("gpu-1", seen)
     assert found["gres"] == "gpu:a100:6,gpu:1g.10gb.me:1,gpu:3g.40gb:2"
-    caps = "/dev/nvidia-caps/nvidia-cap"
     assert [(line["type"], line["option"], line["files"]) for line in found["devices"]] == [
+        ("a100", "File", "/dev/nvidia[0,2-6]"),
+        ("1g.10gb.me", "Count", "1"),
+        ("3g.40gb", "Count", "2"),
+    ]
+    assert not any(line["uuids"] for line in found["devices"])
+    caps = "/dev/nvidia-caps/nvidia-cap"
+    own = of("gpu-1", seen)["slurm_devices"]
+    assert of("gpu-2", seen)["slurm_devices"] != own
+    assert of("head", seen)["slurm_devices"] == []
+    assert [(line["type"], line["option"], line["files"]) for line in own] == [
         ("a100", "File", "/dev/nvidia[0,2-6]"),
         ("1g.10gb.me", "MultipleFiles", f"/dev/nvidia1,{caps}246,{caps}247"),
         ("3g.40gb", "MultipleFiles", f"/dev/nvidia1,{caps}147,{caps}148"),
         ("3g.40gb", "MultipleFiles", f"/dev/nvidia7,{caps}966,{caps}967"),
     ]
     # Slurm counts as Gres and these lines do.
-    counted = [uuid for line in found["devices"] for uuid in line["uuids"]]
+    counted = [uuid for line in own for uuid in line["uuids"]]
     assert counted == ["u"] * 6 + ["MIG-1-12", "MIG-1-1", "MIG-7-2"]
 
 
@@ -361,7 +378,8 @@ def test_ssh_asks_for_no_job_where_people_submit_jobs(role: str) -> None:
 
 def test_ssh_asks_for_no_job_where_no_control_group_holds_it() -> None:
     seen = [facts("gpu-1", cgroup="v2", container="systemd-nspawn"), facts("gpu-2", cgroup="v2")]
-    assert asking(*seen, base=USERS) == []
+    assert asking(*seen, base=USERS) == ["gpu-2"]
+    assert asking(*seen, base=USERS, constrain=False) == []
     assert asking(
         facts("gpu-1", cgroup="v2", id="rocky", version_id="9.4"),
         facts("gpu-2", cgroup="v2"),

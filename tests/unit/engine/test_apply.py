@@ -333,8 +333,14 @@ def _wait_for(what: Callable[[], bool]) -> None:
 
 def taught(context: RoleContext) -> Variables:
     """What a stage says of the fabric, which a host shows only once it is up."""
-    seen = {h: f.nfs_client for h, f in context.facts.items()}
+    seen = {h: "".join(p.device for p in f.ports) for h, f in context.facts.items()}
     return {"x_fabric": sorted(f"{h}:{name}" for h, name in seen.items())}
+
+
+def with_fabric(host: str, **more: object) -> HostFacts:
+    port = {"device": "mlx5_0", "port": 1, "state": "ACTIVE", "physical": "LinkUp", "rate": 200}
+    named = {"link_layer": "InfiniBand", "guid": f"0x{HOSTS.index(host) + 1:x}"}
+    return facts_of(host, ports=[port | named], **more)
 
 
 def test_stage_is_made_anew_from_what_the_one_before_it_changed(
@@ -351,7 +357,7 @@ def test_stage_is_made_anew_from_what_the_one_before_it_changed(
         }
         for h in HOSTS
     }
-    now = Round({h: facts_of(h, nfs_client="kernel") for h in HOSTS}, {})
+    now = Round({h: with_fabric(h) for h in HOSTS}, {})
     monkeypatch.setattr(replan, "survey", lambda *_: now)
     found = Round({h: facts_of(h, receipts=receipts[h]) for h in HOSTS}, {})
     plan = make_plan(session, found, prepared, Selection(stages=stages))
@@ -360,12 +366,12 @@ def test_stage_is_made_anew_from_what_the_one_before_it_changed(
     assert {o.state for o in outcomes if o.stage == "two"} == {StageState.DONE}
     assert [name for name, _ in ansible.played] == ["one", "two"]
     assert ansible.variables["two", "gpu-1"]["x_fabric"] == [
-        "gpu-1:kernel",
-        "gpu-2:kernel",
-        "head:kernel",
+        "gpu-1:mlx5_0",
+        "gpu-2:mlx5_0",
+        "head:mlx5_0",
     ]
     (why, *_) = {e.data["why"] for e in session.journal.entries("host_started", stage="two")}
-    assert str(why).startswith("changed by one: x_fabric (gpu-1:kernel added, ")
+    assert str(why).startswith("changed by one: x_fabric (gpu-1:mlx5_0 added, ")
 
 
 def test_a_reboot_that_was_learned_in_the_run_waits_for_a_plan_that_names_it(
@@ -382,7 +388,7 @@ def test_a_reboot_that_was_learned_in_the_run_waits_for_a_plan_that_names_it(
     prepared = prepare(session, before, stages)
     plan = make_plan(session, Round(before, {}), prepared, Selection(stages=stages))
     assert plan.reboots == ()
-    now = {**before, "gpu-1": facts_of("gpu-1", nfs_client="kernel")}
+    now = {**before, "gpu-1": with_fabric("gpu-1", nfs_client="kernel")}
     monkeypatch.setattr(replan, "survey", lambda *_: Round(now, {}))
     outcomes = {
         o.host: o for o in engine.apply(session, plan, stages, prepared) if o.stage == "two"

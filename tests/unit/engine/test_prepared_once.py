@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from appliance.config.secrets import Secret
+from appliance.engine.accepted import standing_of
 from appliance.engine.fingerprint import Digests
 from appliance.engine.prepare import Preparation, prepare
 from appliance.engine.session import Session
@@ -46,7 +47,11 @@ def known(memory: int = 1 << 40) -> dict[str, HostFacts]:
     return {
         "head": facts_of("head", topology=FABRIC.topology()),
         "gpu-1": facts_of("gpu-1", memory={"total": memory, "available": 0}),
-        "gpu-2": facts_of("gpu-2", cpu={"model": "x", "sockets": 1, "cores": 8, "threads": 8}),
+        "gpu-2": facts_of(
+            "gpu-2",
+            cpu={"model": "x", "sockets": 1, "cores": 48, "threads": 48},
+            memory={"total": 1 << 38, "available": 0},
+        ),
     }
 
 
@@ -77,7 +82,7 @@ def test_every_host_gets_what_it_would_get_alone(with_secrets: Session) -> None:
     made = prepare(with_secrets, seen, STAGES)
     for stage in STAGES:
         for host in with_secrets.site.hosts:
-            alone = with_secrets.context(host, seen, Shared())
+            alone = with_secrets.context(host, seen, standing_of(with_secrets, seen), Shared())
             assert made[stage.name, host.name].variables == stage.variables(alone)
     of_three = {host: made["three", host].variables for host in ("head", "gpu-1")}
     assert of_three["head"] != of_three["gpu-1"]

@@ -24,6 +24,7 @@ from appliance.stages.base import ids
 from appliance.stages.base.causes import FULL_DISK, read_by
 from appliance.stages.base.checks.advisories import judge_advisories
 from appliance.stages.base.checks.boot import judge_boot
+from appliance.stages.base.checks.claims import judge_claims
 from appliance.stages.base.checks.clock import judge_clock, judge_clock_spread
 from appliance.stages.base.checks.drift import judge_drift
 from appliance.stages.base.checks.foreign import judge_foreign, judge_purge
@@ -404,5 +405,17 @@ CHECKS: tuple[Check, ...] = (
         limit="hardware.host.numa_nodes of the profile",
         nature=Nature.SYMPTOM,
         of_machine=True,
+    ),
+    HostCheck(
+        ids.FACTS,
+        "Hardware as it was accepted",
+        ALL_ROLES,
+        judge_claims,
+        "What a host reports of its processors, memory, GPUs and InfiniBand ports reaches files of all hosts. It must agree with what was accepted "
+        "when the host last came through a deployment; for a new host, with its class and with most GPU hosts; and no other host may have its GUIDs. "
+        "Files of other hosts keep what was accepted, and a deployment drains the host in Slurm. "
+        "Usual causes: a module or processor that was lost, parts that were changed, a host that was taken over.",
+        limit="what was accepted, memory within 3 %; for a new host an eighth to eight times the class, half to twice most GPU hosts (own choice)",
+        nature=Nature.SYMPTOM,
     ),
 )

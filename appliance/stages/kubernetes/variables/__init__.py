@@ -44,7 +44,7 @@ def variables(context: RoleContext) -> Variables:
     control = control_hosts(site)
     first = control[0]
     is_control = Role.CONTROL in host.roles
-    facts = context.facts.get(host.name)
+    facts = context.own
     if facts and facts.kubernetes:
         refuse_leap(host.name, facts.kubernetes.version, chosen)
     container = in_container(site, facts)
@@ -283,7 +283,7 @@ def _all_routes(context: RoleContext) -> dict[str, dict[str, str]]:
 
 def _interface(context: RoleContext) -> str:
     """The interface that carries the host's management address; "" before the first facts."""
-    facts = context.facts.get(context.host.name)
+    facts = context.own
     wanted = f"{context.host.address}/"
     found = (
         i.name

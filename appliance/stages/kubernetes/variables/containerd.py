@@ -18,7 +18,7 @@ GPU_RUNTIME = "/usr/bin/nvidia-container-runtime"
 def variables(context: RoleContext) -> Variables:
     """All variables of role containerd. Raises ConfigError where nobody chose a release."""
     given = options(context.site)
-    container = in_container(context.site, context.facts.get(context.host.name))
+    container = in_container(context.site, context.own)
     version = containerd_release(context)
     is_control = Role.CONTROL in context.host.roles
     images = given.offline("images")

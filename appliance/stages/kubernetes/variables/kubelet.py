@@ -80,7 +80,7 @@ def _reserved(context: RoleContext, container: bool) -> dict[str, object]:
 def _per_node(context: RoleContext) -> list[dict[str, object]]:
     """Everything kept from pods, spread over the NUMA nodes: kubelet refuses any other sum."""
     total = options(context.site).kubelet.system_memory_mib + KUBE_MEMORY_MIB + EVICTION_MIB
-    facts = context.facts.get(context.host.name)
+    facts = context.own
     known = [node.node for node in facts.numa] if facts else []
     nodes = known or list(range(context.profile.hardware.host.numa_nodes))
     share, rest = divmod(total, len(nodes))
@@ -92,7 +92,7 @@ def _per_node(context: RoleContext) -> list[dict[str, object]]:
 
 def _resolver(context: RoleContext) -> str:
     """Where the host's own name servers stand; systemd-resolved's stub is of no use inside a pod. kubeadm asks for the unit, too."""
-    facts = context.facts.get(context.host.name)
+    facts = context.own
     unit = facts.units.get("systemd-resolved.service") if facts else None
     stub = unit is not None and unit.active == "active"
     return "/run/systemd/resolve/resolv.conf" if stub else "/etc/resolv.conf"

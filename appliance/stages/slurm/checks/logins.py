@@ -36,7 +36,7 @@ def judge_logins(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
 
 
 def _holds(view: View) -> bool:
-    return holds_jobs(view.site, view.facts)
+    return holds_jobs(view.site, view.standing.facts or view.facts)
 
 
 CHECKS: tuple[Check, ...] = (

@@ -1,6 +1,7 @@
 """Variables of role slurm: one description of the cluster, the same on every host."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -60,6 +61,7 @@ def variables(context: RoleContext) -> Variables:
         "slurm_controller_name": controller.name,
         "slurm_controller_address": str(controller.address),
         "slurm_nodes": context.once(_node_lines),
+        "slurm_devices": _devices(context),
         "slurm_memory_per_cpu_mib": context.once(_memory_per_cpu),
         "slurm_partitions": context.once(_partitions),
         "slurm_accounts": context.once(_accounts),
@@ -82,7 +84,17 @@ def _nodes(context: RoleContext) -> list[_Node]:
     return [
         _node(context.profile, host, context.facts.get(host.name))
         for host in context.site.with_role(Role.GPU)
+        if host.name not in context.left_out
     ]
+
+
+def _devices(context: RoleContext) -> list[dict[str, object]]:
+    """Lines of gres.conf of this host itself, by its own word: device files and UUIDs are no other host's business."""
+    profile, host = context.profile, context.host
+    if Role.GPU not in host.roles:
+        return []
+    kind = gpu_type(_model(profile, context.facts.get(host.name)))
+    return _resources(kind, gpu_count(profile, host), context.own, own=True)[1]
 
 
 def _node_lines(context: RoleContext) -> list[Variables]:
@@ -90,8 +102,10 @@ def _node_lines(context: RoleContext) -> list[Variables]:
 
 
 def _memory_per_cpu(context: RoleContext) -> int:
-    """What the smallest host has of it."""
-    return min((n.memory_mib // n.cpus for n in context.once(_nodes)), default=1024)
+    """What the smallest host has of it; with three hosts or more, one alone does not set it for all."""
+    found = [n.memory_mib // n.cpus for n in context.once(_nodes)]
+    several = [value for value, times in Counter(found).items() if times > 1]
+    return min((several if len(found) > 2 else []) or found, default=1024)
 
 
 def gpu_type(model: str) -> str:
@@ -162,10 +176,11 @@ def _divided(facts: HostFacts | None) -> dict[int, Gpu]:
 
 
 def _resources(
-    kind: str, count: int, facts: HostFacts | None
+    kind: str, count: int, facts: HostFacts | None, own: bool = False
 ) -> tuple[str, list[dict[str, object]]]:
     """A host's Gres, and lines of gres.conf: a whole GPU is one file, a part of one needs several.
 
+    On other hosts (not ``own``) parts are counted; only slurmd opens device files.
     Slurm counts devices in the order of the types in Gres, so the lines have the same.
     """
     divided = _divided(facts)
@@ -174,7 +189,10 @@ def _resources(
     whole = [index for index in range(count) if index not in divided]
     known = {gpu.index: gpu.uuid for gpu in (facts.gpus.devices if facts and facts.gpus else ())}
     uuids = [known.get(index) or str(index) for index in whole]
-    lines = [_line(kind, _files(whole), "File", uuids)] if whole else []
+    lines = [_line(kind, _files(whole), "File", uuids if own else [])] if whole else []
+    if not own:
+        types = (name for name in offered if name)
+        return gres, lines + [_line(name, str(offered[name]), "Count", []) for name in types]
     parts = [
         _line(type_of(one.profile), _part_files(gpu, part), "MultipleFiles", [part.uuid])
         for gpu in divided.values()
@@ -239,18 +257,21 @@ def _accounts(context: RoleContext) -> list[Variables]:
 
 
 def _constrains(context: RoleContext) -> bool:
-    """Whether all GPU hosts can hold jobs to their share by cgroup v2; slurm.conf says it for all."""
+    """Whether jobs are held to their share by cgroup v2; slurm.conf says it for all hosts."""
     return holds_jobs(context.site, context.facts)
 
 
 def holds_jobs(site: Site, facts: Mapping[str, HostFacts]) -> bool:
-    """The same, of facts alone."""
+    """The site's word; without one, unless most of its GPU hosts cannot: one host never decides that for the others."""
+    if site.slurm.constrain is not None:
+        return site.slurm.constrain
     seen = [facts.get(host.name) for host in site.with_role(Role.GPU)]
-    return not any(unheld(one) for one in seen if one)
+    unable = sum(bool(unheld(one)) for one in seen if one)
+    return 2 * unable <= sum(one is not None for one in seen)
 
 
 def _no_cgroups(context: RoleContext) -> str:
-    facts = context.facts.get(context.host.name)
+    facts = context.own
     old = facts is None or facts.os.release in WITHOUT_DISABLED_CGROUPS
     return "cgroup/v1" if old else "disabled"
 

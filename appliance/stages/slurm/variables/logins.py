@@ -40,7 +40,7 @@ def hindrance(site: Site, host: Host, facts: HostFacts | None, held: bool) -> st
     return (
         ""
         if held
-        else "another GPU host cannot hold jobs by control groups, and slurm.conf is one for all"
+        else "the site's jobs are not held by control groups (slurm.constrain), and slurm.conf is one for all"
     )
 
 
@@ -48,7 +48,7 @@ def logins(context: RoleContext, held: bool) -> Variables:
     """What role slurm is told of sshd."""
     site, host = context.site, context.host
     asked = is_wanted(site) and concerns(host)
-    needs = asked and not hindrance(site, host, context.facts.get(host.name), held)
+    needs = asked and not hindrance(site, host, context.own, held)
     return {
         "slurm_ssh_needs_job": needs,
         "slurm_ssh_account": site.access.user if needs else "root",

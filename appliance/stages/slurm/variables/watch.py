@@ -88,6 +88,6 @@ def _fatal(view: View) -> str:
 
 def _mounts(context: RoleContext) -> list[str]:
     """What must be mounted there; a container of the rack has no NFS client of its kernel's."""
-    if client(context.facts.get(context.host.name)) != "kernel":
+    if client(context.own) != "kernel":
         return []
     return [mount.at for mount in context.site.storage.mounts]

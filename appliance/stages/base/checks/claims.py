@@ -1,0 +1,24 @@
+"""Whether a host's own description of its hardware agrees with what was accepted, with its class and with its equals."""
+
+from collections.abc import Iterable
+
+from appliance.checks.check import View, failed, not_assessed, passed
+from appliance.models.facts import HostFacts
+from appliance.models.result import Judgement, place
+from appliance.models.site import Host
+
+
+def judge_claims(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
+    """What contradicts reaches no file of another host (appliance/engine/standing.py)."""
+    found = view.standing.contradictions.get(host.name, ())
+    if not (facts.cpu.threads and facts.memory.total):
+        yield not_assessed(host.name, facts.gap("cpu"))
+    elif not found:
+        yield passed(host.name, "agrees")
+    for one in found:
+        cause = f"{one.what}: the host reports {one.says}; {one.known}"
+        if host.name in view.standing.left_out:
+            cause += "; other hosts' files leave this host out"
+        accept = f"appliance deploy --accept-facts {host.name}"
+        fix = one.fix or f"find out what changed; if the hardware is meant to be so: {accept}"
+        yield failed(place(host.name, one.what), cause, fix, value=one.says, limit=one.known)
