@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from appliance import __version__
@@ -21,10 +21,13 @@ from appliance.actions.scope import Scope, scope_of
 from appliance.actions.validation import validate_cluster, with_validation
 from appliance.checks.check import Nature
 from appliance.engine.acceptance import with_acceptance
+from appliance.engine.accepted import keep_accepted
 from appliance.engine.apply import apply
 from appliance.engine.deployed import note_deployment
+from appliance.engine.distrust import drain_contradicting
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_all
+from appliance.engine.named import named
 from appliance.engine.record import Findings, ready_to_save, record_of, save
 from appliance.engine.requests import ALL_CHECK_IDS, Beside
 from appliance.engine.roll import give_back_left
@@ -82,7 +85,8 @@ def deploy(
     ``may_install`` is asked first where hosts are bare: they are installed, and the plan is made of what they are then.
     Raises ApplianceError where one could not be installed, KeyboardInterrupt where the user stopped that.
     """
-    with open_session(target, "deploy", observer, changes=True, installs=True) as session:
+    with open_session(target, "deploy", observer, changes=True, installs=True) as opened:
+        session = _accepting(opened, filters)
         begun = time.monotonic()
         selection = select(session, filters)
         _announce(session, target, names_of(selection, filters, session.site))
@@ -103,6 +107,7 @@ def deploy(
             session.tell(Message(text=text, level="warning"))
         judged = record_of(session, found, findings)
         note_deployment(session, judged)
+        keep_accepted(session, found.facts, judged.outcomes)
         record = with_acceptance(session, view_of(session, found), judged)
         save(session, record)
         code = INTERRUPTED if interrupted else record.verdict.exit_code
@@ -120,6 +125,13 @@ def deploy(
             )
         )
         return Deployed(record, code, report)
+
+
+def _accepting(session: Session, filters: Filters) -> Session:
+    """The session with the hosts whose changed hardware the user accepts. Raises ConfigError for a name that does not exist."""
+    names = [host.name for host in session.site.hosts]
+    accepted = named(filters.accept_facts, names, flag="--accept-facts")
+    return replace(session, accepting=frozenset(accepted))
 
 
 def _install(
@@ -193,6 +205,7 @@ def _carry_out(
 ) -> Round:
     """Applies, then judges what the run is about on facts taken after the last change."""
     give_back_left(session, plan, planned.stages)
+    drain_contradicting(session, planned.found)
     pending = [c for c in plan.pending() if c.stage not in OF_CLUSTER]
     if pending or plan.blocked:
         findings.outcomes += apply(session, plan, planned.stages, planned.prepared)

@@ -8,6 +8,7 @@ from appliance.actions.deploy import Deployed, deploy
 from appliance.actions.opening import Target, open_session
 from appliance.actions.planned import Filters
 from appliance.adapters.answers import parsed
+from appliance.engine.accepted import accept_whole
 from appliance.engine.drain import Drain, drain, resume
 from appliance.engine.gather import DEFECT, PYTHON, each
 from appliance.engine.named import named
@@ -99,10 +100,13 @@ def disable(target: Target, observer: Observer, hosts: tuple[str, ...]) -> Seen:
                     "write layout: disabled under mig in site.yml, then appliance mig apply",
                 )
         seen = _ask(session, [(host, "disable", None) for host in chosen])
+        whole: list[str] = []
         # Where a GPU stayed as it was, the receipt is what brings the next deployment there to take the rest away.
         for name, gpus in seen.hosts.items():
             if gpus and all(g.get("state") in WHOLE for g in gpus):
                 forget(session.remote, name, "mig")
+                whole.append(name)
+        accept_whole(session, whole)
         return seen
 
 

@@ -27,12 +27,13 @@ from appliance.stages.stage import Stage
 
 @dataclass(frozen=True)
 class Filters:
-    """What the user asked for on the command line; empty means everything."""
+    """What the user asked for on the command line; empty means everything, but for ``accept_facts``: nothing is accepted."""
 
     limit: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
     until: str | None = None
     full: bool = False
+    accept_facts: tuple[str, ...] = ()
 
     @property
     def words(self) -> str:

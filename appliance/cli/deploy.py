@@ -1,5 +1,6 @@
 """appliance deploy"""
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -15,6 +16,13 @@ from appliance.report.console import plan_table, run_summary
 @click.command()
 @options.target_options
 @options.narrowing_options
+@click.option(
+    "--accept-facts",
+    "accept_facts",
+    multiple=True,
+    metavar="HOSTS",
+    help="The hardware of these hosts was changed on purpose: accept what they report (repeatable).",
+)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before changing hosts.")
 @click.option("-v", "--verbose", is_flag=True, help="Every task as a line.")
 @options.json_option("Events as JSON, one object per line.")
@@ -25,6 +33,7 @@ def deploy(
     stages: tuple[str, ...],
     until: str | None,
     full: bool,
+    accept_facts: tuple[str, ...],
     yes: bool,
     verbose: bool,
     as_json: bool,
@@ -54,7 +63,7 @@ def deploy(
     with watcher:
         done = action.deploy(
             target,
-            options.filters(limit, stages, until, full),
+            replace(options.filters(limit, stages, until, full), accept_facts=accept_facts),
             watcher,
             consent,
             may_install,

@@ -57,6 +57,19 @@ def keep_accepted(
         session.journal.append_all(session.run, entries)
 
 
+def accept_whole(session: Session, hosts: Iterable[str]) -> None:
+    """Notes that the operator had the GPUs of these hosts made whole, though the site says nothing of them."""
+    known = accepted(session)
+    entries = [
+        New(ACCEPTED, {"profile": session.profile.name, "facts": _kept(facts)}, host=name)
+        for name in hosts
+        if name in known and known[name].gpus
+        for facts in [known[name].model_copy(update={"gpus": None})]
+    ]
+    if entries:
+        session.journal.append_all(session.run, entries)
+
+
 def _kept(facts: HostFacts) -> dict[str, object]:
     return facts.model_dump(mode="json", exclude={"topology"})
 

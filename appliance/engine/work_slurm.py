@@ -7,7 +7,7 @@ from appliance.adapters.process import Completed
 from appliance.engine.session import Session
 from appliance.engine.work import Held, Work, is_ours, runs
 from appliance.errors import ApplianceError, CommandFailed
-from appliance.models.drain import Why
+from appliance.models.drain import CONTRADICTS, Why
 from appliance.models.site import Owner, Role
 from appliance.stages.slurm.checks import GIVEN_AWAY, is_out
 
@@ -56,6 +56,17 @@ class SlurmHosts:
     def give_back(self, host: str) -> None:
         """See Scheduler."""
         if is_ours(self._node(host)[1]):
+            self._ask("scontrol", "update", f"NodeName={host}", "State=RESUME")
+
+    def hold_out(self, host: str, reason: str) -> None:
+        """Drains a host that takes jobs, for a reason no change ends."""
+        state, _ = self._node(host)
+        if state and not is_out(state):
+            self._ask("scontrol", "update", f"NodeName={host}", "State=DRAIN", f"Reason={reason}")
+
+    def let_in(self, host: str) -> None:
+        """Ends such a drain."""
+        if self._node(host)[1].startswith(CONTRADICTS):
             self._ask("scontrol", "update", f"NodeName={host}", "State=RESUME")
 
     def _node(self, host: str) -> tuple[str, str]:

@@ -13,3 +13,7 @@ class Why(StrEnum):
     MIG = "appliance: GPUs are about to be divided"
     MOVE = "appliance: the host changes its owner"
     UPGRADE = "appliance: Kubernetes is upgraded"
+
+
+CONTRADICTS = "appliance: facts contradict what was accepted: "
+"""How the reason begins where the engine drained a host for that; no host takes it back for itself."""

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from appliance.checks.check import HostCheck, View
+from appliance.engine.standing import standing
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Status
@@ -90,7 +91,8 @@ def judge(
     """Results of one check for gpu-1, or of the cluster with ``other`` as head."""
     if check_id == "base.purge":
         site = site.model_copy(update={"base": site.base.model_copy(update={"purge": True})})
-    view = View(PROFILE, site, {"gpu-1": found, **({"head": other} if other else {})})
+    seen = {"gpu-1": found, **({"head": other} if other else {})}
+    view = View(PROFILE, site, seen, standing=standing(PROFILE, site, seen))
     return said_by(check_id, view, "gpu-1")
 
 
@@ -127,6 +129,7 @@ FAULTS: dict[str, dict[str, Any]] = {
     "base.cpu": {"cpu": {"cores": 48}},
     "base.memory_size": {"memory": {"total": 900 * GIB}},
     "base.numa": {"numa": [{"node": 0, "cpus": "0", "memory": GIB}]},
+    "base.facts": {"memory": {"total": 8 * GIB}},
 }
 
 
@@ -159,6 +162,7 @@ MISSING: dict[str, dict[str, Any]] = {
     "base.cpu": {"cpu": {"cores": 0}},
     "base.memory_size": {"memory": {"total": 0}},
     "base.numa": {"numa": []},
+    "base.facts": {"cpu": {"threads": 0}, "errors": {"cpu": "/proc/cpuinfo cannot be read"}},
 }
 WHOLE = {"base.sysctl": "sysctl", "base.units": "units"}
 

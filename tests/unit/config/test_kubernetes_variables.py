@@ -448,11 +448,17 @@ def test_a_release_back_or_over_a_minor_one_is_refused_before_a_host_is_met(
 ) -> None:
     monkeypatch.setattr("appliance.stages.kubernetes.variables.releases.NEWEST", 37)
     with pytest.raises(ConfigError) as refused:
-        of("gpu-1", site(1, version=wanted), running("gpu-1", "v1.35.2"))
-    assert (
-        refused.value.message == f"gpu-1 runs Kubernetes {present}, and the site asks for {wanted}"
-    )
+        of("head-1", site(1, version=wanted), running("head-1", "v1.35.2"))
+    told = f"head-1 runs Kubernetes {present}, and the site asks for {wanted}"
+    assert refused.value.message == told
     assert fix in refused.value.hint
+    # What a host that is no control plane says ends its own stage alone.
+    made = of("gpu-1", site(1, version=wanted), running("gpu-1", "v1.35.2"))
+    assert fix in made["kubernetes_refused"]
+    assert (
+        of("head-1", site(1, version=wanted), running("gpu-1", "v1.35.2"))["kubernetes_refused"]
+        == ""
+    )
 
 
 @pytest.mark.parametrize(

@@ -340,7 +340,8 @@ def taught(context: RoleContext) -> Variables:
 def with_fabric(host: str, **more: object) -> HostFacts:
     port = {"device": "mlx5_0", "port": 1, "state": "ACTIVE", "physical": "LinkUp", "rate": 200}
     named = {"link_layer": "InfiniBand", "guid": f"0x{HOSTS.index(host) + 1:x}"}
-    return facts_of(host, ports=[port | named], **more)
+    memory = {"total": 1 << 40, "available": 0}
+    return facts_of(host, ports=[port | named], memory=memory, **more)
 
 
 def test_stage_is_made_anew_from_what_the_one_before_it_changed(

@@ -50,7 +50,7 @@ def known(memory: int = 1 << 40) -> dict[str, HostFacts]:
         "gpu-2": facts_of(
             "gpu-2",
             cpu={"model": "x", "sockets": 1, "cores": 48, "threads": 48},
-            memory={"total": 1 << 38, "available": 0},
+            memory={"total": 1 << 37, "available": 0},
         ),
     }
 

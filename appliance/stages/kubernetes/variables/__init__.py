@@ -45,11 +45,11 @@ def variables(context: RoleContext) -> Variables:
     first = control[0]
     is_control = Role.CONTROL in host.roles
     facts = context.own
-    if facts and facts.kubernetes:
-        refuse_leap(host.name, facts.kubernetes.version, chosen)
+    refused = _refused(context, chosen)
     container = in_container(site, facts)
     return {
         "kubernetes_version": str(chosen),
+        "kubernetes_refused": refused,
         "kubernetes_control": is_control,
         "kubernetes_first": host.name == first.name,
         "kubernetes_control_addresses": [str(h.address) for h in control],
@@ -82,6 +82,23 @@ def variables(context: RoleContext) -> Variables:
         "kubernetes_encryption_key": _encryption_key(context) if is_control else "",
         "kubernetes_backup": given.etcd_backup.model_dump() if is_control else {},
     }
+
+
+def _refused(context: RoleContext, chosen: Release) -> str:
+    """Why this host cannot get the release; raises ConfigError where a control plane cannot, and with it the cluster.
+
+    What one other host says of its kubelet ends its own stage, and no other host's.
+    """
+    facts, host = context.own, context.host
+    if facts is None or facts.kubernetes is None:
+        return ""
+    try:
+        refuse_leap(host.name, facts.kubernetes.version, chosen)
+    except ConfigError as error:
+        if Role.CONTROL in host.roles:
+            raise
+        return f"{error.message}: {error.hint}"
+    return ""
 
 
 def repository(site: Site) -> Variables:

@@ -25,7 +25,7 @@ from appliance.checks.check import (
     not_assessed,
     passed,
 )
-from appliance.models.drain import Why
+from appliance.models.drain import CONTRADICTS, Why
 from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
 from appliance.models.gpus import gpu_count
@@ -201,6 +201,10 @@ def _back_to_work(host: Host, node: SlurmNode, words: frozenset[str]) -> str:
         return f"a reboot hides this fault; once it is mended: {DEPLOY} --stage slurm --full --limit {host.name}"
     if node.reason.startswith(WATCH):
         return f"mend that, then {DEPLOY}; or wait: once fit it comes back by itself (slurm.watch)"
+    if node.reason.startswith(CONTRADICTS):
+        return (
+            f"base.facts of {host.name} says what; {DEPLOY} resumes the host once that is settled"
+        )
     if node.reason.startswith((*Why, GIVEN_AWAY)):
         return f"mend that, then {DEPLOY} (it resumes the host)"
     return f"once that is dealt with: scontrol update nodename={host.name} state=resume"
