@@ -6,6 +6,7 @@ from pydantic import ValidationError
 
 from appliance.engine.session import Session
 from appliance.engine.standing import standing
+from appliance.engine.standing_kept import kept, read
 from appliance.journal import Entry, New
 from appliance.models.facts import HostFacts
 from appliance.models.run import StageOutcome, StageState
@@ -31,7 +32,7 @@ def accepted(session: Session) -> dict[str, HostFacts]:
         if entry is None:
             facts = _before_these_entries(session, host.name)
         elif entry.data.get("profile") == session.profile.name:
-            facts = _read(entry.data.get("facts"))
+            facts = read(host.name, entry.data.get("facts"))
         else:
             facts = None
         if facts:
@@ -48,10 +49,11 @@ def keep_accepted(
     now = standing(session.profile, session.site, said, before, session.accepting)
     proved = {n for n in now.facts if n in said and said[n].receipts and n not in failed}
     entries = [
-        New(ACCEPTED, {"profile": session.profile.name, "facts": kept}, host=name)
+        New(ACCEPTED, {"profile": session.profile.name, "facts": said_to_others}, host=name)
         for name in now.facts
         if name in (proved | session.accepting) and not now.contradictions.get(name)
-        if (kept := _kept(now.facts[name])) != (_kept(before[name]) if name in before else None)
+        if (said_to_others := kept(now.facts[name]))
+        != (kept(before[name]) if name in before else None)
     ]
     if entries:
         session.journal.append_all(session.run, entries)
@@ -61,17 +63,13 @@ def accept_whole(session: Session, hosts: Iterable[str]) -> None:
     """Notes that the operator had the GPUs of these hosts made whole, though the site says nothing of them."""
     known = accepted(session)
     entries = [
-        New(ACCEPTED, {"profile": session.profile.name, "facts": _kept(facts)}, host=name)
+        New(ACCEPTED, {"profile": session.profile.name, "facts": kept(facts)}, host=name)
         for name in hosts
         if name in known and known[name].gpus
         for facts in [known[name].model_copy(update={"gpus": None})]
     ]
     if entries:
         session.journal.append_all(session.run, entries)
-
-
-def _kept(facts: HostFacts) -> dict[str, object]:
-    return facts.model_dump(mode="json", exclude={"topology"})
 
 
 def _before_these_entries(session: Session, host: str) -> HostFacts | None:

@@ -5,7 +5,7 @@ exports figures of GPUs reach others, and only as it was accepted before, or as 
 """
 
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from statistics import median_low
 
 from appliance.engine.standing_gpus import divided, model_of
@@ -40,6 +40,8 @@ MOST_MEMORY = (1 << 20) * GIB
 """As much as a profile may name."""
 MOST_THREADS = 8
 """Of a core: POWER has 8, x86 2."""
+SEEN = {DCGM_EXPORTER: Unit(load="loaded", active="active")}
+"""Of a host whose dcgm-exporter was seen running."""
 MOST_PORTS = 64
 MOST_GUID = 2**64 - 1
 
@@ -65,10 +67,10 @@ def standing(
         if (answer is None and before is None) or host.name in left_out:
             continue
         sockets, cores, threads, memory = sizes.get(host.name) or (0, 0, 0, 0)
-        made[host.name] = _blank().model_copy(
+        made[host.name] = blank().model_copy(
             update={
                 "host": host.name,
-                "simulated": ("gpu",) if "gpu" in (before or answer or _blank()).simulated else (),
+                "simulated": ("gpu",) if "gpu" in (before or answer or blank()).simulated else (),
                 "os": systems[host.name],
                 "cpu": Cpu(model="", sockets=sockets, cores=cores, threads=threads),
                 "memory": Memory(total=memory, available=0),
@@ -94,7 +96,7 @@ def _isolation(why: str) -> Contradiction:
 
 
 @cache
-def _blank() -> HostFacts:
+def blank() -> HostFacts:
     """A host that says nothing."""
     return HostFacts.model_validate(
         {
@@ -266,7 +268,10 @@ def _ports(
     found: dict[str, list[Contradiction]],
 ) -> dict[str, tuple[Port, ...]]:
     """A GUID is one host's: of whom it was accepted, else of the only one that claims it."""
-    before = {h.name: _guids(known.get(h.name)) for h in site.hosts}
+    before = {
+        h.name: {int(p.guid, 16): p for p in (known[h.name].ports if h.name in known else ())}
+        for h in site.hosts
+    }
     owners: dict[int, str] = {}
     for name, ports in before.items():
         for guid in ports:
@@ -310,20 +315,20 @@ def _guids(facts: HostFacts | None) -> dict[int, Port]:
     for port in facts.ports if facts else ():
         guid = number(port.guid)
         if port.link_layer == INFINIBAND and 0 < guid < MOST_GUID and len(made) < MOST_PORTS:
-            made.setdefault(guid, _port(port.device, port.port, guid))
+            made.setdefault(guid, port_of(port.device, port.port, guid))
     return made
 
 
-def _port(device: str, number_: int, guid: int) -> Port:
-    return Port(
-        device=device,
-        port=number_,
-        state="",
-        physical="",
-        rate=0.0,
-        link_layer=INFINIBAND,
-        guid=f"{guid:#018x}",
-    )
+@lru_cache(1 << 15)
+def port_of(device: str, port: int, guid: int) -> Port:
+    """A port of which no more than its place and GUID is told."""
+    given = {"device": device, "port": port, "guid": f"{guid:#018x}"}
+    return _plain_port().model_copy(update=given)
+
+
+@cache
+def _plain_port() -> Port:
+    return Port(device="x", port=1, state="", physical="", rate=0.0, link_layer=INFINIBAND)
 
 
 # Isolation, and figures of GPUs
@@ -343,7 +348,7 @@ def _systems(site: Site, said: Facts, known: Facts) -> dict[str, object]:
     for host in site.hosts:
         name = host.name
         answer, kept = said.get(name), known.get(name)
-        source = (answer if trusts_now else None) or kept or answer or _blank()
+        source = (answer if trusts_now else None) or kept or answer or blank()
         os = source.os
         if trusts_now and name in now and now[name] != agreed and kept:
             os = kept.os
@@ -351,7 +356,7 @@ def _systems(site: Site, said: Facts, known: Facts) -> dict[str, object]:
             **{"id": os.id, "version_id": os.version_id, "container": os.container},
             **{"cgroup": os.cgroup, "hostname": _hostname(name, os.hostname)},
         }
-        made[name] = _blank().os.model_copy(update=fields)
+        made[name] = blank().os.model_copy(update=fields)
     return made
 
 
@@ -367,8 +372,7 @@ def _exporters(site: Site, said: Facts, known: Facts) -> dict[str, dict[str, Uni
     before = {n for n in names if n in known and _exports(known[n])}
     gone = {n for n in before if n in said and n not in now}
     kept = before - gone if len(gone) > 1 and 2 * len(gone) > len(before) else before
-    unit = Unit(load="loaded", active="active")
-    return {n: {DCGM_EXPORTER: unit} for n in now | kept}
+    return dict.fromkeys(now | kept, SEEN)
 
 
 def _exports(facts: HostFacts) -> bool:

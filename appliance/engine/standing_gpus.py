@@ -18,6 +18,7 @@ MOST_PARTS = 7
 """Compute instances of one GPU; no geometry has more."""
 Division = tuple[MigInstance, ...]
 """Empty for a whole GPU."""
+Parts = tuple[tuple[str, int], ...]
 
 
 def model_of(
@@ -50,13 +51,13 @@ def divided(
     for index in sorted(now.keys() | before.keys()):
         claimed, kept = _division(now.get(index)), _division(before.get(index))
         chosen = kept if claimed is None else claimed
-        if claimed is not None and _counts(claimed) != _counts(kept):
+        if claimed is not None and counts(claimed) != counts(kept):
             may = may or _Allowed(profile, site, host)
             if not may.have(index, claimed, kept):
                 chosen = kept
                 if not may.is_declared(index):
                     found.append(_divided_otherwise(index, claimed, kept))
-        made.append(_gpu(index, model, chosen or ()))
+        made.append(gpu_of(index, model, counts(chosen) or ()))
     return tuple(made)
 
 
@@ -143,11 +144,13 @@ def _division(gpu: Gpu | None) -> Division | None:
     return gpu.mig or () if gpu.mig_enabled else ()
 
 
-def _counts(division: Division | None) -> list[tuple[str, int]] | None:
-    return None if division is None else sorted((i.profile, len(i.parts)) for i in division)
+def counts(division: Division | None) -> Parts | None:
+    """Each instance with how many compute instances it has, in one order."""
+    return None if division is None else tuple(sorted((i.profile, len(i.parts)) for i in division))
 
 
-def _gpu(index: int, model: str, division: Division) -> Gpu:
+@lru_cache(4096)
+def gpu_of(index: int, model: str, division: Parts) -> Gpu:
     """Neither UUIDs nor device files are for others."""
     if not division:
         return _whole(index, model)
@@ -160,7 +163,7 @@ def _gpu(index: int, model: str, division: Division) -> Gpu:
             id=0,
             parts=tuple(MigPart(id=number, slices=0) for number in range(parts)),
         )
-        for profile, parts in _counts(division) or ()
+        for profile, parts in division
     )
     return _whole(index, model).model_copy(update={"mig_enabled": True, "mig": plain})
 
