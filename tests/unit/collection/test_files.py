@@ -186,6 +186,34 @@ def test_a_file_accepted_in_its_place_stays_alone(run: Run, tmp_path: Path) -> N
     assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {"f": "one\n"}
 
 
+def test_a_file_refused_in_its_place_takes_the_others_of_the_call_back(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "a").write_text("old\n")
+    wanted = file(tmp_path / "b", validate=f"grep -q nothing {tmp_path / 'b'}")
+    answer = run("files", files=[file(tmp_path / "a"), wanted, file(tmp_path / "c")])
+    assert answer["failed"]
+    assert (answer["changed"], answer["changed_paths"]) == (False, [])
+    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {"a": "old\n"}
+
+
+@pytest.mark.parametrize(("content", "refused"), [("good\n", False), ("bad\n", True)])
+def test_a_validation_may_be_given_an_environment(
+    run: Run, tmp_path: Path, content: str, refused: bool
+) -> None:
+    validate = """env CONF=%s sh -c 'grep -q good "$CONF"'"""
+    item = file(tmp_path / "f", content, validate=validate)
+    assert run("files", files=[item]).get("failed", False) is refused
+    assert run("files", files=[item], check=True).get("failed", False) is refused
+
+
+def test_a_program_that_is_yet_to_be_installed_is_not_asked_in_check_mode(
+    run: Run, tmp_path: Path
+) -> None:
+    item = file(tmp_path / "f", validate="env CONF=%s no-such-program --check")
+    assert not run("files", files=[item], check=True).get("failed", False)
+
+
 def test_a_link_in_the_way_is_replaced_not_followed(run: Run, tmp_path: Path) -> None:
     (tmp_path / "target").write_text("mine\n")
     (tmp_path / "f").symlink_to("target")

@@ -132,6 +132,8 @@ class Staged:
     def __init__(self, module: Any, wanted: Wanted, folder: str | None = None) -> None:
         self.module = module
         self.wanted = wanted
+        self.backup: str | None = None
+        self.is_committed = False
         path = wanted.path
         beside, self._name = os.path.split(path)
         with about(path), open_folder(folder or beside) as at:
@@ -154,15 +156,49 @@ class Staged:
         if "%s" in self.wanted.validate:
             self._judge(self.wanted.validate.replace("%s", self.temporary))
 
-    def commit(self) -> None:
-        """Take the final place at once; a validation without %s that fails puts the old file back."""
-        judged_in_place = self.wanted.validate and "%s" not in self.wanted.validate
-        backup = self._keep_old() if judged_in_place else None
+    @property
+    def is_judged_in_place(self) -> bool:
+        """Whether its validation reads the file where it is used."""
+        return bool(self.wanted.validate) and "%s" not in self.wanted.validate
+
+    def commit(self, revocable: bool = False) -> None:
+        """Take the final place at once; a validation without %s that fails puts the old file back.
+
+        ``revocable``: the old file stays beside it until settle() or undo().
+        """
+        if revocable or self.is_judged_in_place:
+            self.backup = self._keep_old()
         with about(self.wanted.path):
             self._take_place(self._new)
+        self.is_committed = True
         self._label()
-        if judged_in_place:
-            self._judge_in_place(backup)
+        if self.is_judged_in_place:
+            try:
+                self._judge(self.wanted.validate)
+            except Problem:
+                self.undo()
+                raise
+        if not revocable:
+            self.settle()
+
+    def undo(self) -> None:
+        """Put the old file back; none where there was none."""
+        if not self.is_committed:
+            return
+        self.is_committed = False
+        with about(self.wanted.path):
+            if self.backup is None:
+                os.unlink(self._name, dir_fd=self._at)
+            else:
+                self._take_place(self.backup)
+                self.backup = None
+
+    def settle(self) -> None:
+        """Forget the old file."""
+        if self.backup is not None:
+            with about(self.wanted.path):
+                os.unlink(self.backup, dir_fd=self._at)
+            self.backup = None
         self.discard()
 
     def discard(self) -> None:
@@ -174,18 +210,6 @@ class Staged:
 
     def _take_place(self, name: str) -> None:
         os.replace(name, self._name, src_dir_fd=self._at, dst_dir_fd=self._at)
-
-    def _judge_in_place(self, backup: str | None) -> None:
-        try:
-            self._judge(self.wanted.validate)
-        except Problem:
-            if backup is None:
-                os.unlink(self._name, dir_fd=self._at)
-            else:
-                self._take_place(backup)
-            raise
-        if backup is not None:
-            os.unlink(backup, dir_fd=self._at)
 
     def _keep_old(self) -> str | None:
         if status(self._name, self._at) is None:

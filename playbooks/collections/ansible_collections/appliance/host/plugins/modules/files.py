@@ -10,6 +10,7 @@ description:
   - The action plugin renders every template on the controller with the task's variables; the module compares
     content, mode, owner and group and replaces what differs, each file whole and at once.
   - All new files are written beside their places and validated before the first one is put in place.
+  - Where a validation fails, every file of the call is as it was before.
   - No content reaches the host's journal or syslog, be it marked secret or not.
   - Missing parent directories are made with mode 0755. A link in the place of a file is replaced by the file.
 options:
@@ -283,10 +284,18 @@ class Tree:
             self.staged.append(Staged(self.module, Wanted(path, data, *place)))
 
     def commit(self) -> None:
-        """Put every staged file in its place."""
+        """Put every staged file in its place, or none: daemons read several together."""
+        revocable = any(staged.is_judged_in_place for staged in self.staged)
+        try:
+            for staged in self.staged:
+                staged.commit(revocable)
+        except Problem:
+            for staged in reversed(self.staged):
+                staged.undo()
+            raise
+        self.done += [staged.wanted.path for staged in self.staged]
         for staged in self.staged:
-            staged.commit()
-            self.done.append(staged.wanted.path)
+            staged.settle()
 
     def discard(self) -> None:
         """Leave nothing behind of files that never came to their place."""
@@ -294,8 +303,10 @@ class Tree:
             staged.discard()
 
     def _rehearse(self, wanted: Wanted) -> None:
-        program = wanted.validate.split()[:1]
-        if "%s" in wanted.validate and self.module.get_bin_path(program[0]):
+        words = wanted.validate.split()
+        # env(1) is everywhere; what it starts may be yet to be installed.
+        program = next((word for word in words if word != "env" and "=" not in word), "")
+        if "%s" in wanted.validate and self.module.get_bin_path(program):
             staged = Staged(self.module, wanted, folder=self.module.tmpdir)
             try:
                 staged.validate()
