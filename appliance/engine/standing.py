@@ -286,27 +286,29 @@ def _ports(
         name = host.name
         kept = {g: p for g, p in before[name].items() if owners[g] == name}
         room = MOST_PORTS if not kept else profile.hardware.fabric.ports - len(kept)
+        refused: dict[str, list[Port]] = {}
         for guid, port in now[name].items():
             if guid in kept:
                 continue
-            others = [n for n in claims[guid] if n != name]
-            owner = owners.get(guid)
-            if owner is None and not others and room > 0:
+            owner = owners.get(guid) or next((n for n in claims[guid] if n != name), "")
+            if not owner and room > 0:
                 kept[guid] = port
                 room -= 1
-                continue
-            whose = owner or (others[0] if others else "")
-            found.setdefault(name, []).append(_foreign_guid(port, guid, whose, len(before[name])))
+            else:
+                refused.setdefault(owner, []).append(port)
+        for owner, ports in refused.items():
+            found.setdefault(name, []).append(_foreign_guids(ports, owner))
         made[name] = tuple(kept.values())
     return made
 
 
-def _foreign_guid(port: Port, guid: int, whose: str, accepted: int) -> Contradiction:
-    what = f"port {port.device}"
-    if whose:
-        fix = f"look at both: ibstat on this host and on {whose}; no other host is given this GUID"
-        return Contradiction(what, f"GUID {guid:#018x}", f"{whose} has this GUID", fix)
-    return Contradiction(what, f"GUID {guid:#018x}", f"{accepted} other GUIDs were accepted")
+def _foreign_guids(ports: list[Port], owner: str) -> Contradiction:
+    more = f" and {len(ports) - 1} more" if len(ports) > 1 else ""
+    says = f"GUID {ports[0].guid} of {ports[0].device}{more}"
+    if not owner:
+        return Contradiction("ports", says, "other GUIDs were accepted")
+    fix = f"compare ibstat here and on {owner}; partitions and topology do not use these GUIDs for this host"
+    return Contradiction("ports", says, f"{owner} has this GUID", fix)
 
 
 def _guids(facts: HostFacts | None) -> dict[int, Port]:

@@ -217,6 +217,13 @@ def _facts(host: Host, machine: bool) -> HostFacts:
     data: dict[str, Any] = json.loads((RECORD / f"facts/{kind}.json").read_text())
     data["os"] |= {"hostname": host.name} | ({"container": ""} if machine else {})
     data["interfaces"][0]["addresses"] = [f"{host.address}/24"]
+    for port in data["ports"] if host.name != "head" else ():
+        # No two hosts have one GUID.
+        port["guid"] = f"0x0c42a103{int(host.address) & 0xFF:04x}{port['guid'][-4:]}"
+    if machine and kind == "gpu":
+        # The machine that the container of the record ran on is none of the class.
+        data["cpu"] |= {"sockets": 2, "cores": 128, "threads": 256}
+        data["memory"] |= {"total": 1000 << 30, "available": 990 << 30}
     return HostFacts.model_validate(data | {"host": host.name, "receipts": {}})
 
 

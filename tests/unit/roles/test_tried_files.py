@@ -14,7 +14,7 @@ PARSERS = {
     ("base", "{{ __base_firewall_file }}"): "nft",
     ("base", "/etc/sudoers.d/appliance"): "visudo",
     ("base", "{{ __base_log_file }}"): "rsyslogd",
-    ("observe", "/etc/prometheus/prometheus.yml"): "promtool",
+    ("observe", "{{ __observe_config_file }}"): "promtool",
 }
 
 

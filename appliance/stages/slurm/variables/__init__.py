@@ -189,10 +189,10 @@ def _resources(
     whole = [index for index in range(count) if index not in divided]
     known = {gpu.index: gpu.uuid for gpu in (facts.gpus.devices if facts and facts.gpus else ())}
     uuids = [known.get(index) or str(index) for index in whole]
-    lines = [_line(kind, _files(whole), "File", uuids if own else [])] if whole else []
+    lines = [_line(kind, _files(whole), "File", uuids if own else None)] if whole else []
     if not own:
         types = (name for name in offered if name)
-        return gres, lines + [_line(name, str(offered[name]), "Count", []) for name in types]
+        return gres, lines + [_line(name, str(offered[name]), "Count") for name in types]
     parts = [
         _line(type_of(one.profile), _part_files(gpu, part), "MultipleFiles", [part.uuid])
         for gpu in divided.values()
@@ -202,8 +202,11 @@ def _resources(
     return gres, lines + sorted(parts, key=lambda line: str(line["type"]))
 
 
-def _line(kind: str, files: str, option: str, uuids: list[str]) -> dict[str, object]:
-    return {"type": kind, "files": files, "option": option, "uuids": uuids}
+def _line(
+    kind: str, files: str, option: str, uuids: list[str] | None = None
+) -> dict[str, object]:
+    line: dict[str, object] = {"type": kind, "files": files, "option": option}
+    return line if uuids is None else line | {"uuids": uuids}
 
 
 def _part_files(gpu: Gpu, part: MigPart) -> str:
