@@ -32,7 +32,7 @@ def prepare(
     shared = Shared()
     digests = Digests(session.salt, shared)
     known = standing_of(session, facts)
-    contexts = {h.name: session.context(h, facts, known, shared) for h in session.site.hosts}
+    contexts = {h.name: session.context(h, facts, shared, known) for h in session.site.hosts}
     for stage in stages:
         same: dict[tuple[str, ...], tuple[Inputs, str]] = {}
         for host in concerned(stage, session, facts):

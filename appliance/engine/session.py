@@ -48,9 +48,9 @@ class Session:
         self.observer.handle(event)
 
     def context(
-        self, host: Host, said: Mapping[str, HostFacts], known: Standing, shared: Shared
+        self, host: Host, said: Mapping[str, HostFacts], shared: Shared, known: Standing
     ) -> RoleContext:
-        """What role variables of ``host`` are made from; ``shared`` by all hosts with these facts."""
+        """What role variables of ``host`` are made from; ``shared`` by all hosts with these facts, as is ``known``."""
         return RoleContext(
             self.profile,
             self.site,

@@ -296,8 +296,8 @@ def _ports(
                 room -= 1
             else:
                 refused.setdefault(owner, []).append(port)
-        for owner, ports in refused.items():
-            found.setdefault(name, []).append(_foreign_guids(ports, owner))
+        for owner, others in refused.items():
+            found.setdefault(name, []).append(_foreign_guids(others, owner))
         made[name] = tuple(kept.values())
     return made
 

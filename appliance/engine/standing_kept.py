@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from pydantic import ValidationError
 
-from appliance.engine.standing import DCGM_EXPORTER, SEEN, blank, port_of
+from appliance.engine.standing import SEEN, blank, port_of
 from appliance.engine.standing_gpus import counts, gpu_of
 from appliance.models.facts import HostFacts
 from appliance.models.facts_host import Cpu, Memory
@@ -22,7 +22,7 @@ def kept(facts: HostFacts) -> dict[str, object]:
         "os": [str(getattr(facts.os, name)) for name in OF_OS],
         "size": [cpu.sockets, cpu.cores, cpu.threads, facts.memory.total],
         "simulated": list(map(str, facts.simulated)),
-        "exporter": DCGM_EXPORTER in facts.units,
+        "exporter": bool(facts.units),
         "model": str(devices[0].name) if devices else "",
         "gpus": [_written(gpu) for gpu in devices],
         "ports": [f"{port.device} {port.port} {port.guid}" for port in facts.ports],

@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from appliance.config.published import inner_of, rows
+from appliance.engine.accepted import standing_of
 from appliance.engine.judge import judge_all
 from appliance.engine.requests import ALL_CHECK_IDS
 from appliance.engine.session import endpoints
@@ -151,8 +152,9 @@ def parts_of(made: Made) -> dict[str, Part]:
 
     def variables(stage: Stage, site: Site) -> object:
         own, shared = replace(session, site=site), Shared()
+        known = standing_of(own, found.facts)
         hosts = [host for host in site.hosts if stage.concerns(site, host)]
-        return [stage.variables(own.context(host, found.facts, shared)) for host in hosts]
+        return [stage.variables(own.context(host, found.facts, shared, known)) for host in hosts]
 
     def judged(site: Site) -> object:
         again = replace(found)

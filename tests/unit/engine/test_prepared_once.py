@@ -82,7 +82,7 @@ def test_every_host_gets_what_it_would_get_alone(with_secrets: Session) -> None:
     made = prepare(with_secrets, seen, STAGES)
     for stage in STAGES:
         for host in with_secrets.site.hosts:
-            alone = with_secrets.context(host, seen, standing_of(with_secrets, seen), Shared())
+            alone = with_secrets.context(host, seen, Shared(), standing_of(with_secrets, seen))
             assert made[stage.name, host.name].variables == stage.variables(alone)
     of_three = {host: made["three", host].variables for host in ("head", "gpu-1")}
     assert of_three["head"] != of_three["gpu-1"]

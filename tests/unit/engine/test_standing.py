@@ -263,7 +263,7 @@ def given(
     made: dict[str, Any] = {}
     for host in session.site.hosts:
         if host.name not in {LIAR, "gpu-2", "gpu-3"}:
-            context = session.context(host, said, known, shared)
+            context = session.context(host, said, shared, known)
             made[host.name] = {s.name: s.variables(context) for s in READ}
     return made
 

@@ -202,9 +202,7 @@ def _resources(
     return gres, lines + sorted(parts, key=lambda line: str(line["type"]))
 
 
-def _line(
-    kind: str, files: str, option: str, uuids: list[str] | None = None
-) -> dict[str, object]:
+def _line(kind: str, files: str, option: str, uuids: list[str] | None = None) -> dict[str, object]:
     line: dict[str, object] = {"type": kind, "files": files, "option": option}
     return line if uuids is None else line | {"uuids": uuids}
 
