@@ -53,6 +53,10 @@ class View:
             self._made[make] = make(self)
         return cast(Made, self._made[make])
 
+    def bounded(self, host: str) -> HostFacts | None:
+        """Of a host's facts what others rely on, within bounds; None where it is left out."""
+        return self.standing.facts.get(host) if self.standing.facts else self.facts.get(host)
+
     def limit(self, check_id: str) -> Limit | None:
         """The bound for a check: the site's, else the profile's."""
         return self.site.limits.get(check_id) or self.profile.limits.get(check_id)

@@ -42,7 +42,7 @@ MOST_THREADS = 8
 """Of a core: POWER has 8, x86 2."""
 SEEN = {DCGM_EXPORTER: Unit(load="loaded", active="active")}
 """Of a host whose dcgm-exporter was seen running."""
-MOST_PORTS = 64
+MOST_PORTS = 32
 MOST_GUID = 2**64 - 1
 
 

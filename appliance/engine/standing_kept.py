@@ -68,5 +68,5 @@ def read(host: str, found: object) -> HostFacts | None:
                 "ports": tuple(map(_port, found["ports"])),
             }
         )
-    except (KeyError, TypeError, ValueError, ValidationError):
+    except (KeyError, TypeError, ValueError, AttributeError, ValidationError):
         return None

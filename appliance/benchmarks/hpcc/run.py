@@ -87,13 +87,12 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
     if not hosts:
         return Outcome((not_assessed(CLUSTER, "the site has no GPU host").of(STREAM),))
     reach = Reach(remote, book or Memory())
-    crowded = any(in_container(view, host) for host in hosts)
+    crowded = [host for host in hosts if in_container(view, host)]
     said: dict[str, Said] = {}
-    for host in hosts if crowded else ():
+    for host in crowded:
         said |= on_each(view, reach, task(view, host), [host])
-    if not crowded:
-        for group in _alike(view, hosts):
-            said |= on_each(view, reach, task(view, group[0]), group)
+    for group in _alike(view, [host for host in hosts if host not in crowded]):
+        said |= on_each(view, reach, task(view, group[0]), group)
     summaries, results = _read(view, said)
     for group in _alike(view, [host for host in hosts if host in summaries]):
         results += _compared(view, {host: summaries[host] for host in group}, said)
@@ -142,7 +141,7 @@ def _impossible(figure: Figure, host: str, value: float, bound: Most) -> CheckRe
 
 
 def _most_memory(view: View, host: str, text: str) -> Bounded:
-    facts = view.facts.get(host)
+    facts = view.bounded(host)
     if facts is None or in_container(view, host):
         return SHARED
     return ceilings.of_memory(text, facts.memory.total)
@@ -156,7 +155,7 @@ def task(view: View, host: str) -> Task:
     """One rank per core; the matrix is as large as a tenth of the memory. Hosts that share a machine have one rank."""
     small = in_container(view, host)
     rows, columns = (1, 1) if small else grid(_cores(view, host))
-    facts = view.facts.get(host)
+    facts = view.bounded(host)
     memory = facts.memory.total if facts else 0
     order = SMALL_ORDER if small or not memory else int((memory * SHARE / 8) ** 0.5)
     arguments = tuple(map(str, (order, rows, columns)))
@@ -164,7 +163,7 @@ def task(view: View, host: str) -> Task:
 
 
 def _cores(view: View, host: str) -> int:
-    facts = view.facts.get(host)
+    facts = view.bounded(host)
     return max(1, facts.cpu.cores) if facts else 1
 
 
@@ -172,7 +171,7 @@ def _alike(view: View, hosts: Sequence[str]) -> Iterator[list[str]]:
     """Hosts of the same number of cores and, to the GiB, memory: they get the same matrix."""
     groups: dict[object, list[str]] = {}
     for host in hosts:
-        facts = view.facts.get(host)
+        facts = view.bounded(host)
         kind = (facts.cpu.cores, facts.memory.total >> 30) if facts else None
         groups.setdefault(kind, []).append(host)
     yield from groups.values()

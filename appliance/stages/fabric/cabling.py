@@ -114,14 +114,14 @@ def _by_guid(known: Known, topology: Topology) -> dict[tuple[str, int], Plug]:
     """By node and port, where descriptions say nothing.
 
     An adapter's GUID is its port's, or with several ports (and in ibsim) less by the port's number; the way
-    that fits more adapters is the fabric's.
+    that fits more hosts is the fabric's, whatever number of GUIDs one of them has.
     """
     nodes = {number(node.guid): node.description for node in topology.hcas}
     ways = [
         {number(port.guid) - less * plug.port: plug for plug, port in ports_of(known).items()}
         for less in (0, 1)
     ]
-    best = max(ways, key=lambda way: len(way.keys() & nodes.keys()))
+    best = max(ways, key=lambda way: len({way[guid].host for guid in way.keys() & nodes.keys()}))
     return {(nodes[guid], plug.port): plug for guid, plug in best.items() if guid in nodes}
 
 

@@ -191,7 +191,7 @@ def test_hosts_of_which_one_is_a_container_are_measured_in_turn_and_it_is_marked
     asked: list[str] = []
     broken = [r for r in hpcc.run(view, Broken()).results if r.host == "gpu-2"]
     assert [r.simulated for r in broken] == [True, True]
-    assert asked == ["gpu-1", "gpu-2"]
+    assert asked == ["gpu-2", "gpu-1"]
     (nobody,) = hpcc.run(View(profile_of(), site_of("head"), {}), Hosts()).results
     assert nobody.status is Status.NOT_ASSESSED
 
