@@ -101,6 +101,27 @@ def test_payloads_in_every_text_are_refused_and_the_others_deployed(
     _nothing_ran(deployed)
 
 
+def test_numbers_of_one_host_change_no_file_of_the_others(
+    deployed: Deployed, taken_over: dict[str, Any]
+) -> None:
+    def files() -> list[str]:
+        names = "slurm.conf gres.conf cgroup.conf"
+        return [deployed.said(host, f"cd /etc/slurm && sha256sum {names}") for host in HONEST]
+
+    before = files()
+    lie = {
+        **taken_over,
+        "os": {**taken_over["os"], "cgroup": "v1"},
+        "cpu": {**taken_over["cpu"], "cores": 4096, "threads": 4096},
+        "memory": {**taken_over["memory"], "total": 8 << 30},
+    }
+    _lies(deployed, lie)
+    deployed.deploy("--stage", "slurm")
+    assert files() == before
+    assert "base.facts" in deployed.program("health").stdout
+    assert "facts contradict" in deployed.said("head", f"scontrol --oneliner show node {HOSTILE}")
+
+
 def test_payloads_in_every_text_that_is_free_run_nowhere(
     deployed: Deployed, taken_over: dict[str, Any]
 ) -> None:
