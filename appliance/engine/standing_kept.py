@@ -5,8 +5,9 @@ from functools import lru_cache
 
 from pydantic import ValidationError
 
-from appliance.engine.standing import SEEN, blank, port_of
+from appliance.engine.standing import SEEN, blank
 from appliance.engine.standing_gpus import counts, gpu_of
+from appliance.engine.standing_ports import port_of
 from appliance.models.facts import HostFacts
 from appliance.models.facts_host import Cpu, Memory
 from appliance.stages.fabric.facts import Port
