@@ -11,8 +11,8 @@ from appliance.models.profile import Profile
 from appliance.models.site import Host, Site
 from appliance.models.standing import Contradiction
 from appliance.stages.gpu.facts import Gpu, MigInstance, MigPart
-from appliance.stages.mig.layouts import declared, geometry_of, on_demand
-from appliance.stages.mig.table import Geometry, written
+from appliance.stages.mig.layouts import declared, on_demand
+from appliance.stages.mig.table import Geometry, mig_table, written
 
 MOST_PARTS = 7
 """Compute instances of one GPU; no geometry has more."""
@@ -52,7 +52,7 @@ def divided(
         claimed, kept = _division(now.get(index)), _division(before.get(index))
         chosen = kept if claimed is None else claimed
         if claimed is not None and counts(claimed) != counts(kept):
-            may = may or _Allowed(profile, site, host)
+            may = may or _Allowed(profile, site, host, model)
             if not may.have(index, claimed, kept):
                 chosen = kept
                 if not may.is_declared(index):
@@ -78,13 +78,13 @@ def _told(division: Division) -> str:
 class _Allowed:
     """How GPUs of a host may be divided: as the site declares, for pods that ask, or as somebody did by hand where it says nothing."""
 
-    def __init__(self, profile: Profile, site: Site, host: Host) -> None:
+    def __init__(self, profile: Profile, site: Site, host: Host, model: str) -> None:
         try:
             self._declared: Mapping[int, dict[str, int]] = declared(profile, site, host)
             demand = on_demand(profile, site, host)
-            self._geometry: Geometry | None = geometry_of(profile.hardware.gpu.models[0])
         except ConfigError:
-            self._declared, demand, self._geometry = {}, {}, None
+            self._declared, demand = {}, {}
+        self._geometry = mig_table().of(model or profile.hardware.gpu.models[0])
         self._demanded = frozenset(_numbers(demand.get("gpus")))
 
     def is_declared(self, index: int) -> bool:
@@ -102,9 +102,10 @@ class _Allowed:
             return False
         if not layout:
             return True
-        return self._geometry is not None and not _refusal(
-            self._geometry.name, self._geometry, tuple(sorted(layout.items()))
-        )
+        if self._geometry is None:
+            # Nobody has published how this product is cut.
+            return len(division) <= MOST_PARTS
+        return not _refusal(self._geometry.name, self._geometry, tuple(sorted(layout.items())))
 
 
 _REFUSED: dict[tuple[str, tuple[tuple[str, int], ...]], str] = {}

@@ -25,6 +25,7 @@ MOST_CPUS = 65_000
 """slurm.conf(5): CPUs, Sockets, CoresPerSocket and ThreadsPerCore are 16 bits each."""
 MOST_MEMORY = (1 << 20) * GIB
 """As much as a profile may name."""
+IMPOSSIBLE = "no host is of that size: compare lscpu and free there, and reinstall the host if it was tampered with"
 MOST_THREADS = 8
 """Of a core: POWER has 8, x86 2."""
 
@@ -110,9 +111,9 @@ def _beyond(profile: Profile, shares: bool, size: Size, accepted: bool) -> Contr
     if max(sockets, cores, threads) > MOST_CPUS or threads > MOST_THREADS * max(
         cores, threads // 8
     ):
-        return Contradiction("processors", f"{threads} threads", f"at most {MOST_CPUS}")
+        return Contradiction("processors", f"{threads} threads", f"at most {MOST_CPUS}", IMPOSSIBLE)
     if memory > MOST_MEMORY:
-        return Contradiction("memory", _gib(memory), f"at most {_gib(MOST_MEMORY)}")
+        return Contradiction("memory", _gib(memory), f"at most {_gib(MOST_MEMORY)}", IMPOSSIBLE)
     if accepted:
         return None
     least = 0 if shares else 1
