@@ -108,9 +108,7 @@ def _beyond(profile: Profile, shares: bool, size: Size, accepted: bool) -> Contr
     """What no host of the class has. ``shares``: hosts are containers, which have their machine's, and may have less."""
     sockets, cores, threads, memory = size
     expected = profile.hardware.host
-    if max(sockets, cores, threads) > MOST_CPUS or threads > MOST_THREADS * max(
-        cores, threads // 8
-    ):
+    if max(sockets, cores, threads) > MOST_CPUS or (cores and threads > MOST_THREADS * cores):
         return Contradiction("processors", f"{threads} threads", f"at most {MOST_CPUS}", IMPOSSIBLE)
     if memory > MOST_MEMORY:
         return Contradiction("memory", _gib(memory), f"at most {_gib(MOST_MEMORY)}", IMPOSSIBLE)

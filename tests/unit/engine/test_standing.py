@@ -377,6 +377,13 @@ def test_a_host_beyond_its_class_is_left_out_until_it_was_accepted(site: Session
     assert [n["name"] for n in nodes] == list(GPU_HOSTS)
 
 
+def test_cores_that_were_not_read_are_no_contradiction_and_a_thousand_threads_of_one_are(
+    site: Session,
+) -> None:
+    assert not standing_of(site, facts(merged("cpu", cores=0, threads=190))).contradictions
+    assert standing_of(site, facts(merged("cpu", cores=12, threads=192))).left_out
+
+
 def test_the_operator_accepts_what_was_changed_on_purpose(site: Session) -> None:
     deployed(site, facts())
     more = facts(merged("memory", total=4000 * GIB))
