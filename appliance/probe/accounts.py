@@ -7,12 +7,17 @@ import re
 
 from appliance.probe import files
 from appliance.probe.ask import Ask
+from appliance.probe.places import Untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from appliance.probe.ask import Facts
+
+
+UNREAD = "not read"
+"""In place of a digest, where a user put a link or somebody else's file."""
 
 
 class Accounts:
@@ -46,7 +51,7 @@ class Accounts:
             "shell": row[6],
             "home": row[5],
             "groups": groups,
-            **({} if OF_THE_SITE in groups else {"keys_sha256": self._keys(row[5])}),
+            **({} if OF_THE_SITE in groups else {"keys_sha256": self._keys(row[5], int(row[2]))}),
             "password": self.password(name),
         }
 
@@ -86,12 +91,14 @@ class Accounts:
                 if words:
                     yield fields[0], ", ".join(words)
 
-    def _keys(self, home: str) -> str | None:
-        """Digest of the authorized keys, whatever their order and remarks between them."""
+    def _keys(self, home: str, uid: int) -> str | None:
+        """Digest of the authorized keys, whatever their order and remarks between them; a word where they are not read."""
         try:
-            said = files.read(self._ask.path(home + "/.ssh/authorized_keys"))
+            said = files.read(self._ask.path(home + "/.ssh/authorized_keys"), of=uid)
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except Untrusted:
+            return UNREAD
         lines = (" ".join(line.split()) for line in said.splitlines())
         keys = sorted({line for line in lines if line and not line.startswith("#")})
         return hashlib.sha256("\n".join(keys).encode()).hexdigest()

@@ -164,7 +164,8 @@ def _short(name: str, value: object) -> str:
         return "none"
     if isinstance(value, list):
         return ",".join(map(str, value)) or "none"
-    return str(value)[:4] + "…" if name == "keys_sha256" else str(value)
+    is_digest = name == "keys_sha256" and len(str(value)) == 64
+    return str(value)[:4] + "…" if is_digest else str(value)
 
 
 WORDS = {

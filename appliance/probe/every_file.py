@@ -8,13 +8,16 @@ import os
 import re
 import stat
 import sys
+import time
 from fnmatch import fnmatchcase
 
-from appliance.probe import files
+from appliance.probe import files, places
+from appliance.probe.budget import Budget, shown
+from appliance.probe.problems import Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from appliance.probe.accounts import Accounts
     from appliance.probe.ask import Ask
@@ -24,8 +27,12 @@ if TYPE_CHECKING:
 PRIVILEGED = stat.S_ISUID | stat.S_ISGID
 CAPABILITY = "security.capability"
 PEOPLE = 1000
-MOST = 4_000
-"""Things of a kind that are told; a host that has more lies, or is no appliance."""
+DEEPEST = 100
+"""Folders within each other; the distribution's own go 20 deep."""
+STRAYS = 20_000
+"""Programs of no package that are looked at in places of one owner besides root."""
+SLICE_S = 0.8
+"""Part of the time of the whole that places of people may take; root's come first."""
 FOLDED = 200
 """Programs of no package in one folder of /opt, /usr/local or the like; more are told as that folder."""
 WHOLE = 1 << 20
@@ -107,6 +114,139 @@ IMAGES = frozenset(
 """Systems of containers: each image that is pulled brings setuid files, which count in containers alone."""
 
 
+KINDS = (
+    *("setuid file", "file capability", "configuration file", "file mode"),
+    *("access list", "file attribute", "program link", "program"),
+)
+
+
+class Walk:
+    """Over the file system of the host's own, by descriptors, and with no recursion: what root alone can fill first, then what others can."""
+
+    def __init__(
+        self, ask: Ask, budget: Budget, look: Callable[[str, str, os.stat_result, int], None]
+    ) -> None:
+        self._ask, self._budget, self._look = ask, budget, look
+        self._device = places.status(ask.path("/")).st_dev
+        self._later: dict[str, int] = {}
+        self._ends = time.monotonic() + ask.patience * SLICE_S
+
+    def of_root(self) -> None:
+        """Look at all that root alone can fill; what could not be looked into is noted."""
+        self._below("/", places.ROOT)
+
+    def of_others(self) -> None:
+        """Look at the rest."""
+        for top, whose in self._later.items():
+            self._below(top, whose)
+
+    def _below(self, top: str, whose: int) -> None:
+        stack: list[Folder] = []
+        try:
+            self._enter(stack, Folder(places.folder(self._ask.path(top)), top.rstrip("/"), whose))
+            while stack:
+                self._step(stack)
+        except OSError as error:
+            self._unread(whose, top, error)
+        finally:
+            for folder in stack:
+                folder.close()
+
+    def _step(self, stack: list[Folder]) -> None:
+        folder = stack[-1]
+        told, whose = folder.at, folder.whose
+        if whose != places.ROOT and time.monotonic() > self._ends:
+            self._budget.left_out(whose, told, "no time was left")
+            stack.pop().close()
+            return
+        try:
+            name = next(folder.names, None)
+            if name is None:
+                stack.pop().close()
+                return
+            told = f"{folder.at}/{name}"
+            if self._ask.path(told) in places.of_people():
+                return
+            found = os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
+            whose = folder.owner_of(found)
+            self._look(f"/proc/self/fd/{folder.fd}/{name}", told, found, whose)
+            if stat.S_ISDIR(found.st_mode) and found.st_dev == self._device:
+                self._folder(stack, name, told, found, whose)
+        except OSError as error:
+            self._unread(whose, told, error)
+            if told == folder.at:
+                stack.pop().close()
+
+    def _folder(
+        self, stack: list[Folder], name: str, told: str, found: os.stat_result, whose: int
+    ) -> None:
+        """Enter it now, later, or not at all."""
+        if told in IMAGES:
+            return
+        inner = whose_folder(found, whose)
+        if whose == places.ROOT and inner != places.ROOT:
+            self._defer(told, inner)
+        elif len(stack) > DEEPEST:
+            self._budget.left_out(inner, told, "folders within each other too deep")
+        elif self._budget.enters(inner):
+            fd = os.open(name, places.READ | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=stack[-1].fd)
+            self._enter(stack, Folder(fd, told, inner))
+        else:
+            self._budget.left_out(inner, told, "more files than are looked at")
+
+    def _defer(self, told: str, whose: int) -> None:
+        if self._budget.defers(whose):
+            self._later[told] = whose
+        else:
+            self._budget.left_out(whose, told, "more folders than are looked into")
+
+    def _enter(self, stack: list[Folder], folder: Folder) -> None:
+        if os.fstat(folder.fd).st_dev != self._device:
+            folder.close()
+            return
+        stack.append(folder)
+
+    def _unread(self, whose: int, told: str, error: OSError) -> None:
+        """What has gone meanwhile is no gap."""
+        if not isinstance(error, FileNotFoundError):
+            self._budget.left_out(whose, told, error.strerror or str(error))
+
+
+class Folder:
+    """One that the walk is in. ``whose``: who can fill it, as ``whose_folder`` says it."""
+
+    def __init__(self, fd: int, at: str, whose: int) -> None:
+        self.fd, self.at, self.whose = fd, at, whose
+        try:
+            # By descriptor, and one name after another: a folder may hold millions.
+            self._entries = os.scandir(fd)
+        except OSError:
+            os.close(fd)
+            raise
+        self.names = (entry.name for entry in self._entries)
+
+    def owner_of(self, found: os.stat_result) -> int:
+        """Whom something in it is counted to."""
+        if self.whose != places.SHARED:
+            return self.whose
+        # What is root's in a folder of all may be somebody's link to a file of root's.
+        return found.st_uid or places.SHARED
+
+    def close(self) -> None:
+        """Give both descriptors back."""
+        self._entries.close()
+        os.close(self.fd)
+
+
+def whose_folder(found: os.stat_result, above: int) -> int:
+    """Who can fill a folder: root alone, all, or its owner and whoever owns what it lies in."""
+    if above not in {places.ROOT, places.SHARED}:
+        return above
+    if found.st_uid not in {0, os.geteuid()}:
+        return found.st_uid
+    return places.SHARED if places.is_shared(found) else above
+
+
 class EveryFile:
     """One walk over the file systems of the host's own. ``told``: paths that other kinds tell."""
 
@@ -115,50 +255,33 @@ class EveryFile:
         self._accounts = accounts
         self._told = told
         self._brought: set[str] = set()
-        self._strays: dict[str, Things] = {}
-        self.found: dict[str, Things] = {
-            kind: {}
-            for kind in (
-                *("setuid file", "file capability", "configuration file", "file mode"),
-                *("access list", "file attribute", "program link"),
-            )
-        }
+        self._strays: dict[tuple[str, int], Things] = {}
+        self._looked: dict[int, int] = {}
+        self._whose = places.ROOT
+        self._budget = Budget(KINDS)
         self._homes = {
             row[5]: int(row[2]) for row in accounts.users.values() if int(row[2]) >= PEOPLE
         }
 
     def look(self) -> dict[str, Things]:
-        """Kind -> name -> value. Raises Unreadable where the package manager does not answer."""
+        """Kind -> name -> value; a kind that could not be read is missing, and why is noted. Raises Unreadable, OSError."""
         self._brought = set(self._of_packages())
-        self._walk()
-        programs = dict(self._folded())
-        records = dict(self._records())
-        verified = dict(self._verified())
-        return {
-            **self.found,
-            "program": programs,
-            "package file": verified,
-            "package record": records,
-        }
+        walk = Walk(self._ask, self._budget, self._one)
+        walk.of_root()
+        found = dict(self._budget.found)
+        for kind, read in (("package file", self._verified), ("package record", self._records)):
+            try:
+                found[kind] = dict(read())
+            except (OSError, Unreadable) as error:
+                self._ask.problem("posture", f"{kind}: {error}")
+        walk.of_others()
+        self._folded()
+        for line in self._budget.gaps(self._accounts.owner):
+            self._ask.problem("posture", line)
+        return found
 
-    def _walk(self) -> None:
-        root = self._ask.path("/")
-        device = os.lstat(root).st_dev
-        for folder, folders, names in os.walk(root):
-            at = folder[len(self._ask.root) :].rstrip("/")
-            folders[:] = [
-                f
-                for f in folders
-                if f"{at}/{f}" not in IMAGES and _device(folder + "/" + f) == device
-            ]
-            for name in (*names, *folders):
-                path = os.path.join(folder, name)  # noqa: PTH118 - pathlib costs 15 ms of CPU
-                try:
-                    self._one(path, path[len(self._ask.root) :], os.lstat(path))
-                except OSError:
-                    continue
-
-    def _one(self, path: str, told: str, is_now: os.stat_result) -> None:
+    def _one(self, path: str, told: str, is_now: os.stat_result, whose: int) -> None:
+        self._whose = whose
         mode = stat.S_IMODE(is_now.st_mode)
         is_link = stat.S_ISLNK(is_now.st_mode)
         if not is_link and told.startswith(MODED):
@@ -167,13 +290,13 @@ class EveryFile:
         if not is_link and told.startswith("/home/"):
             self._at_home(told, mode, is_now)
         if is_link and told.startswith(LINKED) and told not in self._told:
-            self._note("program link", told, "to " + (files.link(path) or ""))
+            self._note("program link", told, "to " + os.readlink(path))  # noqa: PTH115
         if stat.S_ISDIR(is_now.st_mode):
             return
         if told.startswith(("/etc/", "/root/.", *ACTING)):
             self._configuration(told, mode, is_link=is_link)
         if told.startswith("/etc/") and stat.S_ISREG(is_now.st_mode):
-            self._flagged(path, told)
+            self._flagged(told)
         if not stat.S_ISREG(is_now.st_mode):
             return
         if mode & 0o111 and self._privileged(path, told, mode, is_now):
@@ -234,11 +357,11 @@ class EveryFile:
         if mode & 0o022 or is_now.st_uid not in {uid, 0}:
             self._note("file mode", told, f"{mode:04o}, of {self._who(is_now)}")
 
-    def _flagged(self, path: str, told: str) -> None:
+    def _flagged(self, told: str) -> None:
         """Attributes of the file system (chattr(1)); some file systems have none."""
         descriptor = -1
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            descriptor = places.opened(self._ask.path(told))
             said = fcntl.ioctl(descriptor, GET_FLAGS, bytes(8))
         except OSError:
             return
@@ -263,7 +386,7 @@ class EveryFile:
         for package, names in parts.items():
             total = hashlib.sha256()
             for name in names:
-                total.update(name.encode() + files.data(f"{self._ask.path(LISTS)}/{name}"))
+                total.update(os.fsencode(name) + files.data(f"{self._ask.path(LISTS)}/{name}"))
             version = versions.get(package.partition(":")[0], "none")
             yield package, f"{version}, content {total.hexdigest()[:12]}"
 
@@ -281,22 +404,30 @@ class EveryFile:
     def _stray(self, told: str, mode: int, is_now: os.stat_result) -> None:
         if told in self._brought:
             return
+        if self._whose != places.ROOT:
+            self._looked[self._whose] = self._looked.get(self._whose, 0) + 1
+            if self._looked[self._whose] > STRAYS:
+                self._budget.left_out(self._whose, told, "more programs than are looked at")
+                return
         what = f"{is_now.st_size} bytes"
         if is_now.st_size <= WHOLE:
             what = described(self._ask, told)
         top = "/".join(told.split("/")[:4])
-        self._strays.setdefault(top, {})[told] = f"{what}, mode {mode:04o}"
+        found = self._strays.setdefault((top, self._whose), {})
+        found[shown(told)] = f"{what}, mode {mode:04o}"
 
-    def _folded(self) -> Iterator[tuple[str, str]]:
-        for top, found in sorted(self._strays.items()):
+    def _folded(self) -> None:
+        for (top, whose), found in sorted(self._strays.items()):
+            self._whose = whose
             if len(found) <= FOLDED:
-                yield from found.items()
+                for told, value in found.items():
+                    self._note("program", told, value)
             else:
-                yield f"{top}/*", f"{len(found)} programs, {_digest(repr(sorted(found.items())))}"
+                value = f"{len(found)} programs, {_digest(repr(sorted(found.items())))}"
+                self._note("program", f"{top}/*", value)
 
     def _note(self, kind: str, told: str, value: str) -> None:
-        if len(self.found[kind]) < MOST:
-            self.found[kind][told] = value
+        self._budget.note(kind, told, value, self._whose)
 
     def _who(self, found: os.stat_result) -> str:
         return f"{self._accounts.owner(found.st_uid)}:{self._accounts.group(found.st_gid)}"
@@ -335,7 +466,12 @@ def described(ask: Ask, path: str) -> str:
     target = files.link(at)
     if target is not None:
         return "link to " + target
-    return "content " + hashlib.sha256(files.data(at)).hexdigest()[:12]
+    try:
+        return "content " + hashlib.sha256(files.data(at)).hexdigest()[:12]
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"not read: {error.strerror}"
 
 
 def _merged(listed: str) -> Iterator[str]:
@@ -351,11 +487,3 @@ def _changes(path: str) -> bool:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def _device(path: str) -> int:
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return -1
-    return -1 if stat.S_ISLNK(found.st_mode) else found.st_dev

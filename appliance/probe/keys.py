@@ -1,37 +1,171 @@
-"""Keys of an authorized_keys file by their fingerprints."""
+"""Keys of an authorized_keys file by their fingerprints; of a line nothing is told that could be a secret."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import hashlib
+import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+KIND = re.compile(r"(ssh|ecdsa|sk)-[a-z0-9@.-]{1,60}")
+"""Types of keys and certificates as sshd(8) reads them."""
+OPTION = re.compile(r'([A-Za-z0-9-]{1,40})(?:="((?:[^"\\]|\\.)*)")?')
+PUBLIC = frozenset(
+    {"from", "expiry-time", "permitopen", "permitlisten", "tunnel", "principals"},
+)
+"""Options whose values are addresses, ports, times and names; a command or a variable of another may hold a password."""
+LONGEST = 64
+"""Characters of a remark, or of one option's value."""
+MOST = 200
+"""Keys of one account that are told."""
+MOST_OPTIONS = 20
+MOST_TOLD = 400
+NO_KEY = "lines that are no key"
+TOO_MANY = "keys beyond the first"
+NOT_READ = "not read:"
+
+
+class Key:
+    """One line of such a file that sshd takes for a key."""
+
+    def __init__(self, options: str, kind: str, fingerprint: str, remark: str) -> None:
+        self.fingerprint, self.kind = fingerprint, kind
+        self.options, self.remark = _options(options), _remark(remark)
+
+    def told(self, fingerprint: str = "") -> str:
+        """Type, fingerprint where it is to be told, remark, and what its options are."""
+        words = " ".join(filter(None, (self.kind, fingerprint, self.remark)))
+        return words + (f", with {', '.join(self.options)}"[:MOST_TOLD] if self.options else "")
 
 
 def fingerprints(text: str) -> Iterator[tuple[str, str]]:
-    """Fingerprint of each key, and the line as people read it: options, fingerprint, remark."""
-    for line in text.splitlines():
-        words = line.split()
-        if not words or words[0].startswith("#"):
-            continue
-        for place, word in enumerate(words):
-            key = _fingerprint(word)
-            if key:
-                yield key, " ".join([*words[:place], key, *words[place + 1 :]])
-                break
+    """Fingerprint of each key, and the key as people read it; last what is no key: "" and how many such lines there are."""
+    others = set()
+    for line in told_lines(text):
+        key = read(line)
+        if key:
+            yield key.fingerprint, key.told(key.fingerprint)
         else:
-            yield "", " ".join(words)
+            others.add(line)
+    if others:
+        yield "", f"{NO_KEY}: {len(others)}"
 
 
-def _fingerprint(word: str) -> str:
-    """As ssh-keygen -l has it; empty where this is no key (RFC 4253, 6.6: it begins with the length of its kind)."""
-    if not word.startswith("AAAA"):
-        return ""
+def told_lines(text: str) -> Iterator[str]:
+    """The lines that sshd reads, blanks as one."""
+    for line in text.split("\n"):
+        words = " ".join(line.split())
+        if words and not words.startswith("#"):
+            yield words
+
+
+def of_account(name: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The kind ``key`` of what posture keeps: name and value of each key of an account."""
+    others, count = set(), 0
+    for line in (line for text in texts for line in told_lines(text)):
+        key = read(line)
+        if key is None:
+            others.add(line)
+            continue
+        count += 1
+        if count <= MOST:
+            yield f"{key.fingerprint} of {name}", key.told()
+    if others:
+        yield f"{NO_KEY} of {name}", str(len(others))
+    if count > MOST:
+        yield f"{TOO_MANY} {MOST} of {name}", str(count - MOST)
+
+
+def read(line: str) -> Key | None:
+    """A line as sshd(8) does: a key, or options without blanks but within quotes, and a key."""
+    found = _key("", line)
+    if found is None:
+        end = _end_of_options(line)
+        found = _key(line[:end], line[end:].lstrip())
+    return found
+
+
+def _key(options: str, rest: str) -> Key | None:
+    kind, _, rest = rest.partition(" ")
+    word, _, remark = rest.partition(" ")
+    if not KIND.fullmatch(kind) or not word.startswith("AAAA"):
+        return None
     try:
         blob = base64.b64decode(word, validate=True)
     except (binascii.Error, ValueError):
-        return ""
-    return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
+        return None
+    # It begins with the length of its kind, and its kind (RFC 4253, 6.6).
+    if blob[4 : 4 + int.from_bytes(blob[:4], "big")] != kind.encode():
+        return None
+    digest = base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
+    return Key(options, kind, "SHA256:" + digest, remark)
+
+
+def _end_of_options(line: str) -> int:
+    quoted = escaped = False
+    for at, char in enumerate(line):
+        if char == " " and not quoted:
+            return at
+        quoted ^= char == '"' and not escaped
+        escaped = char == "\\" and not escaped
+    return len(line)
+
+
+def _options(text: str) -> list[str]:
+    """Each by its name; its value only where that can be told, else a digest of it."""
+    told: list[str] = []
+    at = 0
+    while at < len(text) and len(told) < MOST_OPTIONS:
+        found = OPTION.match(text, at)
+        if not found:
+            told.append(f"others ({_digest(text[at:])})")
+            break
+        name, value = found.group(1).lower(), found.group(2)
+        if value is not None:
+            name += f"={_cut(value)}" if name in PUBLIC else f" ({_digest(value)})"
+        told.append(name)
+        at = found.end() + 1
+    return told
+
+
+def _remark(text: str) -> str:
+    """What looks like a fingerprint within it would be taken for the key's."""
+    return _cut(text.replace("SHA256:", "SHA256 "))
+
+
+def _cut(text: str) -> str:
+    clean = "".join(c if c.isprintable() else "?" for c in text)
+    return clean if len(clean) <= LONGEST else clean[: LONGEST - 1] + "…"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
+
+
+def retold(things: dict[str, str]) -> dict[str, str]:
+    """Kind ``key`` as it was kept when whole lines stood in it, as it is kept now; as it is kept now unchanged."""
+    found: dict[str, str] = {}
+    others: dict[str, int] = {}
+    for name, value in things.items():
+        what, _, account = name.rpartition(" of ")
+        if what.startswith("SHA256:") and " " not in what:
+            found[name] = _retold(value)
+        elif what.startswith((NO_KEY, TOO_MANY, NOT_READ)):
+            found[name] = value
+        else:
+            others[account] = others.get(account, 0) + 1
+    found.update((f"{NO_KEY} of {account}", str(count)) for account, count in others.items())
+    return found
+
+
+def _retold(value: str) -> str:
+    """An old value was the line without its key: options, type, two blanks where the key was, remark."""
+    line, gap, remark = value.partition("  ")
+    if not gap and KIND.fullmatch(value.partition(" ")[0].rstrip(",")):
+        return value
+    options, _, kind = line.rpartition(" ")
+    return Key(options, kind, "", remark).told() if KIND.fullmatch(kind) else _digest(value)

@@ -6,16 +6,16 @@ Names and values are words for people; a value that cannot be told in a line is 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import stat
 from importlib import import_module
 
-from appliance.probe import files
+from appliance.probe import files, places
 from appliance.probe.accounts import Accounts
+from appliance.probe.budget import shown
 from appliance.probe.collectors import filesystems
-from appliance.probe.every_file import MOST, EveryFile
-from appliance.probe.keys import fingerprints
+from appliance.probe.every_file import EveryFile
+from appliance.probe.keys import NOT_READ, of_account
 from appliance.probe.problems import Unreadable
 from appliance.probe.sockets import listening
 
@@ -39,6 +39,13 @@ INSTALLED = re.compile(
     re.M,
 )
 KEY_FILES = ("authorized_keys", "authorized_keys2")
+KEY_BYTES = 256 << 10
+"""Of one such file; some 500 keys."""
+LONGEST = 300
+"""Characters of what a link points to."""
+MOST, ROOM = 10_000, 2 << 20
+"""Things of a kind that are told, and their characters together."""
+LONGEST_LINE = 4000
 SUDOERS = ("/etc/sudoers", "/etc/sudoers.d/")
 SOURCES = (
     *("/etc/apt/sources.list", "/etc/apt/sources.list.d/", "/etc/apt/trusted.gpg.d/"),
@@ -128,15 +135,30 @@ class Posture:
         found: dict[str, Things] = {}
         for kind, look in looks.items():
             try:
-                found[kind] = dict(_first(look()))
+                found[kind] = self._told(kind, look())
             except OSError as error:
                 self._ask.problem("posture", f"{kind}: {error.strerror}: {error.filename}")
             except Unreadable as error:
                 self._ask.problem("posture", f"{kind}: {error}")
         if self._ask.deep:
             told = {name for kind in TOLD for name in found.get(kind, {})}
-            found.update(EveryFile(self._ask, self._accounts, told).look())
+            try:
+                found.update(EveryFile(self._ask, self._accounts, told).look())
+            except (OSError, Unreadable) as error:
+                self._ask.problem("posture", f"every file: {error}")
         return {"things": found, "owned": sorted(self._owned())}
+
+    def _told(self, kind: str, pairs: Iterator[tuple[str, str]]) -> Things:
+        """Within a bound, and that there is more is said."""
+        found: Things = {}
+        room = ROOM
+        for name, value in pairs:
+            room -= len(name) + len(value)
+            if len(found) >= MOST or room < 0:
+                self._ask.problem("posture", f"{kind}: more than {len(found)} are not told")
+                break
+            found[shown(name, LONGEST_LINE)] = shown(value, LONGEST_LINE)
+        return found
 
     def _owned(self) -> Iterator[str]:
         for receipt in self._receipts.values():
@@ -181,13 +203,20 @@ class Posture:
 
     def _keys(self) -> Iterator[tuple[str, str]]:
         for name, row in self._accounts.users.items():
+            texts: list[str] = []
             for file in KEY_FILES:
+                path = self._ask.path(f"{row[5]}/.ssh/{file}")
                 try:
-                    said = files.read(self._ask.path(f"{row[5]}/.ssh/{file}"))
-                except OSError:
+                    said = files.data(path, KEY_BYTES + 1, int(row[2]))
+                except (FileNotFoundError, NotADirectoryError):
                     continue
-                for key, told in fingerprints(said):
-                    yield f"{key or told} of {name}", told.replace(key, "").strip() or "no remark"
+                except OSError as error:
+                    yield f"{NOT_READ} .ssh/{file} of {name}", str(error.strerror)
+                    continue
+                if len(said) > KEY_BYTES:
+                    yield f"{NOT_READ} .ssh/{file} behind {KEY_BYTES} bytes of {name}", "too long"
+                texts.append(said[:KEY_BYTES].decode("utf-8", "replace"))
+            yield from of_account(name, texts)
 
     def _files(self, places: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         for place in places:
@@ -212,16 +241,21 @@ class Posture:
     def _file(self, path: str) -> str:
         at = self._ask.path(path)
         try:
-            found = os.lstat(at)
+            found = places.status(at)
         except (FileNotFoundError, NotADirectoryError):
             return ""
+        except places.Untrusted as error:
+            return f"not read: {error.strerror}"
         if stat.S_ISLNK(found.st_mode):
-            return "link to " + (files.link(at) or "")
+            return "link to " + (files.link(at) or "")[:LONGEST]
         if not stat.S_ISREG(found.st_mode):
             return ""
-        digest = hashlib.sha256(files.data(at)).hexdigest()[:12]
+        try:
+            content = "content " + hashlib.sha256(files.data(at)).hexdigest()[:12]
+        except OSError as error:
+            content = f"not read: {error.strerror}"
         owner = self._accounts.owner(found.st_uid)
-        return f"content {digest}, mode {stat.S_IMODE(found.st_mode):04o}, of {owner}"
+        return f"{content}, mode {stat.S_IMODE(found.st_mode):04o}, of {owner}"
 
     def _packages(self) -> Iterator[tuple[str, str]]:
         if files.exists(self._ask.path(DPKG)):
@@ -298,8 +332,3 @@ class Posture:
 def collect(ask: Ask, receipts: dict[str, Any]) -> Facts:
     """The area ``posture``."""
     return {"posture": Posture(ask, receipts).look()}
-
-
-def _first(pairs: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    for _, pair in zip(range(MOST), pairs):  # noqa: B905 - zip(strict=) is Python 3.10's
-        yield pair

@@ -6,7 +6,7 @@ import hashlib
 import os
 import stat
 
-from appliance.probe import files
+from appliance.probe import files, places
 from appliance.probe.accounts import Accounts
 from appliance.probe.ask import Ask, Once
 from appliance.probe.collectors import filesystems, packages, sysctl, units
@@ -105,7 +105,7 @@ class Observer:
 
     def _stat(self, path: str) -> os.stat_result | None:
         try:
-            return os.stat(path)  # noqa: PTH116
+            return places.status(path, follow=True)
         except (FileNotFoundError, NotADirectoryError):
             return None
 
@@ -165,7 +165,7 @@ def type_of(found: os.stat_result | None) -> str:
 def digest(path: str) -> str:
     """SHA-256 of a file, read in pieces. Raises OSError."""
     total = hashlib.sha256()
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    fd = places.opened(path)
     try:
         for piece in iter(lambda: os.read(fd, 1 << 20), b""):
             total.update(piece)

@@ -26,6 +26,8 @@ FIRST, LAST = FOLDER + "/first-2.json", FOLDER + "/last.json"
 """Their number: how things are named and said; where that changes, a host begins anew."""
 PATIENCE = 12 * 3600.0
 """Seconds for reading every file of every package, on a disk that jobs keep busy."""
+LONGEST = 1000
+"""Characters of what is said of a look that was not whole."""
 MOST = 50
 """Changes that are told; of more their number."""
 
@@ -36,22 +38,26 @@ def main() -> int:
     began = time.time()
     result: Facts = {}
     try:
-        result = compared(seen(Ask({"deep": True})))
-    except (OSError, ValueError, Unreadable) as error:
-        result["problem"] = " ".join(str(error).split())[:300]
+        ask = Ask({"deep": True})
+        result = compared(seen(ask))
+        if "posture" in ask.errors:
+            result["problem"] = ask.errors["posture"][:LONGEST]
+    except Exception as error:  # noqa: BLE001 - no record would be taken for a look that is yet to come
+        result["problem"] = _line(error)
     now = time.time()
     _write(LAST, {"time": now, "seconds": round(now - began, 1), **result})
     return 0
 
 
 def seen(ask: Ask) -> dict[str, dict[str, str]]:
-    """Kind -> name -> value, without what stages left. Raises OSError, Unreadable."""
+    """Kind -> name -> value, without what stages left; kinds that could not be read are missing. Raises OSError, Unreadable."""
     ask.patience = PATIENCE
     posture = Posture(ask, receipts.load(ask)).look()
     owned = set(posture["owned"])
     return {
         kind: {n: v for n, v in posture["things"][kind].items() if not {n, f"{kind} {n}"} & owned}
         for kind in DEEP
+        if kind in posture["things"]
     }
 
 
@@ -65,12 +71,29 @@ def compared(now: dict[str, dict[str, str]]) -> Facts:
     found = [
         {"kind": kind, "name": name, "then": was.get(name, ""), "now": new.get(name, "")}
         for kind in DEEP
-        for was, new in [(then.get(kind, {}), now[kind])]
+        if kind in now and kind in then
+        for was, new in [(then[kind], now[kind])]
         for name in sorted({*was, *new})
         if was.get(name) != new.get(name)
         and not is_update(kind, was.get(name, ""), new.get(name, ""))
     ]
-    return {"changes": found[:MOST], "more": len(found[MOST:])}
+    return {"changes": _in_turn(found)[:MOST], "more": len(found[MOST:])}
+
+
+def _in_turn(found: list[dict[str, str]]) -> list[dict[str, str]]:
+    """One of each kind and owner after another: who makes many changes hides none of another's."""
+    lines: dict[tuple[str, str, str], list[dict[str, str]]] = {}
+    for change in found:
+        owner = (change["now"] or change["then"]).rpartition(", of ")[2]
+        place = "/".join(change["name"].split("/")[:3])
+        lines.setdefault((change["kind"], owner if ":" in owner else "", place), []).append(change)
+    rounds = range(max(map(len, lines.values()), default=0))
+    return [line[n] for n in rounds for line in lines.values() if n < len(line)]
+
+
+def _line(error: Exception) -> str:
+    name = "" if isinstance(error, (OSError, ValueError, Unreadable)) else type(error).__name__
+    return " ".join(f"{name} {error}".split())[:LONGEST]
 
 
 def _write(path: str, what: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 
 from appliance.probe import files
@@ -51,6 +52,8 @@ MANY = ("/var/lib/kubelet/", "/var/lib/docker/", "/var/lib/containerd/", "/run/"
 """Container runtimes mount by the hundred below these; none of them is a place for data."""
 RESTRICTING = frozenset({"ro", "noexec", "nosuid", "nodev"})
 """What a mount forbids beside what its file system does (mount(8))."""
+CREDENTIALS = re.compile(r"//[^/@\s]{1,500}@")
+"""As in http://user:password@host/share: nobody else may read them."""
 PATIENCE = 2.0
 """Seconds a network file system has to answer."""
 
@@ -62,7 +65,7 @@ class Mount:
         before, _, after = line.partition(" - ")
         head, tail = before.split(" "), after.split(" ")
         self.at, self.device = plain(head[4]), head[2]
-        self.type, self.source = tail[0], plain(tail[1])
+        self.type, self.source = tail[0], CREDENTIALS.sub("//***@", plain(tail[1]))
         self.flags = sorted(RESTRICTING.intersection(head[5].split(",")))
         self.read_only = "ro" in head[5].split(",") or "ro" in tail[2].split(",")
         # A kernel that meets errors turns the file system, and leaves the mount as it was asked for.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 
-from appliance.probe import files
+from appliance.probe import files, places
 from appliance.probe.ask import Ask
 from appliance.probe.problems import Unreadable
 
@@ -21,7 +20,7 @@ LAST = "/var/lib/appliance/weekly/last.json"
 def collect(ask: Ask) -> Facts:
     """The area ``weekly``."""
     try:
-        there = os.stat(ask.path(PROGRAM)).st_mtime  # noqa: PTH116
+        there = places.status(ask.path(PROGRAM), follow=True).st_mtime
     except FileNotFoundError:
         return {"weekly": None}
     try:

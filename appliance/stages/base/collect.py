@@ -11,10 +11,11 @@ import re
 import stat
 from fnmatch import fnmatchcase
 
-from appliance.probe import files
+from appliance.probe import files, places
 from appliance.probe.accounts import Accounts
 from appliance.probe.ask import Ask
 from appliance.probe.keys import fingerprints
+from appliance.probe.outline import outline
 from appliance.probe.rights import excessive, like_root
 
 TYPE_CHECKING = False
@@ -91,7 +92,7 @@ class Look:
         if not self._free or folder not in (*SCHEDULED, *AT_JOBS):
             return False
         try:
-            found = os.lstat(self._ask.path(path))
+            found = places.status(self._ask.path(path))
         except FileNotFoundError:  # done since
             return True
         owner = name if folder in SCHEDULED else self._accounts.owner(found.st_uid)
@@ -107,7 +108,7 @@ class Look:
     def _foreign(self, path: str) -> Facts | None:
         if path in self._packaged:
             return self._changed(path)
-        found = os.lstat(self._ask.path(path))
+        found = places.status(self._ask.path(path))
         if path.startswith(UNIT_FOLDERS) and stat.S_ISLNK(found.st_mode):
             return None  # an alias or a mask, which the unit's own state tells
         kind = "link" if stat.S_ISLNK(found.st_mode) else "file"
@@ -121,22 +122,23 @@ class Look:
         content = files.data(self._ask.path(path))
         if hashlib.md5(content).hexdigest() in brought:
             return None
-        return self._entry("changed", path, os.lstat(self._ask.path(path)))
+        return self._entry("changed", path, places.status(self._ask.path(path)))
 
     def _entry(self, kind: str, path: str, found: os.stat_result) -> Facts:
-        lines = [files.link(self._ask.path(path)) or ""] if kind == "link" else []
+        said = [files.link(self._ask.path(path)) or ""] if kind == "link" else []
         if kind in {"file", "changed"} and stat.S_ISREG(found.st_mode):
             content = files.data(self._ask.path(path), ROOM + 1)
             lines = _telling(content.decode("utf-8", "replace"))
             # What was not read says something, too.
             lines += [""] if len(content) > ROOM else []
+            said = [outline(lines[0]), *lines[1:]] if lines else []
         return {
             "kind": kind,
             "at": path,
             "owner": self._accounts.owner(found.st_uid),
             "modified": round(found.st_mtime),
-            "line": (lines or [""])[0][:WIDTH],
-            "lines": len(lines),
+            "line": (said or [""])[0][:WIDTH],
+            "lines": len(said),
         }
 
     def _packages_files(self) -> dict[str, set[str]]:
@@ -166,10 +168,15 @@ class Look:
         for home, known in self._ask.keys.items():
             for name in ("authorized_keys", "authorized_keys2"):
                 path = f"{home}/.ssh/{name}"
-                if not files.exists(self._ask.path(path)):
+                try:
+                    found = places.status(self._ask.path(path), follow=True)
+                    said = files.read(self._ask.path(path))
+                except (FileNotFoundError, NotADirectoryError):
                     continue
-                found = os.stat(self._ask.path(path))  # noqa: PTH116
-                for key, told in fingerprints(files.read(self._ask.path(path))):
+                except places.Untrusted as error:
+                    yield _unread(path, str(error.strerror))
+                    continue
+                for key, told in fingerprints(said):
                     if key not in known:
                         yield {**self._entry("key", path, found), "line": told[:WIDTH]}
 
@@ -178,8 +185,14 @@ class Look:
         if path not in self._own and files.exists(self._ask.path(path)):
             for line in files.read(self._ask.path(path)).splitlines():
                 if UNTRUSTED.search(line.partition("#")[0]):
-                    found = os.lstat(self._ask.path(path))
-                    yield {**self._entry("line", path, found), "line": line.strip()[:WIDTH]}
+                    found = places.status(self._ask.path(path))
+                    yield {**self._entry("line", path, found), "line": outline(line)[:WIDTH]}
+
+
+def _unread(path: str, why: str) -> Facts:
+    """Keys that somebody hides behind a link or in somebody else's file."""
+    said = {"line": f"not read: {why}"[:WIDTH], "lines": 1}
+    return {"kind": "key", "at": path, "owner": "", "modified": 0, **said}
 
 
 def _account(kind: str, name: str, line: str) -> Facts:

@@ -211,7 +211,7 @@ TAKEN = {"gpu-1": {"package file": {"/usr/bin/nproc": "content c79bf4424282"}}}
             "no look at every file for 10 days",
         ),
         ({"age_s": 60.0, "looked": False}, Status.NOT_ASSESSED, "yet to come"),
-        ({"problem": "dpkg: not installed"}, Status.WARN, "no look at every file: dpkg"),
+        ({"problem": "dpkg: not installed"}, Status.WARN, "not every file was looked at: dpkg"),
         (
             {"changes": [{**CHANGED, "kind": "program", "name": "/usr/local/bin/srun"}]},
             Status.WARN,

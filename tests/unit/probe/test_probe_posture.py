@@ -67,7 +67,7 @@ def test_each_kind_is_told_by_name_and_no_secret_is(grow: Grow) -> None:
         f" ({hashlib.sha256(SECRET.encode()).hexdigest()[:6]})"
     )
     assert found["account"]["group sudo"] == "members far"
-    assert found["key"] == {f"{KEY} of ada": "ssh-ed25519  laptop"}
+    assert found["key"] == {f"{KEY} of ada": "ssh-ed25519 laptop"}
     assert found["package"] == {"nano": "7.2-1", "bash": "5.2, held"}
     assert found["unit"] == {"evil.service": "wanted by multi-user.target"}
     assert found["unit file"].keys() == {"/etc/systemd/system/evil.service"}

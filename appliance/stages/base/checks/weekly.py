@@ -33,6 +33,7 @@ def judge_weekly(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
     if changes:
         judge = failed if any(c.kind in GRAVE for c in changes) else warned
         rest = f", and {last.more} that are not named" if last.more else ""
+        rest += f"; not every file was looked at: {last.problem}" if last.problem else ""
         yield judge(
             host.name,
             f"its look at every file {span} ago found {first_few([_said(c) for c in changes])}{rest}",
@@ -43,7 +44,7 @@ def judge_weekly(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
             names=tuple(f"{c.kind} {c.name}" for c in changes),
         )
     elif last.problem:
-        yield warned(host.name, f"no look at every file: {last.problem}", LOOK, **told)
+        yield warned(host.name, f"not every file was looked at: {last.problem}", LOOK, **told)
     elif days > OLD:
         what = "the last look at every file was" if last.looked else "no look at every file for"
         yield warned(host.name, f"{what} {span}{' ago' * last.looked}", LOOK, **told)

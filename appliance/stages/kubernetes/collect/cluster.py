@@ -9,7 +9,7 @@ import re
 import socket
 import time
 
-from appliance.probe import files
+from appliance.probe import files, places
 from appliance.probe.ask import Ask
 from appliance.probe.problems import Unreadable, kind_of
 
@@ -260,10 +260,8 @@ def _backups(ask: Ask) -> Facts:
     unit = FOLDER.search(files.text(ask.path(BACKUP_UNIT)))
     if not unit:
         return {}
-    import os
-
     folder = ask.path(unit.group(1))
     names = [name for name in files.names(folder) if name.endswith(".snapshot")]
-    newest = max((os.stat(folder + "/" + name).st_mtime for name in names), default=None)  # noqa: PTH116
+    newest = max((places.status(f"{folder}/{name}").st_mtime for name in names), default=None)
     age = None if newest is None else round((time.time() - newest) / 3600, 2)
     return {"backups": len(names), "backup_age_h": age}

@@ -1,0 +1,97 @@
+"""How much of each owner is looked at and told: what one of them heaps up hides nothing of another, and what is cut off is said."""
+
+from __future__ import annotations
+
+import hashlib
+
+from appliance.probe.places import ROOT, SHARED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MOST = 4_000
+"""Things of a kind that are told of root, and of all others together."""
+OF_ONE = 1_000
+"""Things of a kind that are told of one owner besides root."""
+BYTES = 1 << 20
+"""Characters of these things together."""
+BYTES_OF_ONE = 64 << 10
+FOLDERS = 1_000_000
+"""Folders of one owner that are entered: some minutes of a host that does nothing else."""
+TOPS = 10_000
+"""Of these the ones that lie side by side in places of root."""
+LONGEST = 400
+"""Characters of a name; of a longer one its beginning and a digest."""
+GAPS = 20
+"""Owners of which is said what was not looked at; of more their number."""
+
+
+class Budget:
+    """What was found by kind, and what was left out by owner."""
+
+    def __init__(self, kinds: tuple[str, ...]) -> None:
+        self.found: dict[str, dict[str, str]] = {kind: {} for kind in kinds}
+        self._spent: dict[tuple[str, int], list[int]] = {}
+        self._entered: dict[int, int] = {}
+        self._deferred: dict[int, int] = {}
+        self._gaps: dict[int, dict[str, list[object]]] = {}
+
+    def note(self, kind: str, told: str, value: str, whose: int) -> None:
+        """Keep one thing, or note that it was left out."""
+        name, value = shown(told), shown(value)
+        size = len(name) + len(value)
+        if whose == ROOT:
+            fits = self._fits((kind, ROOT), size, MOST, BYTES)
+        else:
+            fits = self._fits((kind, whose), size, OF_ONE, BYTES_OF_ONE) and self._fits(
+                (kind, -2), size, MOST, BYTES
+            )
+        if fits:
+            self.found[kind][name] = value
+        else:
+            self.left_out(whose, told, f"more of kind {kind} than are told")
+
+    def _fits(self, key: tuple[str, int], size: int, most: int, room: int) -> bool:
+        spent = self._spent.setdefault(key, [0, 0])
+        if spent[0] >= most or spent[1] + size > room:
+            return False
+        spent[0] += 1
+        spent[1] += size
+        return True
+
+    def enters(self, whose: int) -> bool:
+        """Whether one more folder of that owner is looked into."""
+        self._entered[whose] = self._entered.get(whose, 0) + 1
+        return whose == ROOT or self._entered[whose] <= FOLDERS
+
+    def defers(self, whose: int) -> bool:
+        """Whether one more folder of that owner, in a place of root's, is remembered."""
+        self._deferred[whose] = self._deferred.get(whose, 0) + 1
+        return self._deferred[whose] <= TOPS
+
+    def left_out(self, whose: int, told: str, why: str) -> None:
+        """Something was not looked at, or is not told."""
+        reasons = self._gaps.setdefault(whose, {})
+        first = reasons.setdefault(why, [told, 0])
+        first[1] = int(str(first[1])) + 1
+
+    def gaps(self, name: Callable[[int], str]) -> Iterator[str]:
+        """A line for each owner and reason."""
+        for whose, reasons in sorted(self._gaps.items())[:GAPS]:
+            of = "everybody's" if whose == SHARED else f"of {name(whose)}"
+            for why, (first, count) in sorted(reasons.items())[:GAPS]:
+                more = f" and {int(str(count)) - 1} more" if count != 1 else ""
+                yield f"not looked at {of}: {shown(str(first))[:120]}{more} ({why})"
+        if len(self._gaps) > GAPS:
+            yield f"not looked at: places of {len(self._gaps) - GAPS} more owners"
+
+
+def shown(text: str, longest: int = LONGEST) -> str:
+    """A name of the file system on one line, in characters that can be written; a long one cut, and told from others by a digest."""
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    if len(text) > longest:
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        text = f"{text[: longest - 20]}… ({digest})"
+    return text

@@ -1,0 +1,36 @@
+"""What a line of somebody's file is about, without a word of it that could be a secret.
+
+Kept are the first word where others follow it, and words of the grammars of sudoers(5), crontab(5), sources.list(5) and sshd_config(5).
+"""
+
+from __future__ import annotations
+
+import re
+
+CUT = "…"
+FIRST = re.compile(r"[@#%]?[A-Za-z_][A-Za-z0-9_.-]{0,31}:?")
+ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,39}=")
+SOURCE = re.compile(r"https?://[A-Za-z0-9.-]{1,80}(:\d{1,5})?/")
+WORD = re.compile(
+    r"ALL|(NO)?(PASSWD|EXEC|SETENV):|(ALL)?=?\((ALL|root)(:ALL)?\)|=|yes|no|on|off|true|false|root|[01]"
+    r"|(\*|\d{1,2})([-/,](\*|\d{1,2}))*|@(reboot|hourly|daily|weekly|monthly|yearly)"
+    r"|\[?(arch|trusted|allow-insecure)=[a-z0-9]{1,12}\]?|/(usr/(local/)?)?s?bin/[A-Za-z0-9_.+-]{1,40}"
+)
+
+
+def outline(line: str) -> str:
+    """The line, with a sign wherever words are left out."""
+    words = line.split()
+    told: list[str] = []
+    for at, word in enumerate(words[:40]):
+        kept = _kept(word, is_first=not at and len(words) > 1)
+        if kept != CUT or told[-1:] != [CUT]:
+            told.append(kept)
+    return " ".join(told)
+
+
+def _kept(word: str, *, is_first: bool) -> str:
+    if WORD.fullmatch(word) or (is_first and FIRST.fullmatch(word)):
+        return word
+    begun = ASSIGNED.match(word) or SOURCE.match(word)
+    return begun.group() + CUT if begun else CUT
