@@ -28,7 +28,7 @@ from appliance.models.acceptance import Acceptance
 from appliance.models.events import Observer
 from appliance.models.facts import HostFacts
 from appliance.models.handover import Difference
-from appliance.models.result import CheckResult, Status
+from appliance.models.result import CheckResult, Status, Verdict, overall, worse
 from appliance.models.waiver import Waiver
 
 Key = tuple[str, str]
@@ -54,6 +54,12 @@ class Health:
     differences: tuple[Difference, ...] = ()
     acceptance: Acceptance | None = None
     outdated: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of the results; what could not be compared keeps a good site from being called so."""
+        unknown = any(not one.known for one in self.differences)
+        return worse(overall(self.results), Verdict.INCOMPLETE if unknown else Verdict.PASSED)
 
 
 def look(
@@ -95,12 +101,12 @@ def look(
             len(session.site.hosts),
             seconds,
             simulated,
-            tuple(results),
+            session.redact.texts(tuple(results)),
             stands,
             waivers,
             str(session.folder_of_run / "report.html") if keep else "",
             then,
-            _differences(session, then, found.facts, only),
+            session.redact.texts(_differences(session, then, found.facts, only)),
             acceptance_of(session, view, simulated) if gates and not (checks or only) else None,
             outdated(session, found.facts, results),
         )

@@ -22,7 +22,8 @@ def make(target: Target, filters: Filters, observer: Observer) -> Plan:
             _tell_bare(session)
         planned = with_queues(session, plan_session(session, filters), filters)
         plan = with_validation(session, planned, filters)
-        return plan.model_copy(update={"acceptance": _acceptance(session, planned.found)})
+        whole = plan.model_copy(update={"acceptance": _acceptance(session, planned.found)})
+        return session.redact.texts(whole)
 
 
 def _tell_bare(session: Session) -> None:

@@ -11,7 +11,7 @@ from appliance.actions.since import Then
 from appliance.cli import options, spoken
 from appliance.models.acceptance import Acceptance, Accepted
 from appliance.models.handover import Difference
-from appliance.models.result import CheckResult, Status, overall
+from appliance.models.result import CheckResult, Status
 from appliance.report import changes, documents, nagios, prometheus
 from appliance.report.console import health_view
 from appliance.report.findings import findings
@@ -61,7 +61,7 @@ def health(
 ) -> int:
     """Judge the site now: what is wrong, why, and what to do. Reads only.
 
-    Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete; with --format nagios the plugin's 0, 1, 2, 3.
+    Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete, as where --since could not compare all; with --format nagios the plugin's 0, 1, 2, 3.
     """
     if as_json and shape not in ("table", "json"):
         raise click.UsageError(f"--json and --format {shape} exclude each other")
@@ -79,7 +79,7 @@ def health(
         deep=deep,
         gates=shape == "table" and not as_json,
     )
-    verdict = overall(seen.results)
+    verdict = seen.verdict
     match "json" if as_json else shape:
         case "json":
             document = documents.Health(
@@ -117,6 +117,7 @@ def health(
                 ),
                 everything=everything,
                 waivers=seen.waivers,
+                verdict=verdict,
             )
             rest = _compared(seen.then, seen.differences)
             said = (*_outdated(seen.outdated), *_accepted(seen.acceptance), *_looked(seen.results))

@@ -15,11 +15,40 @@ SHORTEST_ENCODED = 6
 
 def spellings(secrets: Iterable[str]) -> re.Pattern[str] | None:
     """A pattern that finds each secret of at least 4 characters however it is encoded; None without any."""
+    return re.compile("|".join(map(re.escape, found))) if (found := forms(secrets)) else None
+
+
+def forms(secrets: Iterable[str]) -> tuple[str, ...]:
+    """All ways in which secrets of at least 4 characters can be encoded, the longest first."""
     found = {form for secret in secrets if len(secret) >= SHORTEST for form in _forms(secret)}
-    if not found:
-        return None
-    # The longest first: a part must not be replaced where the whole stands.
-    return re.compile("|".join(re.escape(f) for f in sorted(found, key=lambda f: (-len(f), f))))
+    return tuple(sorted(found, key=lambda f: (-len(f), f)))
+
+
+def stretches(spelled: Iterable[str], text: str) -> list[tuple[int, int]]:
+    """Where any of them stands in a text: start and end of each stretch, in order; those that overlap are one.
+
+    A pattern of all of them tries each at each place; CPython's own search takes about as long for a text that somebody wrote to be slow.
+    """
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(span for form in spelled for span in _each(form, text)):
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _each(form: str, text: str) -> Iterator[tuple[int, int]]:
+    size = len(form)
+    at = text.find(form)
+    while at >= 0:
+        end = at + size
+        following = text.find(form, at + 1)
+        while 0 <= following < end:
+            end = following + size
+            following = text.find(form, following + 1)
+        yield at, end
+        at = following
 
 
 def _forms(secret: str) -> Iterator[str]:

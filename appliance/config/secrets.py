@@ -3,16 +3,21 @@
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any, TypeVar
 
-from appliance.config.encodings import spellings
+from pydantic import BaseModel
+
+from appliance.config.encodings import forms, stretches
 from appliance.config.finding import Finding, InvalidConfig
 from appliance.config.reading import TooLarge, read_bytes
 from appliance.config.vault import Vault
 from appliance.errors import ConfigError
 from appliance.models.secret import SecretRef
 from appliance.models.site import Site
+
+Kept = TypeVar("Kept")
 
 
 class Secret(str):
@@ -31,11 +36,51 @@ class Redactor:
     """Replaces every known secret, in every usual spelling, in text that leaves the program."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self._spellings = spellings(str(s) for s in secrets)
+        self._forms = forms(str(s) for s in secrets)
 
     def __call__(self, text: str) -> str:
         """The text with secrets replaced by ``***``."""
-        return self._spellings.sub("***", text) if self._spellings else text
+        kept, at = [], 0
+        for start, end in stretches(self._forms, text):
+            kept += [text[at:start], "***"]
+            at = end
+        return "".join([*kept, text[at:]])
+
+    def texts(self, document: Kept) -> Kept:
+        """A document with every text in it so; what is read as a word of ours, as a state, stays."""
+        return self._within(document) if self._is_in(document) else document
+
+    def _is_in(self, document: object) -> bool:
+        """One search of the whole is much less work than one of each of a thousand texts."""
+        whole = "\n".join(_texts(document))
+        return bool(stretches(self._forms, whole))
+
+    def _within(self, value: Any) -> Any:
+        if type(value) is str or isinstance(value, Secret):
+            return self(str(value))
+        if isinstance(value, BaseModel):
+            changed = {name: self._within(item) for name, item in value}
+            return value.model_copy(update=changed)
+        if isinstance(value, Mapping):
+            return {self._within(key): self._within(item) for key, item in value.items()}
+        if type(value) in {tuple, list}:
+            return type(value)(self._within(item) for item in value)
+        return value
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield str(value)
+    elif isinstance(value, BaseModel):
+        for _, item in value:
+            yield from _texts(item)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _texts(key)
+            yield from _texts(item)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _texts(item)
 
 
 Secrets = Mapping[str, Secret]

@@ -27,6 +27,10 @@ KEPT = 10
 """Facts of a host that stay, whoever wrote them, besides those younger than LEAST_AGE."""
 
 
+WORDS = ("foreign", "errors", "problems", "weekly", "xids")
+"""Areas of facts that hold words of strangers; of the others digests and counters are compared with later ones."""
+
+
 class KeptGpus(Model):
     """The UUIDs of a host's GPUs from one entry of the journal to the next, sorted."""
 
@@ -45,6 +49,9 @@ def _entries(session: Session, found: Round) -> Iterator[New]:
         yield New("looked", {"verb": session.verb, "hosts": len(found.facts)})
     for name, facts in found.facts.items():
         kept = facts.model_dump(mode="json", exclude={"posture"})
+        kept.update(session.redact.texts({area: kept[area] for area in WORDS}))
+        for receipt in kept["receipts"].values():
+            receipt["drift"] = session.redact.texts(receipt["drift"])
         yield New("facts", {"facts": kept}, host=name)
         for kind, data in _lasting(facts).items():
             before = session.journal.last(kind, host=name)

@@ -1,6 +1,6 @@
 """What hosts are beside their stages: kept in the site's record where it changed, and compared with another day."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,6 +14,7 @@ from appliance.models.facts import HostFacts, Posture
 from appliance.models.handover import Difference
 from appliance.models.site import Host
 from appliance.probe.every_file import is_update
+from appliance.probe.keys import retold
 from appliance.probe.posture import DEEP
 from appliance.stages.base.checks.foreign import ACCOUNTS, strangers
 from appliance.stages.base.people import CRONTABS, is_for_jobs
@@ -22,7 +23,7 @@ KINDS = {"posture": False, "posture_deep": True}
 """Kinds of journal entries, and whether they hold what costs a look at every file."""
 ACCEPTED = "baseline"
 """Kind of the entry by which somebody takes hosts as they are, data ``{"reason", "by", "hosts"}``."""
-PACKAGE = "package"
+PACKAGE, KEY = "package", "key"
 UNNAMED = {"package file": "as in its package", "file mode": "as usual"}
 """By kind what is true of what is not listed."""
 
@@ -43,10 +44,21 @@ def keep_postures(session: Session, found: Round) -> None:
 def _entries(session: Session, found: Round) -> Iterator[New]:
     for name, facts in found.facts.items():
         for kind, deep in KINDS.items():
-            data = _data(facts.posture, deep=deep)
+            data = _data(_safe(session, facts.posture), deep=deep)
             last = session.journal.last(kind, host=name)
             if data and (last is None or last.data != data):
                 yield New(kind, data, host=name)
+
+
+def _safe(session: Session, posture: Posture | None) -> Posture | None:
+    """Without the site's secrets, and keys as they are kept now."""
+    if posture is None:
+        return None
+    things = dict(posture.things)
+    if KEY in things:
+        things[KEY] = retold(dict(things[KEY]))
+    safe = {"things": things, "owned": posture.owned}
+    return posture.model_copy(update=session.redact.texts(safe))
 
 
 def _data(posture: Posture | None, *, deep: bool) -> dict[str, object]:
@@ -68,7 +80,8 @@ def posture_of(session: Session, host: str, day: Day) -> Posture | None:
     if not parts:
         return None
     things = {kind: t for part in parts for kind, t in part.things.items()}
-    return Posture(things=things, owned=tuple({o for part in parts for o in part.owned}))
+    kept = Posture(things=things, owned=tuple({o for part in parts for o in part.owned}))
+    return _safe(session, kept)
 
 
 def accepted_day(session: Session) -> Day:
@@ -97,7 +110,7 @@ def posture_differences(
         facts = answered.get(host.name)
         if facts is None:
             continue
-        then, now = posture_of(session, host.name, day), facts.posture
+        then, now = posture_of(session, host.name, day), _safe(session, facts.posture)
         if now is None:
             why = facts.gap("posture", "not asked").text
             yield _unknown(host.name, f"accounts, packages and files beside the stages: {why}")
@@ -108,7 +121,14 @@ def posture_differences(
         else:
             left_out = {*_told(session, facts), *then.owned, *now.owned, *_of_users(session, host)}
             left_out -= set(_updated(facts, then, now))
-            yield from _between(host.name, then, now, frozenset(left_out))
+            unread = _unread(facts)
+            yield from (_unknown(host.name, line) for line in unread)
+            yield from _between(host.name, then, now, frozenset(left_out), unread)
+
+
+def _unread(facts: HostFacts) -> tuple[str, ...]:
+    """What the host itself could not look at, or says to have left out."""
+    return tuple(line for line in facts.errors.get("posture", "").split("; ") if line)
 
 
 def _updated(facts: HostFacts, then: Posture, now: Posture) -> Iterator[str]:
@@ -134,12 +154,12 @@ def _of_users(session: Session, host: Host) -> Iterator[str]:
 
 
 def _between(
-    host: str, then: Posture, now: Posture, left_out: frozenset[str]
+    host: str, then: Posture, now: Posture, left_out: frozenset[str], unread: Sequence[str] = ()
 ) -> Iterator[Difference]:
     for kind in sorted(now.things.keys() | then.things.keys()):
         was, is_now = then.things.get(kind), now.things.get(kind)
         if is_now is None:
-            if kind not in DEEP:
+            if kind not in DEEP and not any(line.startswith(f"{kind}: ") for line in unread):
                 yield _unknown(host, f"each {kind} could not be read")
         elif was is None:
             yield _unknown(host, f"each {kind} was not kept then")

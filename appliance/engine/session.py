@@ -45,7 +45,7 @@ class Session:
 
     def tell(self, event: Event) -> None:
         """Passes an event on; secrets never leave."""
-        self.observer.handle(event)
+        self.observer.handle(self.redact.texts(event))
 
     def context(
         self, host: Host, said: Mapping[str, HostFacts], shared: Shared, known: Standing

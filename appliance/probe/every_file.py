@@ -289,8 +289,8 @@ class EveryFile:
             self._listed(path, told, mode)
         if not is_link and told.startswith("/home/"):
             self._at_home(told, mode, is_now)
-        if is_link and told.startswith(LINKED) and told not in self._told:
-            self._note("program link", told, "to " + os.readlink(path))  # noqa: PTH115
+        if is_link and self._leads(path, told):
+            return
         if stat.S_ISDIR(is_now.st_mode):
             return
         if told.startswith(("/etc/", "/root/.", *ACTING)):
@@ -303,6 +303,14 @@ class EveryFile:
             return
         if told.startswith(BROUGHT) and (mode & 0o111 or LIBRARY.search(told)):
             self._stray(told, mode, is_now)
+
+    def _leads(self, path: str, told: str) -> bool:
+        """Tell of a link that decides which program starts; whether it leads to a folder, and is no more than that."""
+        if self._whose == places.ROOT and _is_folder(path, told):
+            return True
+        if told.startswith(LINKED) and told not in self._told:
+            self._note("program link", told, "to " + os.readlink(path))  # noqa: PTH115
+        return False
 
     def _privileged(self, path: str, told: str, mode: int, is_now: os.stat_result) -> bool:
         """Whether it runs with more rights than who starts it."""
@@ -472,6 +480,16 @@ def described(ask: Ask, path: str) -> str:
         return ""
     except OSError as error:
         return f"not read: {error.strerror}"
+
+
+def _is_folder(path: str, told: str) -> bool:
+    """Whether root's link leads to a folder, which is told where it lies. A link of somebody else could lead to a server that never answers."""
+    if not told.startswith((*LINKED, "/etc/", "/root/.", *ACTING)):
+        return False
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)  # noqa: PTH116
+    except OSError:
+        return False
 
 
 def _merged(listed: str) -> Iterator[str]:

@@ -30,12 +30,14 @@ def health_view(
     commands: Sequence[str] = (),
     everything: bool = False,
     waivers: Sequence[Waiver] = (),
+    verdict: Verdict | None = None,
 ) -> Verdict:
     """Print the state of a site, failures first, and return its verdict.
 
     Optional values that are missing are one line, unless ``everything`` is wanted. ``waivers`` change no verdict.
+    ``verdict``: where more than the results decides it.
     """
-    verdict = overall(results)
+    verdict = verdict or overall(results)
     console.print(_head(site, verdict, hosts, seconds, handed_over))
     console.print()
     shown = [f for f in found if everything or not is_optional_gap(f.result)]
