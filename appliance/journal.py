@@ -8,7 +8,7 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,7 +32,10 @@ DROP TRIGGER IF EXISTS entry_stays;
 CREATE TRIGGER IF NOT EXISTS entry_stays_but_facts BEFORE DELETE ON entry
   WHEN OLD.kind <> 'facts' OR NOT EXISTS (SELECT 1 FROM entry WHERE run = OLD.run AND kind = 'looked')
   BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
-PRAGMA user_version = 1;
+"""
+FINAL = """
+CREATE TRIGGER entry_is_final BEFORE UPDATE ON entry
+  BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
 """
 
 
@@ -133,6 +136,41 @@ class Journal:
         """Removes facts written until then by runs that only looked, but the newest ``keep`` of each host."""
         with self._writing():
             self._db.execute(FORGET, (_written(until), keep))
+
+    def retell(self, version: int, kinds: Sequence[str], said: Callable[[str, Any], object]) -> int:
+        """Once for each ``version`` of what is kept: entries of these kinds are what ``said`` makes of kind and data; how many became others.
+
+        For what should never have been written, and for nothing else. What another run keeps busy is left to the next one.
+        """
+        try:
+            with self._lock:
+                if self._db.execute("PRAGMA user_version").fetchone()[0] >= version:
+                    return 0
+                self._db.execute("PRAGMA secure_delete = ON")
+                with _transaction(self._db):
+                    changed = self._retold(kinds, said)
+                    self._db.execute(f"PRAGMA user_version = {int(version)}")
+                # The log before it holds the old text, too.
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                return changed
+        except sqlite3.Error:
+            return 0
+
+    def _retold(self, kinds: Sequence[str], said: Callable[[str, Any], object]) -> int:
+        self._db.execute("DROP TRIGGER entry_is_final")
+        of_kinds = ",".join("?" * len(kinds))
+        query = f"SELECT seq, kind, data FROM entry WHERE kind IN ({of_kinds})"
+        changed = []
+        for seq, kind, data in self._db.execute(query, kinds):
+            # One that another version wrote in another form is told nobody: its readers refuse it.
+            with suppress(LookupError, TypeError, ValueError, AttributeError, RecursionError):
+                was = json.loads(data)
+                now = said(kind, was)
+                if now is not was and now != was:
+                    changed.append((json.dumps(now, default=str, sort_keys=True), seq))
+        self._db.executemany("UPDATE entry SET data = ? WHERE seq = ?", changed)
+        self._db.execute(FINAL)
+        return len(changed)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -16,6 +16,7 @@ from appliance.adapters import leftovers
 from appliance.config import data
 from appliance.config.load import SITE_FILE, LoadedSite, load_site
 from appliance.config.secrets import Redactor, resolve
+from appliance.engine.retold import retell
 from appliance.engine.session import Session, endpoints
 from appliance.errors import ConfigError
 from appliance.journal import Journal, claim, hold
@@ -147,6 +148,7 @@ def open_session(
     with ExitStack() as stack:
         journal = stack.enter_context(Journal(runs, needed=changes or keeps))
         stack.callback(_tell_unkept, journal, observer)
+        retell(journal)
         run = _gone_on(journal, run) if run else stack.enter_context(claim(journal))
         if changes:
             left = stack.enter_context(hold(runs, run, verb))

@@ -162,6 +162,19 @@ def retold(things: dict[str, str]) -> dict[str, str]:
     return found
 
 
+def retold_line(line: str) -> str:
+    """The line of one key with its fingerprint in its place, as it was kept before: options, type, fingerprint, remark."""
+    if line.startswith((NO_KEY, NOT_READ)):
+        return line
+    words = line.split()
+    at = next((n for n, word in enumerate(words) if word.startswith("SHA256:")), 0)
+    if not at or not KIND.fullmatch(words[at - 1]):
+        return f"{NO_KEY}: 1"
+    remark, _, options = " ".join(words[at + 1 :]).partition(", with ")
+    told = Key(" ".join(words[: at - 1]), words[at - 1], "", remark).told(words[at])
+    return f"{told}, with {options}" if options else told
+
+
 def _retold(value: str) -> str:
     """An old value was the line without its key: options, type, two blanks where the key was, remark."""
     line, gap, remark = value.partition("  ")

@@ -52,6 +52,8 @@ MANY = ("/var/lib/kubelet/", "/var/lib/docker/", "/var/lib/containerd/", "/run/"
 """Container runtimes mount by the hundred below these; none of them is a place for data."""
 RESTRICTING = frozenset({"ro", "noexec", "nosuid", "nodev"})
 """What a mount forbids beside what its file system does (mount(8))."""
+FOR_PEOPLE = re.compile(r",user_id=[1-9]")
+"""fuse(4): who mounted it without being root, and may let whoever asks it wait for ever."""
 CREDENTIALS = re.compile(r"//[^/@\s]{1,500}@")
 """As in http://user:password@host/share: nobody else may read them."""
 PATIENCE = 2.0
@@ -68,6 +70,7 @@ class Mount:
         self.type, self.source = tail[0], CREDENTIALS.sub("//***@", plain(tail[1]))
         self.flags = sorted(RESTRICTING.intersection(head[5].split(",")))
         self.read_only = "ro" in head[5].split(",") or "ro" in tail[2].split(",")
+        self.of_people = FOR_PEOPLE.search("," + tail[2]) is not None
         # A kernel that meets errors turns the file system, and leaves the mount as it was asked for.
         self.turned = "rw" in head[5].split(",") and "ro" in tail[2].split(",")
 
@@ -116,8 +119,8 @@ def wanted(table: dict[str, Mount]) -> list[Mount]:
 
 
 def _holds_data(mount: Mount, root: str) -> bool:
-    """An overlay counts only where it is the root of a container host, or a folder of that bound elsewhere."""
-    if mount.at.startswith(MANY) or (mount.type == "overlay" and mount.device != root):
+    """An overlay counts only where it is the root of a container host, or a folder of that bound elsewhere; what people mount never does."""
+    if mount.of_people or mount.at.startswith(MANY) or (mount.type == "overlay" and mount.device != root):
         return False
     return mount.remote or mount.type in LOCAL
 

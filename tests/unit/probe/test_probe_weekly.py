@@ -108,3 +108,44 @@ def test_the_probe_tells_the_last_look_and_its_age(grow: Grow) -> None:
     assert seen["weekly"]["seconds"] == 3
     with pytest.raises(Unreadable):
         collect(Ask({}, grow({LAST: "{"})))
+
+
+def test_whatever_happens_its_record_says_so(
+    look: Callable[..., dict[str, Any]], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look()
+
+    def broken(_: Ask) -> dict[str, dict[str, str]]:
+        raise RecursionError("maximum recursion depth exceeded")
+
+    monkeypatch.setattr(weekly, "seen", broken)
+    assert weekly.main() == 0
+    last = json.loads((folder / "last.json").read_text())
+    assert last["problem"] == "RecursionError maximum recursion depth exceeded"
+
+
+def test_what_was_not_looked_at_is_in_the_record_beside_what_was_found(
+    look: Callable[..., dict[str, Any]], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look(setuid_file={"/usr/bin/su": "mode 4755, of root:root"})
+
+    def partly(ask: Ask) -> dict[str, dict[str, str]]:
+        ask.problem("posture", "package file: dpkg: no answer")
+        return {kind: {} for kind in DEEP if kind != "package file"}
+
+    monkeypatch.setattr(weekly, "seen", partly)
+    assert weekly.main() == 0
+    last = json.loads((folder / "last.json").read_text())
+    assert last["problem"] == "package file: dpkg: no answer"
+    assert [change["name"] for change in last["changes"]] == ["/usr/bin/su"]
+
+
+def test_many_changes_of_one_owner_hide_none_of_another(
+    look: Callable[..., dict[str, Any]],
+) -> None:
+    look()
+    heap = {f"/home/mallory/{n:04}": "mode 4755, of mallory:mallory" for n in range(900)}
+    own = {"/usr/bin/zz": "mode 4755, of root:root"}
+    last = look(setuid_file={**heap, **own}, package_file={"/usr/bin/nproc": "content c7"})
+    assert {"/usr/bin/zz", "/usr/bin/nproc"} <= {change["name"] for change in last["changes"]}
+    assert last["more"] == 902 - weekly.MOST
