@@ -42,13 +42,12 @@ def _each(form: str, text: str) -> Iterator[tuple[int, int]]:
     size = len(form)
     at = text.find(form)
     while at >= 0:
-        end = at + size
-        following = text.find(form, at + 1)
-        while 0 <= following < end:
-            end = following + size
-            following = text.find(form, following + 1)
+        last, end = at, at + size
+        # Those that overlap are one stretch: the last that begins within it, until none does.
+        while (further := text.rfind(form, last + 1, end + size - 1)) >= 0:
+            last, end = further, further + size
         yield at, end
-        at = following
+        at = text.find(form, end)
 
 
 def _forms(secret: str) -> Iterator[str]:

@@ -120,7 +120,11 @@ def wanted(table: dict[str, Mount]) -> list[Mount]:
 
 def _holds_data(mount: Mount, root: str) -> bool:
     """An overlay counts only where it is the root of a container host, or a folder of that bound elsewhere; what people mount never does."""
-    if mount.of_people or mount.at.startswith(MANY) or (mount.type == "overlay" and mount.device != root):
+    if (
+        mount.of_people
+        or mount.at.startswith(MANY)
+        or (mount.type == "overlay" and mount.device != root)
+    ):
         return False
     return mount.remote or mount.type in LOCAL
 

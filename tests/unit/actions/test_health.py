@@ -32,6 +32,7 @@ class Rack:
     gpus: int = 1
     asked: bool = True
     shell: str = "/bin/sh"
+    unread: str = ""
 
     def answer(self, host: str, argv: Sequence[str]) -> Completed:
         ecc = {"ecc_uncorrected": self.errors, "ecc_uncorrected_aggregate": 0}
@@ -45,6 +46,8 @@ class Rack:
         there = self.asked and host.startswith("gpu")
         posture = {"things": {"account": {"backup": f"shell {self.shell}"}}}
         facts = facts_of(host, pci_gpus=1, gpus=gpus if there else None, posture=posture)
+        if self.unread:
+            facts = facts.model_copy(update={"errors": {**facts.errors, "posture": self.unread}})
         return Completed(tuple(argv), 0, facts.model_dump_json(), "")
 
     def since(self) -> datetime | None:
@@ -149,6 +152,21 @@ def test_a_host_that_does_not_answer_is_not_taken(rack: Rack, hosts: FakeHosts) 
     ]
     with pytest.raises(ConfigError, match="--reason is empty"):
         baseline.accept(Target(), " ", Recorder())
+
+
+def test_what_could_not_be_compared_keeps_a_good_site_from_being_called_good(rack: Rack) -> None:
+    seen = health.look(Target(), Recorder(), ("host.reachable",))
+    assert seen.verdict is Verdict.PASSED
+    baseline.accept(Target(), "as built", Recorder())
+    known = health.look(Target(), Recorder(), ("host.reachable",), since="baseline")
+    assert known.verdict is Verdict.PASSED
+    rack.unread = "not looked at of mallory: /var/tmp/d (folders within each other too deep)"
+    cut = health.look(Target(), Recorder(), ("host.reachable",), since="baseline", deep=True)
+    assert [line for line in lines(cut.differences) if line.startswith("?")] == [
+        f"? head, gpu-[1-2]: {rack.unread}"
+    ]
+    assert cut.verdict is Verdict.INCOMPLETE
+    assert cut.verdict.exit_code == 3
 
 
 def test_gpus_that_cannot_be_asked_are_not_called_gone(rack: Rack) -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,8 @@ from appliance.adapters.process import run
 from appliance.config.finding import InvalidConfig
 from appliance.config.load import load_site
 from appliance.config.secrets import Redactor, Secret, resolve
+from appliance.models.handover import Difference
+from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 
 PASSWORD = 'pä/ss+w"rd & <more>'
@@ -195,3 +198,45 @@ def test_other_text_is_left_alone() -> None:
 
 def test_longer_secret_goes_first() -> None:
     assert Redactor(["abcd", "abcdefgh"])("abcdefgh") == "***"
+
+
+SHARED = "\n".join("Q" * 60 + f"{n:04}" for n in range(20))
+HOSTILE = ("Q", "Q" * 60, "Q" * 60 + "0001", "\\", "&amp;", "%41", "41", "UVFR")
+
+
+@pytest.mark.parametrize("words", HOSTILE)
+def test_a_text_that_was_written_to_be_slow_is_searched_about_as_fast_as_another(
+    words: str,
+) -> None:
+    redact = Redactor((SHARED, LONG, PASSWORD))
+
+    def cost(text: str) -> float:
+        def once() -> float:
+            began = time.process_time()
+            redact(text)
+            return time.process_time() - began
+
+        return min(once() for _ in range(5))
+
+    usual = cost("gpu-1 says that all is well, as it was. " * 10_000)
+    assert cost((words * 400_000)[:400_000]) < 20 * usual
+
+
+def test_secrets_that_overlap_are_hidden_whole() -> None:
+    redact = Redactor(("abcdXYZ", "XYZefgh"))
+    assert redact("1 abcdXYZefgh 2 abcdXYZ 3") == "1 *** 2 *** 3"
+    assert Redactor(("aaaa",))("aaaaaaa b aaaa") == "*** b ***"
+
+
+def test_every_text_of_a_document_is_cleaned_and_no_word_of_ours_is_changed() -> None:
+    redact = Redactor((PASSWORD, "warn"))
+    result = CheckResult(
+        id="a.b", target="gpu-1", status=Status.WARN, cause=f"x {PASSWORD}", names=(PASSWORD,)
+    )
+    difference = Difference(host="gpu-1", what="key", then=PASSWORD)
+    safe = redact.texts({PASSWORD: (result, [difference])})
+    assert PASSWORD not in repr(safe)
+    ((kept, (told,)),) = safe.values()
+    assert (kept.status, kept.cause, told.then) == (Status.WARN, "x ***", "***")
+    clean = (difference.model_copy(update={"then": ""}),)
+    assert redact.texts(clean) is clean

@@ -38,9 +38,9 @@ def before(journal: Journal) -> None:
     strange = {"kind": "file", "at": "/etc/x", "line": f"StoragePass={SECRET}", "lines": 1}
     garbage = {"kind": "key", "at": "/root/.ssh/authorized_keys", "line": SECRET}
     journal.append("r1", "facts", host="gpu-1", facts={"foreign": [strange, garbage]})
-    told = {"status": "fail", "cause": CAUSE, "target": f"{AT} {SECRET}"}
+    told: dict[str, Any] = {"status": "fail", "cause": CAUSE, "target": f"{AT} {SECRET}"}
     journal.append("r1", "health", check="base.foreign", **told)
-    result = {"id": "base.foreign", "parts": [f"root/.ssh/authorized_keys {SECRET}"], **told}
+    result: dict[str, Any] = {"id": "base.foreign", "parts": [f"root/.ssh/authorized_keys {SECRET}"], **told}
     journal.append("r1", "result", **result)
     journal.append("r1", "handover", baseline={"results": [result]}, archive="a")
     journal.append("r1", "note", words="stays as it was")
