@@ -129,16 +129,28 @@ class Walk:
         self._ask, self._budget, self._look = ask, budget, look
         self._device = places.status(ask.path("/")).st_dev
         self._later: dict[str, int] = {}
-        self._ends = time.monotonic() + ask.patience * SLICE_S
+        self._ends = self._until = time.monotonic() + ask.patience * SLICE_S
 
     def of_root(self) -> None:
         """Look at all that root alone can fill; what could not be looked into is noted."""
         self._below("/", places.ROOT)
 
     def of_others(self) -> None:
-        """Look at the rest."""
-        for top, whose in self._later.items():
-            self._below(top, whose)
+        """Look at the rest: first where everybody puts things, then at each owner's own, for as long as the next one's."""
+        self._until = (time.monotonic() + self._ends) / 2
+        self._each(places.SHARED)
+        owners = sorted(set(self._later.values()))
+        for n, whose in enumerate(owners):
+            now = time.monotonic()
+            self._until = now + max(0.0, self._ends - now) / (len(owners) - n)
+            self._each(whose)
+
+    def _each(self, whose: int) -> None:
+        # What is deferred meanwhile may be of the same owner.
+        while tops := [top for top, of in self._later.items() if of == whose]:
+            for top in tops:
+                del self._later[top]
+                self._below(top, whose)
 
     def _below(self, top: str, whose: int) -> None:
         stack: list[Folder] = []
@@ -155,7 +167,7 @@ class Walk:
     def _step(self, stack: list[Folder]) -> None:
         folder = stack[-1]
         told, whose = folder.at, folder.whose
-        if whose != places.ROOT and time.monotonic() > self._ends:
+        if whose != places.ROOT and time.monotonic() > self._until:
             self._budget.left_out(whose, told, "no time was left")
             stack.pop().close()
             return
@@ -171,20 +183,18 @@ class Walk:
             whose = folder.owner_of(found)
             self._look(f"/proc/self/fd/{folder.fd}/{name}", told, found, whose)
             if stat.S_ISDIR(found.st_mode) and found.st_dev == self._device:
-                self._folder(stack, name, told, found, whose)
+                self._folder(stack, name, told, found)
         except OSError as error:
             self._unread(whose, told, error)
             if told == folder.at:
                 stack.pop().close()
 
-    def _folder(
-        self, stack: list[Folder], name: str, told: str, found: os.stat_result, whose: int
-    ) -> None:
+    def _folder(self, stack: list[Folder], name: str, told: str, found: os.stat_result) -> None:
         """Enter it now, later, or not at all."""
         if told in IMAGES:
             return
-        inner = whose_folder(found, whose)
-        if whose == places.ROOT and inner != places.ROOT:
+        inner = whose_folder(found, stack[-1].whose)
+        if inner != stack[-1].whose:
             self._defer(told, inner)
         elif len(stack) > DEEPEST:
             self._budget.left_out(inner, told, "folders within each other too deep")

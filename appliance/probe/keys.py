@@ -22,6 +22,9 @@ LONGEST = 64
 """Characters of a remark, or of one option's value."""
 MOST = 200
 """Keys of one account that are told."""
+BYTES = 256 << 10
+"""Of one file that are read: some 500 keys."""
+LONGEST_LINE = 16_384
 MOST_OPTIONS = 20
 MOST_TOLD = 400
 NO_KEY = "lines that are no key"
@@ -83,7 +86,7 @@ def of_account(name: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
 def read(line: str) -> Key | None:
     """A line as sshd(8) does: a key, or options without blanks but within quotes, and a key."""
     found = _key("", line)
-    if found is None:
+    if found is None and len(line) <= LONGEST_LINE:
         end = _end_of_options(line)
         found = _key(line[:end], line[end:].lstrip())
     return found

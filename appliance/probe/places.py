@@ -132,10 +132,13 @@ class Way:
                 raise Untrusted("in a place of another account", self._path)
         if not self._is_theirs:
             self._is_theirs, self._device = True, found.st_dev
-        if found.st_dev != self._device:
+        # Of an overlay (overlayfs, "Inode properties") files tell the device of their layer; nobody mounts on a file but root and fuse(4).
+        if stat.S_ISDIR(found.st_mode) and found.st_dev != self._device:
             raise Untrusted("on a file system of its own", self._path)
         if not is_own and found.st_uid != self._owner:
             raise Untrusted("of another account", self._path)
+        if is_own and stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+            raise Untrusted("root's, by a hard link", self._path)
         if is_own and found.st_uid != self._owner and not self._is_open(found):
             raise Untrusted("root's, and closed to the owner of its folder", self._path)
 
@@ -150,6 +153,9 @@ class Way:
         return bool(is_sticky and is_one)
 
     def _is_open(self, found: os.stat_result) -> bool:
+        """Whether the owner of the place could read it himself; who is not root reads only what is his."""
+        if found.st_uid:
+            return True
         bit = 0o1 if stat.S_ISDIR(found.st_mode) else 0o4
         by_group = found.st_gid == self._group and found.st_mode & (bit << 3)
         return bool(found.st_mode & bit or by_group)

@@ -10,12 +10,11 @@ import re
 import stat
 from importlib import import_module
 
-from appliance.probe import files, places
+from appliance.probe import files, keys, places
 from appliance.probe.accounts import Accounts
 from appliance.probe.budget import shown
 from appliance.probe.collectors import filesystems
 from appliance.probe.every_file import EveryFile
-from appliance.probe.keys import NOT_READ, of_account
 from appliance.probe.problems import Unreadable
 from appliance.probe.sockets import listening
 
@@ -39,8 +38,6 @@ INSTALLED = re.compile(
     re.M,
 )
 KEY_FILES = ("authorized_keys", "authorized_keys2")
-KEY_BYTES = 256 << 10
-"""Of one such file; some 500 keys."""
 LONGEST = 300
 """Characters of what a link points to."""
 MOST, ROOM = 10_000, 2 << 20
@@ -207,16 +204,19 @@ class Posture:
             for file in KEY_FILES:
                 path = self._ask.path(f"{row[5]}/.ssh/{file}")
                 try:
-                    said = files.data(path, KEY_BYTES + 1, int(row[2]))
+                    said = files.data(path, keys.BYTES + 1, int(row[2]))
                 except (FileNotFoundError, NotADirectoryError):
                     continue
                 except OSError as error:
-                    yield f"{NOT_READ} .ssh/{file} of {name}", str(error.strerror)
+                    yield f"{keys.NOT_READ} .ssh/{file} of {name}", str(error.strerror)
                     continue
-                if len(said) > KEY_BYTES:
-                    yield f"{NOT_READ} .ssh/{file} behind {KEY_BYTES} bytes of {name}", "too long"
-                texts.append(said[:KEY_BYTES].decode("utf-8", "replace"))
-            yield from of_account(name, texts)
+                if len(said) > keys.BYTES:
+                    yield (
+                        f"{keys.NOT_READ} .ssh/{file} behind {keys.BYTES} bytes of {name}",
+                        "too long",
+                    )
+                texts.append(said[: keys.BYTES].decode("utf-8", "replace"))
+            yield from keys.of_account(name, texts)
 
     def _files(self, places: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         for place in places:

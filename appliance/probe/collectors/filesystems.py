@@ -67,7 +67,7 @@ class Mount:
         before, _, after = line.partition(" - ")
         head, tail = before.split(" "), after.split(" ")
         self.at, self.device = plain(head[4]), head[2]
-        self.type, self.source = tail[0], CREDENTIALS.sub("//***@", plain(tail[1]))
+        self.type, self.source = tail[0], without_password(plain(tail[1]))
         self.flags = sorted(RESTRICTING.intersection(head[5].split(",")))
         self.read_only = "ro" in head[5].split(",") or "ro" in tail[2].split(",")
         self.of_people = FOR_PEOPLE.search("," + tail[2]) is not None
@@ -78,6 +78,11 @@ class Mount:
     def remote(self) -> bool:
         """Whether a server may keep us waiting."""
         return self.type in REMOTE or self.type.startswith("fuse.")
+
+
+def without_password(source: str) -> str:
+    """Where a file system comes from, without who is let in and by what."""
+    return CREDENTIALS.sub("//***@", source)
 
 
 def plain(word: str) -> str:

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from appliance.probe import files, places
 from appliance.probe.accounts import Accounts
 from appliance.probe.ask import Ask
-from appliance.probe.keys import fingerprints
+from appliance.probe.keys import BYTES, fingerprints
 from appliance.probe.outline import outline
 from appliance.probe.rights import excessive, like_root
 
@@ -170,12 +170,14 @@ class Look:
                 path = f"{home}/.ssh/{name}"
                 try:
                     found = places.status(self._ask.path(path), follow=True)
-                    said = files.read(self._ask.path(path))
+                    said = files.read(self._ask.path(path), BYTES + 1)
                 except (FileNotFoundError, NotADirectoryError):
                     continue
                 except places.Untrusted as error:
                     yield _unread(path, str(error.strerror))
                     continue
+                if len(said) > BYTES:
+                    yield _unread(path, "too long")
                 for key, told in fingerprints(said):
                     if key not in known:
                         yield {**self._entry("key", path, found), "line": told[:WIDTH]}

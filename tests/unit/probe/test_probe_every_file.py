@@ -171,3 +171,29 @@ def test_long_names_stay_apart() -> None:
     one, other = shown("n" * 5000 + "1"), shown("n" * 5000 + "2")
     assert one != other
     assert len(one) <= budget.LONGEST
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of several owners")
+def test_who_takes_all_time_takes_none_of_another(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for owner in (MALLORY, BOB):
+        (shared / str(owner) / "d").mkdir(parents=True)
+        (shared / str(owner) / "d/su").write_text("x")
+        for path in (shared / str(owner), shared / str(owner) / "d", shared / f"{owner}/d/su"):
+            os.chown(path, owner, owner)
+        (shared / str(owner) / "d/su").chmod(0o4755)
+    now = [0.0]
+    monkeypatch.setattr(every_file.time, "monotonic", lambda: now[0])
+    plain = every_file.EveryFile._one
+
+    def slow(self: Any, path: str, told: str, is_now: os.stat_result, whose: int) -> None:
+        now[0] += 1000.0 if told.startswith(f"/var/tmp/{MALLORY}/") else 0.0
+        now[0] = min(now[0], 300.0)
+        plain(self, path, told, is_now, whose)
+
+    monkeypatch.setattr(every_file.EveryFile, "_one", slow)
+    found, said = look(str(shared.parents[1]))
+    assert f"/var/tmp/{BOB}/d/su" in found["setuid file"]
+    assert "not looked at of mallory" in said
+    assert str(BOB) not in said
