@@ -94,8 +94,9 @@ def deploy(
             return Deployed(None, 1)
         planned = with_queues(session, plan_session(session, filters, ready_to_save), filters)
         plan = with_validation(session, planned, filters)
-        session.journal.append(session.run, "plan", cells=[c.model_dump() for c in plan.pending()])
-        if plan.changes and not consent(plan):
+        shown = session.redact.texts(plan)
+        session.journal.append(session.run, "plan", cells=[c.model_dump() for c in shown.pending()])
+        if plan.changes and not consent(shown):
             session.journal.append(session.run, "run_finished", verdict="declined")
             return Deployed(None, 1)
         findings = Findings()

@@ -59,7 +59,7 @@ def record_of(session: Session, found: Round, findings: Findings) -> RunRecord:
     stages = _stage_results(findings.outcomes)
     said = {(r.id, r.target) for r in stages}
     judged = (*stages, *(r for r in findings.results if (r.id, r.target) not in said))
-    results = (*judged, *_omitted(findings.outcomes, judged))
+    results = session.redact.texts((*judged, *_omitted(findings.outcomes, judged)))
     return RunRecord(
         run=session.run,
         verb=session.verb,
