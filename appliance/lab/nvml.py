@@ -22,6 +22,7 @@ TOOL_SOURCES = (
     "probe/files.py",
     "probe/mig.py",
     "probe/nvml.py",
+    "probe/places.py",
     "probe/problems.py",
 )
 SONAME = "libnvidia-ml.so.1"

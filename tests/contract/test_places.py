@@ -1,10 +1,15 @@
 """What runs on hosts opens files by one door, which judges whose place they lie in; what does not is named here, with its reason."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from appliance.lab.device_plugin import bundle as device_plugin_bundle
+from appliance.lab.nvml import TOOL_SOURCES
+from appliance.mig import bundle as mig_bundle
 
 ROOT = Path(__file__).parents[2] / "appliance"
 DOOR = {"probe/places.py", "probe/files.py"}
@@ -123,6 +128,28 @@ def test_no_file_of_a_host_is_opened_but_by_its_door(path: Path) -> None:
 
 def test_nothing_is_allowed_that_nobody_does() -> None:
     assert ALLOWED.keys() - {one for path in carried() for one in found(path)} == set()
+
+
+PACKED = {
+    "mig": mig_bundle.PROBE,
+    "device plugin of the rack": device_plugin_bundle.PROBE,
+    "nvidia-smi of the rack": tuple(name.rpartition("/")[2] for name in TOOL_SOURCES),
+}
+
+
+@pytest.mark.parametrize("names", PACKED.values(), ids=PACKED)
+def test_a_program_that_takes_some_of_the_probe_takes_what_these_need(
+    names: tuple[str, ...],
+) -> None:
+    files = [ROOT / "probe" / name for name in names]
+    needed = {
+        f"{module}.py"
+        for file in files
+        if file.exists()
+        for module in re.findall(r"^from appliance\.probe import (.+)$", file.read_text(), re.M)
+        for module in module.split(", ")
+    }
+    assert needed - set(names) == set()
 
 
 @pytest.mark.parametrize(

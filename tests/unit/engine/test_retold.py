@@ -40,7 +40,11 @@ def before(journal: Journal) -> None:
     journal.append("r1", "facts", host="gpu-1", facts={"foreign": [strange, garbage]})
     told: dict[str, Any] = {"status": "fail", "cause": CAUSE, "target": f"{AT} {SECRET}"}
     journal.append("r1", "health", check="base.foreign", **told)
-    result: dict[str, Any] = {"id": "base.foreign", "parts": [f"root/.ssh/authorized_keys {SECRET}"], **told}
+    result: dict[str, Any] = {
+        "id": "base.foreign",
+        "parts": [f"root/.ssh/authorized_keys {SECRET}"],
+        **told,
+    }
     journal.append("r1", "result", **result)
     journal.append("r1", "handover", baseline={"results": [result]}, archive="a")
     journal.append("r1", "note", words="stays as it was")

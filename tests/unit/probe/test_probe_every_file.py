@@ -1,6 +1,7 @@
 """The look at every file: what one owner heaps up hides nothing of another, and what was not looked at is said."""
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -184,7 +185,7 @@ def test_who_takes_all_time_takes_none_of_another(
             os.chown(path, owner, owner)
         (shared / str(owner) / "d/su").chmod(0o4755)
     now = [0.0]
-    monkeypatch.setattr(every_file.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     plain = every_file.EveryFile._one
 
     def slow(self: Any, path: str, told: str, is_now: os.stat_result, whose: int) -> None:
