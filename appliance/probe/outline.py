@@ -1,6 +1,6 @@
 """What a line of somebody's file is about, without a word of it that could be a secret.
 
-Kept are the first word where others follow it, and words of the grammars of sudoers(5), crontab(5), sources.list(5) and sshd_config(5).
+Kept are the first word where a word of theirs follows it, and words of the grammars of sudoers(5), crontab(5), sources.list(5) and sshd_config(5).
 """
 
 from __future__ import annotations
@@ -23,14 +23,21 @@ def outline(line: str) -> str:
     words = line.split()
     told: list[str] = []
     for at, word in enumerate(words[:40]):
-        kept = _kept(word, is_first=not at and len(words) > 1)
+        kept = _kept(word, is_named=not at and _is_named(words))
         if kept != CUT or told[-1:] != [CUT]:
             told.append(kept)
     return " ".join(told)
 
 
-def _kept(word: str, *, is_first: bool) -> str:
-    if WORD.fullmatch(word) or (is_first and FIRST.fullmatch(word)):
+def _is_named(words: list[str]) -> bool:
+    """Whether the first word names what the second is of: a user, a keyword; a password may stand before anything else."""
+    if len(words) < 2 or not FIRST.fullmatch(words[0]):
+        return False
+    return bool(WORD.fullmatch(words[1]) or SOURCE.match(words[1]))
+
+
+def _kept(word: str, *, is_named: bool) -> str:
+    if is_named or WORD.fullmatch(word):
         return word
     begun = ASSIGNED.match(word) or SOURCE.match(word)
     return begun.group() + CUT if begun else CUT
