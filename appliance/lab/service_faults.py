@@ -100,7 +100,7 @@ SERVICE_FAULTS = (
         _by(f"rm -f {PROLOG}", "slurm"),
         check=base_ids.FOREIGN,
         target=f"HOST{PROLOG}",
-        says=f'{PROLOG} is not the appliance\'s (of root, * UTC): "# somebody"',
+        says=f'{PROLOG} is not the appliance\'s (of root, * UTC): "…"',
     ),
     Fault(
         "sshd-open",
