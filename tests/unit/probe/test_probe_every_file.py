@@ -43,12 +43,12 @@ def shared(grow: Grow) -> Path:
     return place
 
 
-def nested(top: Path, depth: int) -> None:
-    """Folders within each other, deeper than a path can be long."""
+def nested(top: Path, name: str, depth: int) -> None:
+    """Folders within each other, deeper than Python recurses, and than a path can be long."""
     here = os.open(top, os.O_RDONLY)
     for _ in range(depth):
-        os.mkdir("d" * 50, dir_fd=here)
-        inner = os.open("d" * 50, os.O_RDONLY, dir_fd=here)
+        os.mkdir(name, dir_fd=here)
+        inner = os.open(name, os.O_RDONLY, dir_fd=here)
         os.close(here)
         here = inner
     os.close(here)
@@ -62,8 +62,11 @@ def mallory(shared: Path) -> Iterator[Path]:
     run(("rm", "-rf", str(shared / "mallory")))
 
 
-def test_a_thousand_nested_folders_hide_nothing_and_are_told(shared: Path, mallory: Path) -> None:
-    nested(mallory, 1500)
+@pytest.mark.parametrize("name", ["d", "d" * 50])
+def test_a_thousand_nested_folders_hide_nothing_and_are_told(
+    shared: Path, mallory: Path, name: str
+) -> None:
+    nested(mallory, name, 1500)
     (shared / "su").write_text("x")
     (shared / "su").chmod(0o4755)
     found, said = look(str(shared.parents[1]))
