@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import paramiko  # noqa: TID251 - this module is the door
 
@@ -15,6 +16,7 @@ from appliance.adapters import open_files
 from appliance.adapters.known_hosts import KnownHosts, UnreadableKey
 from appliance.adapters.process import Completed
 from appliance.adapters.remote import Endpoint, known_hosts_name
+from appliance.adapters.ssh_bounds import BoundedTransport
 from appliance.adapters.user_key import UserKeys
 from appliance.errors import AnotherKey, ConnectionFailed, DeadlineExceeded
 
@@ -44,7 +46,7 @@ class _Connection:
 
     def __init__(self, client: paramiko.SSHClient) -> None:
         transport = client.get_transport()
-        assert transport is not None
+        assert isinstance(transport, BoundedTransport)
         self.client, self.transport, self.users = client, transport, 1
         self.used = False
 
@@ -99,19 +101,22 @@ class SshRemote:
         with self._connected(endpoint) as connection:
             channel = self._channel(endpoint, connection)
             try:
-                channel.exec_command(shlex.join(words))
+                _start(channel, words, timeout, host)
                 unwanted = (lambda: False) if is_late else self._cancelled
                 return _converse(channel, tuple(argv), input, timeout, host, unwanted)
-            except (paramiko.SSHException, OSError) as error:
+            except (paramiko.SSHException, OSError, EOFError) as error:
                 open_files.check(error)
                 self._drop(host)
+                why = connection.transport.get_exception() or error
                 raise ConnectionFailed(
-                    f"connection lost while running {argv[0]}: {error or type(error).__name__}",
+                    f"connection lost while running {argv[0]}: {why or type(why).__name__}",
                     "is the host still up? run the same command again",
                     host,
                 ) from error
             finally:
-                channel.close()
+                # It says so to the host, which may be gone.
+                with suppress(paramiko.SSHException, OSError, EOFError):
+                    channel.close()
 
     def leave(self, host: str) -> None:
         """See Reachable.leave. Where a command is at work, its connection stays."""
@@ -167,6 +172,7 @@ class SshRemote:
     def _channel(self, endpoint: Endpoint, connection: _Connection) -> paramiko.Channel:
         # sshd answers the first one when PAM has let the user in: on a busy host pam_systemd alone waits for seconds.
         seconds = self._timeouts[1] if connection.used else self._login_timeout
+        connection.transport.allow(connection.users)
         try:
             channel = connection.transport.open_session(timeout=seconds)
             connection.used = True
@@ -190,7 +196,7 @@ class SshRemote:
 def host_key_fingerprint(address: str, port: int, timeout: float = 6.0) -> tuple[str, str, str]:
     """The key a host shows right now, not yet trusted: (type, base64, "SHA256:...")."""
     with _dial(address, port, timeout) as sock:
-        transport = paramiko.Transport(sock)
+        transport = BoundedTransport(sock)
         try:
             transport.start_client(timeout=timeout)
             key = transport.get_remote_server_key()
@@ -232,6 +238,7 @@ def _connect(
         client.get_host_keys().add(name, key.get_name(), key)
     client.set_missing_host_key_policy(_Pinned())
     user_key = _user_key(endpoint, keys)
+    factory: Any = BoundedTransport
     try:
         sock = _dial(endpoint.address, endpoint.port, connect)
     except ConnectionFailed as error:
@@ -248,6 +255,7 @@ def _connect(
             auth_timeout=banner,
             timeout=connect,
             sock=sock,
+            transport_factory=factory,
         )
     except (paramiko.SSHException, OSError, EOFError) as error:
         client.close()
@@ -338,6 +346,26 @@ def _refusal(endpoint: Endpoint, error: Exception) -> ConnectionFailed:
             )
 
 
+def _start(channel: paramiko.Channel, words: Sequence[str], timeout: float, host: str) -> None:
+    """Asks for the program. Channel.exec_command waits for the host's word on that as long as the host likes."""
+    request = paramiko.Message()
+    request.add_byte(paramiko.common.cMSG_CHANNEL_REQUEST)
+    request.add_int(channel.remote_chanid)
+    request.add_string("exec")
+    request.add_boolean(True)
+    request.add_string(shlex.join(words))
+    inner: Any = channel
+    inner._event_pending()
+    inner.transport._send_user_message(request)
+    if not inner.event.wait(timeout):
+        raise DeadlineExceeded(
+            f"{words[0]} did not start within {timeout:g} s",
+            "the host hangs or is overloaded",
+            host,
+        )
+    inner._wait_for_event()
+
+
 def _send(channel: paramiko.Channel, data: bytes, deadline: float) -> None:
     """All of it, or as much as the host takes until then: each piece it takes would begin a new timeout of its own."""
     left = memoryview(data)
@@ -361,6 +389,16 @@ def _wait(channel: paramiko.Channel, news: select.poll) -> None:
         channel.status_event.wait(0.05)
     else:
         news.poll(50)
+
+
+def _is_over(channel: paramiko.Channel) -> bool:
+    """Whether all is read and the exit status is there. Raises SSHException where neither will come."""
+    if channel.recv_ready() or channel.recv_stderr_ready():
+        return False
+    # A closed channel claims to have an exit status whether or not one came.
+    if channel.closed and not channel.eof_received and channel.exit_status < 0:
+        raise paramiko.SSHException("the connection was closed")
+    return bool(channel.closed) or (channel.exit_status_ready() and channel.eof_received)
 
 
 def _converse(
@@ -391,12 +429,8 @@ def _converse(
                 "look at the host: no sound one has that much to say",
                 host,
             )
-        if channel.exit_status_ready() and channel.eof_received:
-            if channel.recv_ready() or channel.recv_stderr_ready():
-                continue
+        if _is_over(channel):
             break
-        if channel.closed and not channel.exit_status_ready():
-            raise paramiko.SSHException("the connection was closed")
         if unwanted():
             raise ConnectionFailed(f"{argv[0]} was interrupted", "run the same command again", host)
         if time.monotonic() > deadline:
