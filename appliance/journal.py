@@ -18,6 +18,7 @@ from typing import Any, Self, TextIO
 from urllib.parse import quote
 
 from appliance.errors import ApplianceError, LockedError
+from appliance.ownership import open_own, require_file
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS entry (
@@ -90,6 +91,8 @@ class Journal:
         self.unkept = ""
         self.is_forsaken = False
         self._lock = threading.Lock()
+        if not of_trials:
+            _require_own(self.path)
         try:
             self._db = _empty() if of_trials else _on_disk(self.path)
         except ApplianceError as error:
@@ -298,10 +301,16 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
+def _require_own(path: Path) -> None:
+    """Raises Untrusted for a link, or a file that others may write, where SQLite would read or write."""
+    for end in ("", "-wal", "-shm", "-journal"):
+        require_file(path.with_name(path.name + end))
+
+
 def _on_disk(path: Path) -> sqlite3.Connection:
     _make(path.parent)
     try:
-        path.touch(mode=0o600)
+        open_own(path).close()
         db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
@@ -427,7 +436,7 @@ def _make(folder: Path) -> None:
 
 def _lock_file(folder: Path) -> TextIO:
     try:
-        return (folder / "lock").open("a+", encoding="utf-8")
+        return open_own(folder / "lock")
     except OSError as error:
         raise _unusable(folder / "lock", error) from error
 
@@ -450,6 +459,7 @@ def _note(file: TextIO) -> dict[str, str]:
 
 
 def _write(file: TextIO, text: str) -> None:
+    file.seek(0)
     file.truncate(0)
     file.write(text)
     file.flush()

@@ -22,6 +22,7 @@ from appliance.errors import ConfigError
 from appliance.journal import Journal, claim, hold
 from appliance.lab import spec
 from appliance.models.events import Message, Observer
+from appliance.ownership import require
 from appliance.report.advice import Address
 from appliance.text import plural
 
@@ -106,6 +107,12 @@ def _raised(target: Target, observer: Observer, *, is_new: bool) -> spec.Rack:
 
 def runs_of(target: Target) -> Path:
     """Where the runs of a site are kept, found without judging the site: its report must open even when it is ill."""
+    runs = _runs_of(target)
+    require(runs)
+    return runs
+
+
+def _runs_of(target: Target) -> Path:
     if target.inventory is None:
         return RACK_RUNS
     if not target.inventory.exists():
@@ -185,6 +192,7 @@ def open_session(
 def _gone_on(journal: Journal, run: str) -> str:
     if not journal.knows(run):
         raise ConfigError(f"there is no run {run}", "list the runs: appliance report --list")
+    require(journal.path.parent / run)
     return run
 
 

@@ -398,7 +398,7 @@ def _is_over(channel: paramiko.Channel) -> bool:
     # A closed channel claims to have an exit status whether or not one came.
     if channel.closed and not channel.eof_received and channel.exit_status < 0:
         raise paramiko.SSHException("the connection was closed")
-    return bool(channel.closed) or (channel.exit_status_ready() and channel.eof_received)
+    return bool(channel.closed or (channel.exit_status_ready() and channel.eof_received))
 
 
 def _converse(

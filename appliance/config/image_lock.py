@@ -11,6 +11,7 @@ from appliance.config.finding import Finding, InvalidConfig
 from appliance.config.schema import check
 from appliance.errors import ConfigError
 from appliance.models.images import ImageLock
+from appliance.ownership import write_anew
 
 NAME = "images.lock"
 HEAD = """\
@@ -41,13 +42,8 @@ def text(images: Mapping[str, str]) -> str:
 def write(folder: Path, images: Mapping[str, str]) -> Path:
     """Writes the lock of a site. Raises ConfigError where its folder cannot be written."""
     file = folder / NAME
-    fresh = file.with_name(f".{NAME}.new")
     try:
-        with fresh.open("w", encoding="utf-8") as out:
-            out.write(text(images))
-            out.flush()
-            os.fsync(out.fileno())
-        fresh.replace(file)
+        write_anew(file, text(images))
     except OSError as error:
         raise ConfigError(
             f"{file} cannot be written ({error.strerror})", "make the site's folder writable"

@@ -7,6 +7,7 @@ from pathlib import Path
 from appliance.config.finding import Finding, InvalidConfig
 from appliance.config.reading import TooLarge, read_bytes
 from appliance.models.site import Bmc
+from appliance.ownership import write_anew
 
 FILE = "known_bmcs"
 LINE = re.compile(r"(?P<name>[0-9.]+:[0-9]+) SHA256:(?P<fingerprint>[0-9a-f]{64})")
@@ -44,10 +45,8 @@ def read(folder: Path) -> dict[str, str]:
 def write(folder: Path, pinned: Mapping[str, str]) -> None:
     """Puts these in place of all that was there."""
     file = folder / FILE
-    fresh = file.with_suffix(".new")
     lines = (f"{name} SHA256:{fingerprint}\n" for name, fingerprint in sorted(pinned.items()))
-    fresh.write_text("".join(lines), encoding="ascii")
-    fresh.replace(file)
+    write_anew(file, "".join(lines))
 
 
 def _finding(file: Path, line: int, message: str) -> Finding:

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from appliance.ownership import write_anew
+
 
 def replace(file: Path, lines: Mapping[str, str]) -> None:
     """Writes lines of known_hosts, by name, in place of all that the file has of these names."""
     found = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
     kept = [line for line in found if not lines.keys() & set(names(line))]
-    fresh = file.with_suffix(".new")
-    fresh.write_text("".join([*kept, *lines.values()]), encoding="utf-8")
-    fresh.replace(file)
+    write_anew(file, "".join([*kept, *lines.values()]))
 
 
 def names(line: str) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from appliance.config import data, image_lock
 from appliance.config.document import Document, read
 from appliance.config.finding import Finding, InvalidConfig, KeyPath, printable
+from appliance.config.named_files import require_ours
 from appliance.config.rules import judge_profile, judge_site
 from appliance.config.schema import Checked, check
 from appliance.errors import ConfigError
@@ -14,6 +15,7 @@ from appliance.models.bound import Bounds
 from appliance.models.images import ImageLock
 from appliance.models.profile import Profile
 from appliance.models.site import Site
+from appliance.ownership import require_all
 from appliance.stages.mig.layouts import completed
 
 SITE_FILE = "site.yml"
@@ -79,7 +81,10 @@ def load_site(
 ) -> LoadedSite:
     """The site in ``folder`` (or the file itself) with its profile. Raises InvalidConfig with every finding."""
     file = site_file(folder)
+    require_all(file.parent, file)
     site = check(read(file), Site)
+    if site.model is not None:
+        require_ours(site.model, file.parent)
     profile, findings = _profile_of(site, profile_override, check_ids)
     lock, damaged = image_lock.read(file.parent)
     findings = [
@@ -167,6 +172,8 @@ def effective(profile: Profile, site: Site) -> Profile:
 
 
 def _profile(file: Path, check_ids: Bounds | None) -> tuple[Checked[Profile], list[Finding]]:
+    if not file.is_relative_to(data.profiles()):
+        require_all(file.parent, file)
     checked = check(read(file), Profile)
     return checked, [*checked.findings, *judge_profile(checked, check_ids)]
 

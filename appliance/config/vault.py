@@ -9,6 +9,7 @@ from appliance.config.document import parse
 from appliance.config.finding import InvalidConfig
 from appliance.config.reading import TooLarge, read_bytes
 from appliance.errors import ConfigError
+from appliance.ownership import require
 
 PASSWORD_FILE = "ANSIBLE_VAULT_PASSWORD_FILE"
 
@@ -77,6 +78,7 @@ def _password() -> bytes:
         raise ConfigError(
             f"{PASSWORD_FILE}: {name} lies in the home of nobody", "check the path"
         ) from None
+    require(file)
     try:
         executable = os.access(file, os.X_OK)
         password = read_bytes(file).strip()

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from appliance.adapters.answers import parsed
 from appliance.adapters.remote import Reachable, Remote
 from appliance.checks.check import View
+from appliance.engine.answer_bounds import LONGEST, LONGEST_BESIDE, SMALL, excess
 from appliance.engine.threads import threads
 from appliance.errors import ApplianceError, OutOfFiles
 from appliance.models.facts import HostFacts
@@ -141,12 +142,18 @@ def _answer(
         missing = "not found" in said or "No such file" in said
         fix = f"install Python 3.8 or newer as {PYTHON}" if missing else "report this as a defect"
         return Unanswered(host, f"the probe did not run: {said}", fix)
+    most = LONGEST_BESIDE if "posture" in _areas(request) else LONGEST
+    if len(done.stdout) > most:
+        said = f"its answer is refused: it is longer than {most >> 20} MiB"
+        return Unanswered(host, said, DEFECT)
     try:
         answer = parsed(done.stdout)
     except ValueError as error:
         return Unanswered(host, f"the probe's answer cannot be read: {error}", DEFECT)
     if not isinstance(answer, dict):
         return Unanswered(host, "the probe's answer cannot be read: it has no fields", DEFECT)
+    if len(done.stdout) > SMALL and (too_much := excess(answer)):
+        return Unanswered(host, f"its answer is refused: {too_much}", DEFECT)
     if "error" in answer:
         return Unanswered(host, f"the probe did not run: {answer['error']}", "")
     try:
@@ -154,6 +161,11 @@ def _answer(
         return HostFacts.model_validate({**answer, "host": host})
     except ValidationError as error:
         return Unanswered(host, _refused(error), DEFECT)
+
+
+def _areas(request: Mapping[str, object]) -> tuple[object, ...]:
+    areas = request.get("areas")
+    return tuple(areas) if isinstance(areas, (list, tuple)) else ()
 
 
 def _refused(error: ValidationError) -> str:

@@ -147,9 +147,13 @@ def _hand_over(folder: Path) -> None:
     named = [os.environ.get(name, "") for name in ("SUDO_UID", "SUDO_GID")]
     if os.geteuid() or not all(number.isdecimal() for number in named):
         return
-    owner = int(named[0]), int(named[1])
+    user, group = int(named[0]), int(named[1])
+    is_theirs = folder.parent.stat().st_uid == user
     for path in (folder, *folder.rglob("*")):
-        os.chown(path, *owner, follow_symlinks=False)
+        # What root keeps may not become another's, or root without sudo would refuse it: that one reads it as the group.
+        os.chown(path, user if is_theirs else -1, group, follow_symlinks=False)
+        if not is_theirs and not path.is_symlink():
+            path.chmod(path.stat().st_mode | (0o050 if path.is_dir() else 0o040))
 
 
 def keep(session: Session, folder: str, facts: HostFacts | BmcFacts) -> KeptFile:

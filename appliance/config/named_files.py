@@ -1,0 +1,40 @@
+"""The files of a site, and those that it names: all that a verb reads of it on this machine."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from appliance.config import image_lock, known_bmcs
+from appliance.config.secrets import references
+from appliance.models.site import Site
+from appliance.ownership import require
+
+KUBECONFIG = "kubeconfig"
+"""Where the program keeps the one of a cluster of its own."""
+
+
+def require_ours(site: Site, folder: Path) -> None:
+    """Raises Untrusted where somebody else may write one of them."""
+    for name in sorted(set(_names(site))):
+        require(folder / name)
+
+
+def _names(site: Site) -> Iterator[str]:
+    yield from (image_lock.NAME, known_bmcs.FILE, KUBECONFIG, site.access.known_hosts)
+    key = site.access.private_key
+    if key is not None:
+        yield from (key, f"{key}.pub", f"{key}-cert.pub")
+    for ref in references(site).values():
+        if ref.file is not None:
+            yield ref.file
+        elif ref.vault is not None:
+            yield ref.vault.partition("#")[0]
+    yield from (host.bmc.authority for host in site.hosts if host.bmc and host.bmc.authority)
+    if site.external_cluster is not None:
+        yield site.external_cluster
+    if site.slurm.containers is not None:
+        yield site.slurm.containers.pyxis.file
+        yield from (package.file for package in site.slurm.containers.enroot)
+    if site.provision is not None:
+        yield from (site.provision.image, f"{site.provision.image}/manifest.json")
+        if site.provision.signers is not None:
+            yield site.provision.signers
