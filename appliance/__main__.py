@@ -1,8 +1,13 @@
 """The program's entry, also as python -m appliance."""
 
-import faulthandler
 import os
 import sys
+
+if __name__ == "__main__" and sys.path[0] != os.path.dirname(os.path.dirname(__file__)):  # noqa: PTH120
+    # python -m looks in the current folder first, which may be anybody's.
+    sys.path[:] = [place for place in sys.path if place not in {"", os.getcwd()}]  # noqa: PTH109
+
+import faulthandler
 
 from appliance.adapters import core_dumps, open_files, stopping
 from appliance.cli.collector import relax

@@ -32,6 +32,8 @@ SETTINGS = "[defaults]\ninternal_poll_interval = 0.01\n"
 MARKS = "__ansible_"
 """How the keys begin by which Ansible's JSON tells a text that is no template, or an encrypted one."""
 UNSAFE = f"{MARKS}unsafe"
+VAULT_PASSWORD = "ANSIBLE_VAULT_PASSWORD_FILE"
+KEPT = frozenset({VAULT_PASSWORD, "ANSIBLE_LOCAL_TEMP"})
 TICKET = "JOB_ID"
 """A number in the environment of ansible-playbook that ansible-runner's callback writes into each event."""
 
@@ -105,6 +107,7 @@ def play(
     stray: list[str] = []
     folder = leftovers.private_folder(request.mark)
     ticket = secrets.randbits(63)
+    _forget_settings()
     try:
         environment = {**stage_in(folder, request), TICKET: str(ticket)}
         runner = ansible_runner.run(
@@ -233,6 +236,10 @@ def _environment(folder: Path, request: Play) -> dict[str, str]:
         # The ansible-playbook of this very installation, whoever calls it and from where.
         "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",
         "ANSIBLE_CONFIG": str(folder / "ansible.cfg"),
+        # Of ~/.ansible neither plugins nor collections; below it are the defaults of all their paths.
+        "ANSIBLE_HOME": str(folder / "home"),
+        # Ansible runs it where it is a program. No playbook holds anything encrypted.
+        VAULT_PASSWORD: str(folder / "ansible.cfg"),
         "ANSIBLE_ROLES_PATH": str(folder / "roles"),
         "ANSIBLE_COLLECTIONS_PATH": str(folder / "collections"),
         "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"),
@@ -251,6 +258,15 @@ def _environment(folder: Path, request: Play) -> dict[str, str]:
         "ANSIBLE_LOCALHOST_WARNING": "false",
         "ANSIBLE_DEPRECATION_WARNINGS": "false",
     }
+
+
+def _forget_settings() -> None:
+    """Takes the caller's settings for Ansible out of the environment: plugins, modules and strategies are code of its own.
+
+    The file of the vault's password is this program's, too, which reads secrets of the site with it.
+    """
+    for name in [n for n in os.environ if n.startswith("ANSIBLE_") and n not in KEPT]:
+        os.environ.pop(name, None)
 
 
 def _genuine(event: Json, ticket: int) -> Json:
