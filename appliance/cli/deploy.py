@@ -1,5 +1,7 @@
 """appliance deploy"""
 
+import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +26,11 @@ from appliance.report.console import plan_table, run_summary
     help="The hardware of these hosts was changed on purpose: accept what they report (repeatable).",
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before changing hosts.")
+@click.option(
+    "--take-over",
+    is_flag=True,
+    help="Change hosts that another control machine is changing, or was when it died.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Every task as a line.")
 @options.json_option("Events as JSON, one object per line.")
 def deploy(
@@ -35,6 +42,7 @@ def deploy(
     full: bool,
     accept_facts: tuple[str, ...],
     yes: bool,
+    take_over: bool,
     verbose: bool,
     as_json: bool,
 ) -> int:
@@ -67,6 +75,7 @@ def deploy(
             watcher,
             consent,
             may_install,
+            _taking_over(take_over, asks=not yes, err=as_json),
         )
     if done.record is None:
         console.print("  Nothing was changed.")
@@ -81,3 +90,14 @@ def deploy(
         console.print()
         run_summary(console, spoken.advice(done.record), done.report, following, stages=not told)
     return done.exit_code
+
+
+def _taking_over(given: bool, *, asks: bool, err: bool) -> Callable[[str], bool]:
+    """Whether hosts that another control machine changes are taken over: by the option, or by a person who is asked."""
+
+    def may(said: str) -> bool:
+        if given or not asks or not sys.stdin.isatty():
+            return given
+        return click.confirm(f"\n  {said}.\n  Take these hosts over?", default=False, err=err)
+
+    return may

@@ -46,7 +46,7 @@ def facts(**told: Any) -> dict[str, Any]:
     return {**document, "user": "x" * SMALL, **told}
 
 
-MADE_UP = {
+MADE_UP: dict[str, dict[str, Any]] = {
     "gpus.devices": {"gpus": {"driver": "1", "nvml": "1", "devices": 65 * [GPU]}},
     "ports": {"ports": 513 * [PORT]},
     "ports.pci_path": {"ports": [{**PORT, "pci_path": 65 * ["a"]}]},
@@ -68,7 +68,9 @@ def test_more_than_a_host_can_have_is_refused_in_one_line(place: str, hosts: Fak
 
 
 def test_many_lists_within_their_bounds_are_too_much_together(hosts: FakeHosts) -> None:
-    things = {f"k{n}": {f"a{m}": {} for m in range(MOST)} for n in range(MOST_IN_ALL // MOST + 1)}
+    things: dict[str, dict[str, dict[str, str]]] = {
+        f"k{n}": {f"a{m}": {} for m in range(MOST)} for n in range(MOST_IN_ALL // MOST + 1)
+    }
     text = json.dumps(facts(posture={"things": things}))
     assert "members in all" in answered(hosts, text, areas=["posture"])
 
@@ -88,7 +90,7 @@ def test_a_control_host_of_a_fabric_of_4000_cables_is_read(hosts: FakeHosts) -> 
 
 def test_large_hosts_are_within_bounds() -> None:
     gpus = [{**GPU, "mig": 7 * [{}], "pci_path": 8 * ["a"]} for _ in range(16)]
-    large = {
+    large: dict[str, Any] = {
         "gpus": {"driver": "1", "nvml": "1", "devices": gpus},
         "ports": 32 * [{**PORT, "counters": {f"c{n}": 0 for n in range(80)}}],
         "interfaces": [{"name": f"veth{n}", "addresses": []} for n in range(1000)],
