@@ -12,6 +12,7 @@ from appliance.bmc.power import OFF, Order
 from appliance.engine.busy import REMEDY, busy
 from appliance.engine.controllers import controllers
 from appliance.engine.gather import each
+from appliance.engine.lease import require_free
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.bmc import BiosValue
 from appliance.models.events import Observer
@@ -79,6 +80,8 @@ def apply(
             raise ConfigError("; ".join(f"{n}: {why}" for n, why in carried.items()), REMEDY)
         if not differ:
             return before
+        if not force:
+            require_free(session, tuple(to_change))
         if not consent(before):
             return None
         session.journal.append(session.run, "run_started", verb="bios apply")

@@ -18,6 +18,7 @@ from appliance.engine.etcd import (
     under_way,
 )
 from appliance.engine.gather import each
+from appliance.engine.lease import leased
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.events import Message, Observer
@@ -97,7 +98,11 @@ def restore(
     with open_session(target, VERB, observer) as session:
         if not consent(_considered(session, name)):
             return False
-    with open_session(target, VERB, observer, changes=True) as session, interruptible(session):
+    with (
+        open_session(target, VERB, observer, changes=True) as session,
+        interruptible(session),
+        leased(session, _control(session)),
+    ):
         try:
             _restored(session, name)
         except ApplianceError as error:
@@ -117,11 +122,18 @@ def abandon(target: Target, observer: Observer, consent: Callable[[Order], bool]
         found = {h: part for h, part in ask(session).items() if isinstance(part, Part)}
         if not consent(under_way(found)):
             return False
-    with open_session(target, VERB, observer, changes=True) as session:
+    with (
+        open_session(target, VERB, observer, changes=True) as session,
+        leased(session, _control(session)),
+    ):
         session.journal.append(session.run, "run_started", verb=VERB)
         order = take_back(session, ask(session))
         session.journal.append(session.run, "abandoned", backup=order.backup)
     return True
+
+
+def _control(session: Session) -> tuple[str, ...]:
+    return tuple(host.name for host in control_hosts(session.site))
 
 
 def _own(session: Session) -> EtcdBackup:

@@ -11,6 +11,7 @@ from appliance.adapters.answers import parsed
 from appliance.engine.accepted import accept_whole
 from appliance.engine.drain import Drain, drain, resume
 from appliance.engine.gather import DEFECT, PYTHON, each
+from appliance.engine.lease import leased
 from appliance.engine.named import named
 from appliance.engine.receipts import forget
 from appliance.engine.session import Session
@@ -99,7 +100,8 @@ def disable(target: Target, observer: Observer, hosts: tuple[str, ...]) -> Seen:
                     f"the site declares {said} for GPUs of {host.name}: they would be divided again",
                     "write layout: disabled under mig in site.yml, then appliance mig apply",
                 )
-        seen = _ask(session, [(host, "disable", None) for host in chosen])
+        with leased(session, [host.name for host in chosen]):
+            seen = _ask(session, [(host, "disable", None) for host in chosen])
         whole: list[str] = []
         # Where a GPU stayed as it was, the receipt is what brings the next deployment there to take the rest away.
         for name, gpus in seen.hosts.items():

@@ -13,6 +13,7 @@ from appliance.config.edit import candidate, give_owner
 from appliance.config.load import LoadedSite, load_site
 from appliance.engine.drain import Drain, drain, resume, schedulers
 from appliance.engine.gather import each
+from appliance.engine.lease import leased
 from appliance.engine.session import Session
 from appliance.engine.work import Held
 from appliance.errors import ApplianceError, ConfigError
@@ -108,7 +109,10 @@ def assign(
         session.remote.reach(name)
         if not consent(Move(seen, owner, file, minutes, evict)):
             return Deployed(None, 1)
-    with open_session(target, "node", observer, changes=True) as session:
+    with (
+        open_session(target, "node", observer, changes=True) as session,
+        leased(session, (name,)),
+    ):
         session.journal.append(session.run, "run_started", verb="node")
         _free(session, name, Drain(Why.MOVE, minutes * 60, evict, REMEDY))
         try:

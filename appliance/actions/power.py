@@ -11,6 +11,7 @@ from appliance.bmc.power import Order, Waiting, state, switch
 from appliance.engine.busy import REMEDY, busy
 from appliance.engine.controllers import controllers
 from appliance.engine.gather import each
+from appliance.engine.lease import require_free
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.events import Observer
 
@@ -66,6 +67,8 @@ def power(
         known = controllers(session, hosts)
         if is_gentle and (carried := busy(session, known)):
             raise ConfigError("; ".join(f"{n}: {why}" for n, why in carried.items()), REMEDY)
+        if is_gentle:
+            require_free(session, tuple(known))
         if not consent(tuple(known)):
             return None
         session.journal.append(session.run, "run_started", verb=f"power {wish}")

@@ -19,6 +19,7 @@ from appliance.adapters.remote import Endpoint, known_hosts_name
 from appliance.adapters.ssh_bounds import BoundedTransport
 from appliance.adapters.user_key import UserKeys
 from appliance.errors import AnotherKey, ConnectionFailed, DeadlineExceeded
+from appliance.text import one_line, shortened
 
 # paramiko logs tracebacks of its own thread for every host that is down; the caller gets the reason as an error.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -109,7 +110,7 @@ class SshRemote:
                 self._drop(host)
                 why = connection.transport.get_exception() or error
                 raise ConnectionFailed(
-                    f"connection lost while running {argv[0]}: {why or type(why).__name__}",
+                    f"connection lost while running {argv[0]}: {_words(why)}",
                     "is the host still up? run the same command again",
                     host,
                 ) from error
@@ -203,7 +204,7 @@ def host_key_fingerprint(address: str, port: int, timeout: float = 6.0) -> tuple
         except (paramiko.SSHException, OSError, EOFError) as error:
             open_files.check(error)
             raise ConnectionFailed(
-                f"does not speak SSH on port {port}: {error}",
+                f"does not speak SSH on port {port}: {_words(error)}",
                 "look there for what listens on that port, or correct access.port",
             ) from error
         finally:
@@ -327,7 +328,7 @@ def _refusal(endpoint: Endpoint, error: Exception) -> ConnectionFailed:
             )
         case paramiko.ssh_exception.IncompatiblePeer():
             return ConnectionFailed(
-                f"its sshd and this program have no algorithm in common: {error}",
+                f"its sshd and this program have no algorithm in common: {_words(error)}",
                 f"sshd -T on {name} shows what it offers; let it offer one of these, too: "
                 "curve25519-sha256@libssh.org, aes128-ctr or aes256-gcm@openssh.com, hmac-sha2-256",
                 name,
@@ -340,10 +341,15 @@ def _refusal(endpoint: Endpoint, error: Exception) -> ConnectionFailed:
             )
         case _:
             return ConnectionFailed(
-                f"accepts connections but SSH does not answer ({error or type(error).__name__})",
+                f"accepts connections but SSH does not answer ({_words(error)})",
                 "the host hangs; look at its console, reset it if need be",
                 name,
             )
+
+
+def _words(error: BaseException) -> str:
+    """What it says, in which the host's own words may stand."""
+    return shortened(one_line(str(error))) or type(error).__name__
 
 
 def _start(channel: paramiko.Channel, words: Sequence[str], timeout: float, host: str) -> None:

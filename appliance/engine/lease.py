@@ -111,10 +111,25 @@ def _take_all(
     if found and may_take_over(_told(found)):
         found = _taken(session, list(found), held, over=True)
     if found:
-        raise LeaseHeld(
-            _told(found),
-            "wait for that run, leave these hosts out with --limit, or take them over where that run is dead: --take-over",
-        )
+        raise _refusal(found)
+
+
+def require_free(session: Session, hosts: Sequence[str]) -> None:
+    """Raises LeaseHeld where another run changes one of them; for verbs that turn hosts off, which would leave a note there."""
+
+    def look(host: str) -> Holder | None:
+        told = _asked(session, host, "look", TAKE_S)
+        return _holder(told["held"]) if not isinstance(told, str) and "held" in told else None
+
+    if found := {host: holder for host, holder in each(hosts, look) if holder}:
+        raise _refusal(found)
+
+
+def _refusal(found: Mapping[str, Holder]) -> LeaseHeld:
+    return LeaseHeld(
+        _told(found),
+        "wait for that run, or leave these hosts out; where it is dead, take them over: appliance deploy --take-over",
+    )
 
 
 def _taken(session: Session, hosts: Sequence[str], held: _Held, *, over: bool) -> dict[str, Holder]:

@@ -29,7 +29,7 @@ MOST_S = 3600.0
 
 
 def answer(request: Note, folder: str = FOLDER) -> Note:
-    """What became of it: ``taken`` (``before``: the note that was there), ``held`` by another's note, ``renewed``, ``released``, ``lost``.
+    """What became of it: ``taken`` (``before``: the note that was there), ``held`` by another's note, nothing where ``look`` finds none, ``renewed``, ``released``, ``lost``.
 
     Raises OSError where the note cannot be kept.
     """
@@ -37,6 +37,9 @@ def answer(request: Note, folder: str = FOLDER) -> Note:
     try:
         _lock(number)
         there = _read(number)
+        if request["do"] == "look":
+            is_other = there.get("owner") != request["note"]["owner"]
+            return {"held": there} if there and is_other and not is_old(there, _now()) else {}
         if request["do"] == "take":
             return _take(number, request, there)
         if there.get("run") != request["note"]["run"]:

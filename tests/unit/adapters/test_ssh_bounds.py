@@ -52,6 +52,7 @@ BEFORE_LOGIN = {
     "a packet of 1 MiB": (ID + (1 << 20).to_bytes(4, "big") + bytes(4), bytes(1 << 16)),
     "a line without end": (b"", b"x" * (1 << 16)),
     "lines without end": (b"", b"a line\r\n" * 8192),
+    "a long word for its name": (b"SSH-9-" + b"x" * 8000 + b"\r\n", bytes(1 << 16)),
     "packets to be ignored": (ID, (bytes([0, 0, 0, 12, 10, 2]) + bytes(10)) * 4096),
     "packets of no known kind": (ID, (bytes([0, 0, 0, 12, 10, 255]) + bytes(10)) * 4096),
     "a packet shorter than its head": (ID, bytes(1 << 16)),
@@ -62,10 +63,11 @@ BEFORE_LOGIN = {
 def test_host_that_talks_without_end_before_the_login_is_let_go(case: str) -> None:
     talker = Talker(*BEFORE_LOGIN[case])
     try:
-        with pytest.raises(ConnectionFailed):
+        with pytest.raises(ConnectionFailed) as refusal:
             host_key_fingerprint("127.0.0.1", talker.port)
     finally:
         talker.close()
+    assert len(refusal.value.message) < 500
     # Buffers of the kernel on both ends hold a few MiB.
     assert talker.sent < 16 << 20
 

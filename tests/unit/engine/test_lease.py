@@ -13,7 +13,7 @@ import pytest
 
 from appliance.adapters.process import Completed
 from appliance.engine import lease as leasing
-from appliance.engine.lease import LeaseHeld, hosts_changed, leased
+from appliance.engine.lease import LeaseHeld, hosts_changed, leased, require_free
 from appliance.engine.session import Session
 from appliance.errors import ConnectionFailed
 from appliance.models.events import Message
@@ -136,7 +136,7 @@ def test_a_second_control_machine_is_told_by_whom_and_holds_nothing(
     assert refusal.value.message.startswith("gpu-1 is being changed by ")
     assert "(run r-theirs, deploy)" in refusal.value.message
     assert "--take-over" in refusal.value.hint
-    assert "--limit" in refusal.value.hint
+    assert "leave these hosts out" in refusal.value.hint
 
 
 def test_hosts_of_others_do_not_matter(mine: Session, theirs: Session, rack: Rack) -> None:
@@ -241,6 +241,24 @@ def test_a_sign_of_life_keeps_a_host_and_a_lost_one_is_told(
             told = leasing._asked(mine, "gpu-2", "renew", 5)
             assert isinstance(told, dict)
             assert "lost" in told
+
+
+def test_a_host_that_another_run_changes_is_not_turned_off(
+    mine: Session, theirs: Session, rack: Rack
+) -> None:
+    require_free(mine, ALL)
+    with leased(mine, ALL):
+        require_free(mine, ALL)
+    with leased(theirs, ("gpu-1",)):
+        require_free(mine, ("head",))
+        with pytest.raises(LeaseHeld, match="gpu-1 is being changed by"):
+            require_free(mine, ALL)
+        assert rack.note("head") == {}
+        rack.age("gpu-1", seconds=0)
+        require_free(mine, ALL)
+    rack.told["gpu-1"] = "?"
+    rack.down.add("head")
+    require_free(mine, ALL)
 
 
 LIES = {

@@ -1,6 +1,7 @@
 """ClusterMAX's audit: entered with its digest, shown beside ours, and no gate is closed by it. A stand-in plays its program."""
 
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -111,6 +112,12 @@ def test_a_file_that_is_no_audit_is_refused_in_one_line(
         clustermax.read(audit, NOW)
     assert told in found.value.message
     assert "\n" not in found.value.message
+
+
+def test_a_pipe_in_place_of_an_audit_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "audit")
+    with pytest.raises(ConfigError, match="it is no file"):
+        clustermax.read(tmp_path / "audit", NOW)
 
 
 def test_an_audit_of_the_future_is_refused(audit: Path) -> None:
