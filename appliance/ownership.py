@@ -145,13 +145,21 @@ def _require_owner(path: Path, state: os.stat_result) -> None:
 
 def _require_closed(path: Path, state: os.stat_result, *, is_on_way: bool) -> None:
     mode = state.st_mode
-    if mode & OTHERS and not (is_on_way and mode & stat.S_ISVTX):
+    is_shared = stat.S_ISDIR(mode) and mode & stat.S_ISVTX
+    if is_shared and is_on_way:
+        return
+    if is_shared and mode & (OTHERS | GROUP):
+        raise Untrusted(
+            f"{path} is a folder in which other users make files, so nothing in it is sure to be yours",
+            "keep the site, and what it names, in a folder of your own",
+        )
+    if mode & OTHERS:
         raise Untrusted(
             f"{path} can be written by every user of this machine",
             f"look at it, then: chmod o-w {_quoted(path)}",
         )
-    if mode & GROUP and not (is_on_way and mode & stat.S_ISVTX):
-        if others := strangers_of(state.st_gid):
+    if mode & GROUP:
+        if others := strangers_of(state.st_gid, trusted()):
             raise Untrusted(
                 f"{path} can be written by {others}",
                 f"look at it, then: chmod g-w {_quoted(path)}",
@@ -163,7 +171,6 @@ def _require_closed(path: Path, state: os.stat_result, *, is_on_way: bool) -> No
             )
 
 
-@cache
 def trusted() -> frozenset[int]:
     """Root, who runs this program, and who called it by sudo."""
     me = os.geteuid()
@@ -173,12 +180,12 @@ def trusted() -> frozenset[int]:
 
 
 @cache
-def strangers_of(gid: int) -> str:
-    """Who may write what the group may write, in words; "" where the group is the own one of somebody trusted, and nobody else is in it.
+def strangers_of(gid: int, known: frozenset[int]) -> str:
+    """Who may write what the group may write, in words; "" where the group is the own one of somebody ``known``, and nobody else is in it.
 
     A network's directory need not list whose main group one is, hence the name: that of its user.
     """
-    mine = {uid: name for uid in trusted() if (name := _name(uid))}
+    mine = {uid: name for uid in known if (name := _name(uid))}
     try:
         group = grp.getgrgid(gid)
     except KeyError:

@@ -16,9 +16,9 @@ LONGEST_BANNER = 16 << 10
 """Bytes before and with the line "SSH-2.0-..."; RFC 4253 allows other lines before it, each of up to 255 bytes."""
 BEFORE_LOGIN = (1 << 20, 2_000)
 """Bytes and packets until the host has let the user in. A login takes about 5 KB in 15 packets."""
-PER_COMMAND = (40 << 20, 100_000)
+PER_COMMAND = (40 << 20, 250_000)
 """Bytes and packets for each command at work: two streams of ssh.LONGEST_ANSWER, and room for what frames them."""
-KEY_EXCHANGES = 16
+KEY_EXCHANGES = 256
 """Of a login and then of each command; sshd's RekeyLimit asks for one after so many bytes or so long."""
 WRITE_S = 30.0
 """Seconds in which a host has to take one packet; a sound one takes it at once."""
