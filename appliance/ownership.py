@@ -40,11 +40,29 @@ def require(path: Path) -> None:
             _require_closed(step, state, is_on_way=steps.goes_on)
 
 
-def require_all(*paths: Path | None) -> None:
-    """The same of several; None stands for a file that the site does not name."""
+def require_all(*paths: Path) -> None:
+    """The same of several, of which many lie in one folder: the way there is judged once."""
+    judged: set[Path] = set()
     for path in paths:
-        if path is not None:
-            require(path)
+        place = path.absolute()
+        if place.parent not in judged or ".." in place.parts:
+            require(place)
+            if place.parent.is_dir() and not place.parent.stat().st_mode & stat.S_ISVTX:
+                judged.add(place.parent)
+        else:
+            _require_last(place)
+
+
+def _require_last(path: Path) -> None:
+    try:
+        state = path.lstat()
+    except FileNotFoundError:
+        return
+    if stat.S_ISREG(state.st_mode):
+        _require_owner(path, state)
+        _require_closed(path, state, is_on_way=False)
+    else:
+        require(path)
 
 
 def require_file(path: Path) -> None:

@@ -14,6 +14,7 @@ from appliance.config.rules.base import near
 from appliance.engine.acceptance import acceptance_of
 from appliance.engine.baseline import differences
 from appliance.engine.judge import REACHABLE, RECEIPTS, judge_all
+from appliance.engine.lease import tell_held
 from appliance.engine.named import named
 from appliance.engine.outdated import outdated
 from appliance.engine.posture import keep_postures, posture_differences
@@ -87,6 +88,7 @@ def look(
         found = survey(session, beside=_beside(since, deep=deep))
         seconds = time.monotonic() - started
         keep_postures(session, found)
+        tell_held(session, found.facts)
         view = view_of(session, found)
         results = [r for r in judge_all(view, found, ids) if not only or r.host in only]
         results += _unmade(results, checks, only)

@@ -6,6 +6,7 @@ from appliance.actions.queues_brought import with_queues
 from appliance.actions.validation import with_validation
 from appliance.engine.acceptance import acceptance_of
 from appliance.engine.gather import Round
+from appliance.engine.lease import tell_held
 from appliance.engine.record import simulated_areas
 from appliance.engine.session import Session
 from appliance.engine.survey import view_of
@@ -22,6 +23,7 @@ def make(target: Target, filters: Filters, observer: Observer) -> Plan:
             _tell_bare(session)
         planned = with_queues(session, plan_session(session, filters), filters)
         plan = with_validation(session, planned, filters)
+        tell_held(session, planned.found.facts)
         whole = plan.model_copy(update={"acceptance": _acceptance(session, planned.found)})
         return session.redact.texts(whole)
 

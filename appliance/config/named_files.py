@@ -6,7 +6,7 @@ from pathlib import Path
 from appliance.config import image_lock, known_bmcs
 from appliance.config.secrets import references
 from appliance.models.site import Site
-from appliance.ownership import require
+from appliance.ownership import require_all
 
 KUBECONFIG = "kubeconfig"
 """Where the program keeps the one of a cluster of its own."""
@@ -14,8 +14,7 @@ KUBECONFIG = "kubeconfig"
 
 def require_ours(site: Site, folder: Path) -> None:
     """Raises Untrusted where somebody else may write one of them."""
-    for name in sorted(set(_names(site))):
-        require(folder / name)
+    require_all(*(folder / name for name in sorted(set(_names(site)))))
 
 
 def _names(site: Site) -> Iterator[str]:

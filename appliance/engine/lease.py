@@ -18,6 +18,7 @@ from appliance.engine.session import Session
 from appliance.engine.user import user_name
 from appliance.errors import ApplianceError, ConfigError, OutOfFiles
 from appliance.models.events import Message
+from appliance.models.facts import HostFacts
 from appliance.models.plan import OF_CLUSTER, Action, Plan
 from appliance.models.site import Role
 from appliance.probe import lease as on_host
@@ -123,6 +124,15 @@ def require_free(session: Session, hosts: Sequence[str]) -> None:
 
     if found := {host: holder for host, holder in each(hosts, look) if holder}:
         raise _refusal(found)
+
+
+def tell_held(session: Session, facts: Mapping[str, HostFacts]) -> None:
+    """Says which hosts another checkout changes right now: what is seen of them may change with it."""
+    held = {host: f.lease for host, f in facts.items() if f.lease}
+    mine = _owner(session.runs) if held else ""
+    found = {h: _holder(note.model_dump()) for h, note in held.items() if note.owner != mine}
+    if found:
+        session.tell(Message(text=_told(found), level="warning"))
 
 
 def _refusal(found: Mapping[str, Holder]) -> LeaseHeld:

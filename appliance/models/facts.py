@@ -78,6 +78,16 @@ class Receipt(Numerous):
     )
 
 
+class Lease(Numerous):
+    """The run that changes the host now, in words of the host; ``owner``: the checkout it runs from."""
+
+    owner: Line
+    who: Line
+    run: Line
+    verb: Line
+    since: Line
+
+
 class Assignment(Numerous):
     """A value of a kernel parameter, and the file that sets it last."""
 
@@ -212,6 +222,7 @@ class HostFacts(Numerous):
         default=None, description="Age in s of the oldest kernel message; None: since boot"
     )
     receipts: dict[Line, Receipt] = Field(default_factory=dict)
+    lease: Lease | None = Field(default=None, description="None: nobody changes the host now")
     foreign: tuple[Foreign, ...] | None = Field(
         default=None, description="What nobody put into places of the stages; None: not looked"
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 STAGES = HERE.parent / "stages"
-STAYS = frozenset({"bundle.py", "lease.py"})
+STAYS = frozenset({"bundle.py"})
 EPOCH = (1980, 1, 1, 0, 0, 0)
 UNCHECKED = MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)
 """The head of bytecode that is not compared with its source (PEP 552); another Python reads the source instead."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 FOLDER = "/var/lib/appliance"
 NAME = "lease"
 LONGEST = 4096
+SHOWN = 128
 LOCK_S = 5.0
 MOST_S = 3600.0
 """No note holds a host for longer without a sign of life, whatever it says of itself."""
@@ -51,6 +52,16 @@ def answer(request: Note, folder: str = FOLDER) -> Note:
         return {"released": True}
     finally:
         os.close(number)
+
+
+def held(text: str) -> Note:
+    """The note in a host's file, as far as it is shown; {} where it is void or none."""
+    there = _parsed(text)
+    if not there or is_old(there, _now()):
+        return {}
+    return {
+        key: str(there.get(key) or "?")[:SHOWN] for key in ("owner", "who", "run", "verb", "since")
+    }
 
 
 def _take(number: int, request: Note, there: Note) -> Note:
@@ -113,9 +124,13 @@ def _lock(number: int) -> None:
 
 
 def _read(number: int) -> Note:
+    return _parsed(os.pread(number, LONGEST, 0).decode("utf-8", "replace"))
+
+
+def _parsed(text: str) -> Note:
     """The note; one that was cut off, or is none, says nothing."""
     try:
-        note = json.loads(os.pread(number, LONGEST, 0).decode("utf-8", "replace") or "{}")
+        note = json.loads(text[:LONGEST] or "{}")
     except (ValueError, RecursionError):
         return {}
     return note if isinstance(note, dict) and note.get("run") else {}

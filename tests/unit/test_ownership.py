@@ -14,7 +14,7 @@ from appliance.actions.opening import Target, runs_of
 from appliance.config.load import load_profile, load_site
 from appliance.errors import ConfigError
 from appliance.journal import Journal, hold
-from appliance.ownership import Untrusted, open_own, require, require_file, write_anew
+from appliance.ownership import Untrusted, open_own, require, require_all, require_file, write_anew
 from tests.unit.config.conftest import SITE
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -196,6 +196,25 @@ def test_others_in_an_access_list_are_seen_behind_the_groups_bits(site: Path) ->
     with pytest.raises(Untrusted, match=r"s\.yml can be written by") as refusal:
         require(site / "s.yml")
     assert "chmod g-w" in refusal.value.hint
+
+
+def test_of_many_files_in_a_folder_each_is_judged(site: Path, tmp_path: Path) -> None:
+    names = ("s.yml", "known_hosts", "secrets/bmc", "missing/folder/file", "secrets/munge_key")
+    paths = [site / name for name in names]
+    require_all(*paths)
+    for path in (site / "secrets/munge_key", site / "secrets", site):
+        open_to_all(path)
+        with pytest.raises(Untrusted, match=f"{path} can be written"):
+            require_all(*paths)
+        path.chmod(stat.S_IMODE(path.stat().st_mode) & ~0o002)
+    elsewhere = tmp_path / "open"
+    elsewhere.mkdir()
+    (elsewhere / "bmc").write_text("x")
+    open_to_all(elsewhere)
+    (site / "secrets/link").symlink_to(elsewhere / "bmc")
+    for last in (site / "secrets/link", site / "secrets/../../../open/bmc"):
+        with pytest.raises(Untrusted, match=f"{elsewhere} can be written"):
+            require_all(*paths, last)
 
 
 def planted_link(path: Path, target: Path) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from appliance.probe.state import Observer
 
 FOLDER = "/var/lib/appliance/receipts"
+LEASE = "/var/lib/appliance/lease"
 VERSION = 1
 WORDS = ("fingerprint", "written", "run", "appliance")
 
@@ -69,8 +70,23 @@ def resources(found: dict[str, Facts]) -> list[tuple[str, str]]:
 
 
 def collect(ask: Ask, found: dict[str, Facts], observer: Observer) -> Facts:
-    """The area ``receipts``: every resource is looked at again."""
-    return {"receipts": {stage: _receipt(ask, stage, found[stage], observer) for stage in found}}
+    """The area ``receipts``: every resource is looked at again; and who changes the host now."""
+    looked = {stage: _receipt(ask, stage, found[stage], observer) for stage in found}
+    return {"receipts": looked, **_lease(ask)}
+
+
+def _lease(ask: Ask) -> Facts:
+    try:
+        text = files.read(ask.path(LEASE))
+    except OSError:
+        return {}
+    if not text:
+        return {}
+    # Needed while a deployment is at work, and then alone.
+    from appliance.probe import lease
+
+    note = lease.held(text)
+    return {"lease": note} if note else {}
 
 
 def _receipt(ask: Ask, stage: str, receipt: Facts, observer: Observer) -> Facts:

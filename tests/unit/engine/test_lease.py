@@ -13,12 +13,16 @@ import pytest
 
 from appliance.adapters.process import Completed
 from appliance.engine import lease as leasing
-from appliance.engine.lease import LeaseHeld, hosts_changed, leased, require_free
+from appliance.engine.lease import LeaseHeld, hosts_changed, leased, require_free, tell_held
 from appliance.engine.session import Session
 from appliance.errors import ConnectionFailed
 from appliance.models.events import Message
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.probe import lease as on_host
+from appliance.probe.ask import Ask
+from appliance.probe.collectors import receipts
+from appliance.probe.state import Observer
+from tests.facts import facts_of
 from tests.unit.engine.conftest import hosts, recorder, session
 from tests.unit.engine.world import FakeHosts, Recorder, stage_of
 
@@ -259,6 +263,37 @@ def test_a_host_that_another_run_changes_is_not_turned_off(
     rack.told["gpu-1"] = "?"
     rack.down.add("head")
     require_free(mine, ALL)
+
+
+def test_a_look_at_a_host_names_who_changes_it(
+    mine: Session, theirs: Session, rack: Rack, recorder: Recorder
+) -> None:
+    with leased(theirs, ("gpu-1",)):
+        text = (rack.at("gpu-1") / "lease").read_text()
+        note = on_host.held(text)
+        facts = {"gpu-1": facts_of("gpu-1", lease=note), "gpu-2": facts_of("gpu-2")}
+        tell_held(mine, facts)
+        assert "gpu-1 is being changed by " in said(recorder)
+        assert "(run r-theirs, deploy)" in said(recorder)
+        recorder.events.clear()
+        tell_held(theirs, facts)
+        rack.age("gpu-1", seconds=0)
+        assert on_host.held((rack.at("gpu-1") / "lease").read_text()) == {}
+    assert on_host.held("") == on_host.held("[]") == on_host.held("{") == {}
+    assert said(recorder) == ""
+
+
+def test_the_probe_brings_the_note_of_a_host_at_work(theirs: Session, rack: Rack) -> None:
+    ask = Ask({}, str(rack.folder / "root"))
+    rack.folder.joinpath("root/var/lib").mkdir(parents=True)
+    place = rack.folder / "root/var/lib/appliance"
+    place.mkdir()
+    request = {"do": "take", "over": False, "note": leasing._note(theirs)}
+    on_host.answer(request, str(place))
+    found = receipts.collect(ask, {}, Observer(ask, []))
+    assert found["lease"]["run"] == "r-theirs"
+    on_host.answer({**request, "do": "release"}, str(place))
+    assert receipts.collect(ask, {}, Observer(ask, [])) == {"receipts": {}}
 
 
 LIES = {
