@@ -48,8 +48,8 @@ class Talker:
 
 
 BEFORE_LOGIN = {
-    "a packet of 2 GiB": (ID + (0x7FFFFFF8).to_bytes(4, "big") + bytes(4), bytes(1 << 16)),
-    "a packet of 1 MiB": (ID + (1 << 20).to_bytes(4, "big") + bytes(4), bytes(1 << 16)),
+    "a packet of 2 GiB": (ID + (0x7FFFFFFC).to_bytes(4, "big") + bytes(4), bytes(1 << 16)),
+    "a packet of 1 MiB": (ID + (4 + (1 << 20)).to_bytes(4, "big") + bytes(4), bytes(1 << 16)),
     "a line without end": (b"", b"x" * (1 << 16)),
     "lines without end": (b"", b"a line\r\n" * 8192),
     "a long word for its name": (b"SSH-9-" + b"x" * 8000 + b"\r\n", bytes(1 << 16)),
