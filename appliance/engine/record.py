@@ -31,6 +31,7 @@ from appliance.models.run import (
     host_versions,
 )
 from appliance.models.site import Role
+from appliance.ownership import strangers_of, trusted
 from appliance.report.advice import told
 from appliance.report.findings import findings as findings_of
 from appliance.stages.kubernetes.checks.images import running
@@ -148,11 +149,18 @@ def _hand_over(folder: Path) -> None:
     if os.geteuid() or not all(number.isdecimal() for number in named):
         return
     user, group = int(named[0]), int(named[1])
-    is_theirs = folder.parent.stat().st_uid == user
+    if folder.parent.stat().st_uid == user:
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, user, group, follow_symlinks=False)
+    elif not strangers_of(group, trusted()):
+        _show(folder, group)
+
+
+def _show(folder: Path, group: int) -> None:
+    """Beside a site of root's the runs stay root's, or root without sudo would refuse them: the caller reads them as the group."""
     for path in (folder, *folder.rglob("*")):
-        # What root keeps may not become another's, or root without sudo would refuse it: that one reads it as the group.
-        os.chown(path, user if is_theirs else -1, group, follow_symlinks=False)
-        if not is_theirs and not path.is_symlink():
+        os.chown(path, 0, group, follow_symlinks=False)
+        if not path.is_symlink():
             path.chmod(path.stat().st_mode | (0o050 if path.is_dir() else 0o040))
 
 

@@ -5,6 +5,8 @@ import os
 
 import pytest
 
+from appliance import ownership
+from appliance.engine import record as recording
 from appliance.engine.gather import Round
 from appliance.engine.record import Findings, record_of, save
 from appliance.engine.session import Session
@@ -99,3 +101,27 @@ def test_a_report_is_kept_whatever_user_and_locale_the_run_had(
     kept = RunRecord.model_validate_json(text)
     assert (kept.user, kept.results[0].cause) == (f"uid-{os.getuid()}", "Gerät läuft")
     assert len(list(session.journal.entries("result"))) == len(kept.results)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize(
+    ("of_site", "group_of", "owner", "mode"),
+    [(54321, "", 54321, 0o700), (0, "", 0, 0o750), (0, "group users", 0, 0o700)],
+)
+def test_under_sudo_runs_belong_to_whom_the_site_belongs(
+    of_site: int,
+    group_of: str,
+    owner: int,
+    mode: int,
+    session: Session,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SUDO_UID", "54321")
+    monkeypatch.setenv("SUDO_GID", "54321")
+    monkeypatch.setattr(recording, "strangers_of", lambda *_: group_of)
+    os.chown(session.folder, of_site, 0)
+    session.folder_of_run.mkdir(mode=0o700)
+    save(session, _record(session, [], [GOOD]))
+    state = session.folder_of_run.stat()
+    assert (state.st_uid, state.st_mode & 0o777) == (owner, mode)
+    ownership.require(session.folder_of_run / "report.html")
