@@ -83,8 +83,8 @@ def require_file(path: Path) -> None:
         )
     if state.st_nlink > 1:
         raise Untrusted(
-            f"{path} has another name elsewhere (a hard link), by which others may have written it",
-            f"look at it, then: rm {_quoted(path)}",
+            f"{path} has another name elsewhere (a hard link), by which others may write it",
+            f"look at it, then: cp -p {_quoted(path)} {_quoted(path)}.new && mv {_quoted(path)}.new {_quoted(path)}",
         )
     _require_owner(path, state)
     _require_closed(path, state, is_on_way=False)
