@@ -47,8 +47,10 @@ class _Connection:
 
     def __init__(self, client: paramiko.SSHClient) -> None:
         transport = client.get_transport()
-        assert isinstance(transport, BoundedTransport)
-        self.client, self.transport, self.users = client, transport, 1
+        assert transport is not None
+        # What _connect made it of, whose stubs know only paramiko's own.
+        bounded: Any = transport
+        self.client, self.transport, self.users = client, bounded, 1
         self.used = False
 
 

@@ -205,11 +205,13 @@ def _note(session: Session) -> dict[str, object]:
 
 def _owner(runs: Path) -> str:
     """This checkout on this machine: its runs share a lock, so that a note of its own is of a run that is over."""
-    machine = ""
+    machine = inode = ""
+    place = runs.resolve()
     with suppress(OSError):
         machine = Path("/etc/machine-id").read_text(encoding="ascii", errors="replace").strip()
-    place = runs.resolve()
-    words = (machine, socket.gethostname(), str(place), str(place.stat().st_ino))
+    with suppress(OSError):
+        inode = str(place.stat().st_ino)
+    words = (machine, socket.gethostname(), str(place), inode)
     return hashlib.sha256("\0".join(words).encode(errors="replace")).hexdigest()[:32]
 
 

@@ -36,8 +36,26 @@ class Channel:
         self._pipe = os.pipe()
         return self._pipe[0]
 
-    def exec_command(self, command: str) -> None:
-        assert "python3" in command
+    remote_chanid = 0
+
+    @property
+    def transport(self) -> "Channel":
+        return self
+
+    @property
+    def event(self) -> threading.Event:
+        done = threading.Event()
+        done.set()
+        return done
+
+    def _event_pending(self) -> None:
+        return None
+
+    def _wait_for_event(self) -> None:
+        return None
+
+    def _send_user_message(self, message: paramiko.Message) -> None:
+        assert b"python3" in message.asbytes()
 
     def settimeout(self, seconds: float) -> None:
         assert seconds > 0
@@ -88,6 +106,9 @@ class Client:
 
     def get_transport(self) -> "Client":
         return self
+
+    def allow(self, commands: int) -> None:
+        assert commands > 0
 
     def is_active(self) -> bool:
         return self._sock is not None
