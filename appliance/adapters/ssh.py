@@ -177,7 +177,7 @@ class SshRemote:
         seconds = self._timeouts[1] if connection.used else self._login_timeout
         connection.transport.allow(connection.users)
         try:
-            channel = connection.transport.open_session(timeout=seconds)
+            channel: paramiko.Channel = connection.transport.open_session(timeout=seconds)
             connection.used = True
             return channel
         except (paramiko.SSHException, OSError, EOFError) as error:
