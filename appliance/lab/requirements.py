@@ -115,7 +115,10 @@ def _of_emulator() -> Iterator[tuple[str, str]]:
             "make the environment with that one: rm -r .venv && make setup",
         )
     if find_spec("sushy_tools") is None:
-        yield "sushy-tools, which simulates the management controllers, is not installed", "make tools"
+        yield (
+            "sushy-tools, which simulates the management controllers, is not installed",
+            "make tools",
+        )
 
 
 def _of_kernel() -> Iterator[tuple[str, str]]:
