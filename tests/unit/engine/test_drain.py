@@ -9,6 +9,7 @@ import pytest
 from appliance.adapters.process import Completed
 from appliance.engine import drain as draining
 from appliance.engine.drain import Drain, drain, resume
+from appliance.engine.gather import PYTHON
 from appliance.engine.session import Session
 from appliance.engine.work import Work
 from appliance.engine.work_kubernetes import DRAINED, is_work
@@ -56,6 +57,8 @@ class World:
         if words[0] == "systemctl":
             state = self.units.get(words[-1], "inactive")
             return (0 if state == "active" else 3), f"{state}\n", ""
+        if words[0] == PYTHON:
+            return 0, '{"taken": true}', ""
         assert host == "head"
         if words[0] in self.broken:
             return 1, "", self.broken[words[0]]
