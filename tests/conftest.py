@@ -41,6 +41,7 @@ SHARED_CLUSTER = {
 """Modules that follow each other on one rack with a cluster (tests/integration/kept.py)."""
 
 ON_API_SERVER = (
+    "test_etcd_full",
     "test_limits",
     "test_members",
     "test_pods_at_work",

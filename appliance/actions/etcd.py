@@ -69,7 +69,7 @@ Listed = tuple[Backup, ...] | ApplianceError
 def backups(target: Target, observer: Observer) -> tuple[str, Mapping[str, Listed]]:
     """The site's name, and what each control host has, oldest first; a host's failure is a value."""
     with open_session(target, VERB, observer) as session:
-        _own(session)
+        own_cluster(session)
         hosts = [host.name for host in control_hosts(session.site)]
         return session.site.name, dict(each(hosts, lambda host: _listed(session, host)))
 
@@ -77,7 +77,7 @@ def backups(target: Target, observer: Observer) -> tuple[str, Mapping[str, Liste
 def save(target: Target, observer: Observer) -> tuple[str, str]:
     """Has the first control host whose etcd answers write a backup: the host, and the backup's name."""
     with open_session(target, VERB, observer) as session:
-        keep = _own(session).keep
+        keep = own_cluster(session).keep
         refusals = []
         for host in control_hosts(session.site):
             try:
@@ -101,7 +101,7 @@ def restore(
     with (
         open_session(target, VERB, observer, changes=True) as session,
         interruptible(session),
-        leased(session, _control(session)),
+        leased(session, control_names(session)),
     ):
         try:
             _restored(session, name)
@@ -118,13 +118,13 @@ def abandon(target: Target, observer: Observer, consent: Callable[[Order], bool]
     Raises ConfigError where none is.
     """
     with open_session(target, VERB, observer) as session:
-        _own(session)
+        own_cluster(session)
         found = {h: part for h, part in ask(session).items() if isinstance(part, Part)}
         if not consent(under_way(found)):
             return False
     with (
         open_session(target, VERB, observer, changes=True) as session,
-        leased(session, _control(session)),
+        leased(session, control_names(session)),
     ):
         session.journal.append(session.run, "run_started", verb=VERB)
         order = take_back(session, ask(session))
@@ -132,11 +132,12 @@ def abandon(target: Target, observer: Observer, consent: Callable[[Order], bool]
     return True
 
 
-def _control(session: Session) -> tuple[str, ...]:
+def control_names(session: Session) -> tuple[str, ...]:
+    """Those that have a member of etcd each."""
     return tuple(host.name for host in control_hosts(session.site))
 
 
-def _own(session: Session) -> EtcdBackup:
+def own_cluster(session: Session) -> EtcdBackup:
     """How the site backs etcd up. Raises ConfigError where the cluster is not the appliance's."""
     given = session.site.kubernetes
     if given is None:
@@ -184,7 +185,7 @@ def _save_before(session: Session, host: str) -> None:
 
 def _considered(session: Session, name: str) -> Restore:
     """What is to be done; raises ApplianceError where it must not be."""
-    _own(session)
+    own_cluster(session)
     parts = all_of(ask(session))
     if any(part.is_open for part in parts.values()):
         return _continued(session, name, parts)

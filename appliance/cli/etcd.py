@@ -1,4 +1,4 @@
-"""appliance etcd list, save, restore, abandon"""
+"""appliance etcd list, save, restore, abandon, repair"""
 
 import time
 from pathlib import Path
@@ -6,24 +6,28 @@ from pathlib import Path
 import click
 
 from appliance.actions import etcd as action
+from appliance.actions import etcd_repair
 from appliance.actions.etcd import Restore
+from appliance.actions.etcd_repair import Repair
 from appliance.cli import options
 from appliance.engine.etcd import Order
 from appliance.errors import ApplianceError
 from appliance.report.documents import Backup, Backups, BackupsOfHost, BackupWritten
+from appliance.text import plural
 
 yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 
 
 @click.group()
 def etcd() -> None:
-    """Backups of the cluster's state. List, save, and one brought back on all control hosts at once.
+    """Backups of the cluster's state, and room for it. List, save, and one brought back on all control hosts at once.
 
     \b
     appliance etcd list --inventory mysite                        which backups lie where
     appliance etcd save --inventory mysite                        one of now
     appliance etcd restore 20261122T113054Z --inventory mysite    back to that one; asks first
     appliance etcd abandon --inventory mysite                     takes back a restore that was cut off
+    appliance etcd repair --inventory mysite                      room again where etcd is full; asks first
     """
 
 
@@ -117,11 +121,58 @@ def abandon(inventory: Path | None, profile: str | None, yes: bool, as_json: boo
     return _end(done, as_json, "the state before is in its place again", inventory, profile)
 
 
+@etcd.command()
+@click.option(
+    "--delete",
+    default="",
+    metavar="NAMESPACE/KIND",
+    help="First delete all objects of this kind in this namespace, as demo/configmaps. For good.",
+)
+@options.target_options
+@yes_option
+@options.json_option("Events as JSON, one object per line.")
+def repair(
+    delete: str, inventory: Path | None, profile: str | None, yes: bool, as_json: bool
+) -> int:
+    """Make room in etcd where it is full or fragmented. And have it take changes again.
+
+    What objects were before is let go, each member gives its free space back, one after the other and the leader last, and the alarm
+    is taken back. Where objects themselves fill etcd the alarm stays: the kinds and namespaces with the most bytes are named, and
+    the command that deletes them. Nothing is deleted without --delete, and nothing of the cluster's own with it.
+
+    After an interrupt or a failure the same command goes on.
+    Exit: 0 there is room, 1 not, 2 unusable input, 130 interrupted.
+    """
+    options.require_answer(yes, as_json)
+
+    def consent(wanted: Repair) -> bool:
+        if not as_json:
+            for line in _work(wanted):
+                options.echo(line)
+        return yes or click.confirm("\n  Repair it?", default=False)
+
+    watcher = options.observer(as_json)
+    with watcher:
+        done = etcd_repair.repair(options.target(inventory, profile), delete, watcher, consent)
+    return _end(done, as_json, "etcd has room", inventory, profile)
+
+
 def _end(done: bool, as_json: bool, said: str, inventory: Path | None, profile: str | None) -> int:
     if not as_json:
         following = options.command_line(inventory, profile, "health --check kubernetes")
         options.echo(f"  {said}\n  next: {following}" if done else "  Nothing was changed.")
     return 0 if done else 1
+
+
+def _work(wanted: Repair) -> list[str]:
+    lines = [f"  {host:<12} {member}" for host, member in wanted.members.items()]
+    if wanted.delete:
+        be = "is" if wanted.count == 1 else "are"
+        lines.append(
+            f"  {plural(wanted.count, 'object')} of {wanted.delete} {be} deleted for good."
+        )
+    text = "  Each member answers nobody while it is defragmented, for some seconds a GB; one after the other. Pods run on."
+    return [*lines, text]
 
 
 def _intent(wanted: Restore) -> list[str]:

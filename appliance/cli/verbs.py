@@ -29,7 +29,7 @@ VERBS = {
     "explain": "Say what a check looks at, and what usually trips it.",
     "profile": "Hardware classes.",
     "kubeconfig": "Get a kubeconfig for the site's cluster, for days.",
-    "etcd": "Backups of the cluster's state.",
+    "etcd": "Backups of the cluster's state, and room for it.",
     "images": "Images of the site's cluster.",
     "queue": "Departments, projects and their queues on Kubernetes.",
     "lab": "A rack of containers or virtual machines on this machine.",

@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 PLACE = "/usr/local/sbin"
 BACKUPS, RESTORE = "appliance-etcd", "appliance-etcd-restore"
+REPAIR = "appliance-etcd-repair"
 """The programs role kubernetes brings to control hosts."""
 LOOK_SECONDS, STEP_SECONDS = 120.0, 900.0
 REFRESH = "systemctl restart kubelet; pkill -TERM -x kube-proxy; true"
@@ -94,9 +95,11 @@ def program(
     raise ApplianceError(said.removeprefix(f"{argv[0]}: "), hint, host)
 
 
-def answer(session: Session, host: str, kind: type[T], *argv: str) -> T:
+def answer(
+    session: Session, host: str, kind: type[T], *argv: str, seconds: float = LOOK_SECONDS
+) -> T:
     """What a program answered in JSON. Raises ApplianceError, also where that is no such answer."""
-    said = program(session, host, *argv)
+    said = program(session, host, *argv, seconds=seconds)
     try:
         return TypeAdapter(kind).validate_python(cleaned(parsed(said)))
     except ValueError as error:

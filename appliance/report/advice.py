@@ -23,6 +23,7 @@ WITH_SITE = frozenset(
         "discover",
         "etcd abandon",
         "etcd list",
+        "etcd repair",
         "etcd restore",
         "etcd save",
         "fabric show",

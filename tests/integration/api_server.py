@@ -39,11 +39,15 @@ def quietly(said: str) -> None:
 
 @contextmanager
 def running(
-    programs: Path, folder: Path, people: tuple[str, ...] = (), more: tuple[str, ...] = ()
+    programs: Path,
+    folder: Path,
+    people: tuple[str, ...] = (),
+    more: tuple[str, ...] = (),
+    of_etcd: tuple[str, ...] = (),
 ) -> Iterator[Path]:
     """etcd and the API server on loopback, with a certificate and a token of their own.
 
-    Each of ``people`` gets a kubeconfig of that name beside the one that may do anything. ``more``: arguments of the server.
+    Each of ``people`` gets a kubeconfig of that name beside the one that may do anything. ``more`` and ``of_etcd``: arguments of the server and of etcd.
     """
     token = secrets.token_urlsafe(24)
     (port,) = ports(1)
@@ -73,7 +77,7 @@ def running(
         f"--client-ca-file={folder / 'cert.pem'}",
         *more,
     ]
-    with at_work(folder, etcd=etcd, server=server):
+    with at_work(folder, etcd=[*etcd, *of_etcd], server=server):
         for name, own in known.items():
             kubeconfig_of(folder, port, {"token": own}, name)
         yield kubeconfig_of(folder, port, {"token": token})

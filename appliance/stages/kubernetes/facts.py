@@ -31,6 +31,15 @@ class ExternalCluster(Numerous):
     nodes: tuple[KubernetesNode, ...] | None = None
 
 
+class EtcdMember(Numerous):
+    """The member of etcd on a control host, as its metrics have it. None: not to be had."""
+
+    bytes: Count | None = Field(default=None, description="Of its database")
+    in_use: Count | None = Field(default=None, description="Of these; the rest is free space")
+    quota: Count | None = Field(default=None, description="The most its database may have")
+    alarm: Line | None = Field(default=None, description='Of the cluster, as NOSPACE; "": none')
+
+
 class Kubernetes(Numerous):
     """kubelet of this host; on a control plane what the API answers. None: not to be had."""
 
@@ -45,6 +54,7 @@ class Kubernetes(Numerous):
         default=False, description="The control plane, for a restore of etcd that is not through"
     )
     nodes: tuple[KubernetesNode, ...] | None = None
+    etcd: EtcdMember | None = Field(default=None, description="Of a control host")
     certificates: dict[Line, Real] = Field(
         default_factory=dict, description="Days left, by file; negative: expired"
     )

@@ -6,7 +6,7 @@ from appliance.models.site import Host, Role, Site
 from appliance.stages.context import RoleContext, Variables
 from appliance.stages.kubernetes import checks
 from appliance.stages.kubernetes import variables as kubernetes
-from appliance.stages.kubernetes.checks import ground, images, services
+from appliance.stages.kubernetes.checks import etcd, ground, images, services
 from appliance.stages.kubernetes.variables import containerd
 from appliance.stages.kubernetes.variables.releases import is_older, parse
 from appliance.stages.stage import Stage
@@ -55,7 +55,7 @@ STAGE = Stage(
     facts_from=("fabric",),
     ansible_roles=("containerd", "kubernetes"),
     variables=variables,
-    judges=(*checks.CHECKS, *ground.CHECKS, *images.CHECKS, *services.CHECKS),
+    judges=(*checks.CHECKS, *ground.CHECKS, *images.CHECKS, *services.CHECKS, *etcd.CHECKS),
     units=checks.UNITS,
     minutes=4.0,
     wanted=wanted,

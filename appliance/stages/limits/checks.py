@@ -20,6 +20,7 @@ from appliance.models.result import Judgement, Kind
 from appliance.models.site import Host, Role
 from appliance.stages.base.causes import unit_failed
 from appliance.stages.kubernetes import ids as kubernetes_ids
+from appliance.stages.kubernetes.causes import FULL
 from appliance.stages.limits import ids
 from appliance.stages.limits.facts import Limits
 from appliance.stages.observe import ids as observe_ids
@@ -176,6 +177,7 @@ CHECKS: tuple[Check, ...] = (
         "rights and limits. It fails on a token that is not accepted, rights that were taken, clocks that differ by a minute, and on "
         "work that was ended and is still there. It warns of work it leaves alone, as of an owner it does not know how to end.",
         causes=(
+            FULL,
             Cause(kubernetes_ids.API, "the program asks this API", Reach.SITE),
             NOT_RUNNING,
         ),

@@ -12,7 +12,7 @@ from appliance.models.site import Host, Owner, Role
 from appliance.stages.gpu import ids as gpu_ids
 from appliance.stages.gpu.facts import Gpus
 from appliance.stages.kubernetes import ids as kubernetes_ids
-from appliance.stages.kubernetes.causes import NO_API
+from appliance.stages.kubernetes.causes import FULL, NO_API
 from appliance.stages.scheduler import ids
 from appliance.stages.scheduler.facts import SchedulerFacts
 from appliance.stages.scheduler.queues.charts import Release, mig_strategy, releases
@@ -214,6 +214,7 @@ CHECKS: tuple[Check, ...] = (
         causes=(
             UNASKED,
             NO_API,
+            FULL,
         ),
     ),
     ClusterCheck(
@@ -225,6 +226,7 @@ CHECKS: tuple[Check, ...] = (
         causes=(
             UNASKED,
             NO_API,
+            FULL,
             Cause(ids.RELEASES, "what is not installed has no pods", Reach.PART),
         ),
     ),
@@ -238,6 +240,7 @@ CHECKS: tuple[Check, ...] = (
         causes=(
             UNASKED,
             NO_API,
+            FULL,
             NODE_NOT_READY,
             Cause(gpu_ids.COUNT, "the device plugin offers what GPUs there were"),
             Cause(gpu_ids.ERROR, "the device plugin offers no GPU the driver has lost"),
@@ -267,6 +270,7 @@ CHECKS: tuple[Check, ...] = (
         causes=(
             UNASKED,
             NO_API,
+            FULL,
             NODE_NOT_READY,
             Cause(
                 ids.RELEASES,

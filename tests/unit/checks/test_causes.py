@@ -103,6 +103,15 @@ kubernetes.api head | kubernetes.nodes gpu-1 ? | kubernetes.nodes gpu-1 = cordon
 kubernetes.services gpu-1/containerd | kubernetes.kubelet gpu-1 | kubernetes.nodes gpu-1 = cordoned
 kubernetes.services gpu-1/containerd | base.failed_units gpu-1 : containerd.service | base.failed_units gpu-1 : containerd.service, chrony.service
 kubernetes.api head | kubernetes.services head/kube-scheduler | kubernetes.services head/kube-proxy
+kubernetes.etcd head | kubernetes.services head/kube-scheduler | kubernetes.services head/kube-proxy
+kubernetes.etcd head-2 | kubernetes.api head | kubernetes.kubelet head
+kubernetes.etcd head | kubernetes.nodes gpu-1 = not ready | kubernetes.nodes gpu-1 = cordoned
+kubernetes.etcd head | scheduler.pods head/kai-scheduler | kubernetes.backup head
+kubernetes.etcd head | scheduler.releases head/gpu-operator | kubernetes.versions cluster
+kubernetes.etcd head | workloads.pods head/jobset | workloads.network cluster
+kubernetes.etcd head | limits.cluster cluster | limits.metrics cluster
+kubernetes.etcd head | mig.on_demand gpu-1 | gpu.mig gpu-1
+kubernetes.api head | kubernetes.etcd head ? | kubernetes.etcd head-2 ?
 kubernetes.swap gpu-1 | kubernetes.kubelet gpu-1 | kubernetes.api gpu-1
 kubernetes.ground gpu-1/cgroups | kubernetes.kubelet gpu-1 | kubernetes.api gpu-1
 kubernetes.kubelet gpu-1 | kubernetes.nodes gpu-1 = not ready | kubernetes.nodes gpu-1 = cordoned

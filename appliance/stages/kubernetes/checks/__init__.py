@@ -1,6 +1,7 @@
 """A Kubernetes cluster: kubelets, API, nodes, names, releases, certificates and backups."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from appliance.checks.causes import SILENT, UNASKED, Cause, Reach, is_of, is_unknown
@@ -23,7 +24,7 @@ from appliance.models.result import Judgement
 from appliance.models.site import Host, Owner, Role
 from appliance.stages.fabric import ids as fabric_ids
 from appliance.stages.kubernetes import ids
-from appliance.stages.kubernetes.causes import NO_API
+from appliance.stages.kubernetes.causes import FULL, NO_API
 from appliance.stages.kubernetes.checks.certificates import judge_certificates
 from appliance.stages.kubernetes.checks.topology import judge_tiers
 from appliance.stages.kubernetes.facts import Kubernetes, KubernetesNode
@@ -35,7 +36,7 @@ ON_DEMAND = "appliance: MIG on demand"
 MEMBERS = frozenset({Role.CONTROL, Role.GPU})
 UNITS = (
     *("containerd.service", "kubelet.service", "appliance-etcd.timer"),
-    *("appliance-certificates.timer", "systemd-resolved.service"),
+    *("appliance-etcd-repair.timer", "appliance-certificates.timer", "systemd-resolved.service"),
 )
 """What the probe must be asked for."""
 """What is judged of a cluster of somebody else's; no stage makes it."""
@@ -288,6 +289,7 @@ CHECKS: tuple[Check, ...] = (
         _api,
         "Each control plane's own API server is asked for /readyz, which covers etcd. Running pods go on without it; nothing new "
         "starts. Usual causes: etcd's disk is full or slow, a certificate expired, a static pod's manifest is broken.",
+        causes=(FULL,),
     ),
     ClusterCheck(
         ids.EXTERNAL,
@@ -320,6 +322,7 @@ CHECKS: tuple[Check, ...] = (
                 "a node is ready while its kubelet says so",
                 when=lambda cause, effect: effect.value == "not ready",
             ),
+            replace(FULL, when=lambda cause, effect: effect.value == "not ready"),
         ),
     ),
     HostCheck(

@@ -1,6 +1,7 @@
 """What a cluster stands on beside kubelet and API: without these, pods that run go on and nothing new happens."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from appliance.checks.causes import Cause, is_of, on
 from appliance.checks.check import Check, HostCheck, View, failed, not_assessed, passed
@@ -10,6 +11,7 @@ from appliance.models.site import Host, Role
 from appliance.stages.base.causes import unit_failed
 from appliance.stages.kubernetes import checks as kubernetes
 from appliance.stages.kubernetes import ids
+from appliance.stages.kubernetes.causes import FULL
 
 RUNTIME = "containerd"
 EVERYWHERE = ("kube-proxy",)
@@ -72,10 +74,11 @@ CHECKS: tuple[Check, ...] = (
         "the scheduler and the controller manager that they are well. Usual causes: a static pod's manifest was moved or "
         "broken, a certificate of theirs expired, an image is missing after an upgrade.",
         causes=(
+            replace(FULL, when=on(*OF_CONTROL)),
             Cause(
                 ids.API,
                 "they end where they cannot renew their lease in the API",
-                when=on("kube-scheduler", "kube-controller-manager"),
+                when=on(*OF_CONTROL),
             ),
         ),
         explains=(unit_failed("containerd", when=is_of("containerd")),),

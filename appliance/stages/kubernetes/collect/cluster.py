@@ -37,6 +37,17 @@ KUBELET = ("127.0.0.1", 10248)
 PROXY = {"kube-proxy": 10256}
 CONTROLLERS = {"kube-controller-manager": 10257, "kube-scheduler": 10259}
 """Ports of /healthz on loopback, as kubeadm leaves them; those of the control plane speak TLS."""
+ETCD = ("127.0.0.1", 2381)
+"""Where kubeadm's etcd serves metrics and its health, on its own host alone."""
+ETCD_METRICS = {
+    "bytes": "etcd_mvcc_db_total_size_in_bytes",
+    "in_use": "etcd_mvcc_db_total_size_in_use_in_bytes",
+    "quota": "etcd_server_quota_backend_bytes",
+}
+GAUGE = re.compile(r"^(etcd_\w+) ([0-9.]{1,20}(?:e\+[0-9]{1,2})?)$", re.M)
+ALARM = re.compile(r'"reason" ?: ?"ALARM ([A-Z]{1,20})"')
+MOST_METRICS = 4 << 20
+"""Bytes; a busy member has a tenth."""
 PATIENCE = 3.0
 RESEND = 1.0
 """Seconds until a question that may have been lost is put again."""
@@ -55,7 +66,12 @@ FAILS = re.compile(r"\[-\](\S+) failed")
 DAY = 86400.0
 
 
-def collect(ask: Ask, kubelet: tuple[str, int] = KUBELET, port: int = 53) -> Facts:
+def collect(
+    ask: Ask,
+    kubelet: tuple[str, int] = KUBELET,
+    port: int = 53,
+    member: tuple[str, int] = ETCD,
+) -> Facts:
     """The area ``kubernetes``."""
     if not ask.has("kubelet"):
         return {"kubernetes": None}
@@ -69,6 +85,7 @@ def collect(ask: Ask, kubelet: tuple[str, int] = KUBELET, port: int = 53) -> Fac
     if files.exists(ask.path(ADMIN)):
         found["services"].update(_services(CONTROLLERS, tls=True))
         found.update(_cluster(ask))
+        found["etcd"] = etcd(member)
         found.update(_backups(ask))
     return {"kubernetes": found}
 
@@ -95,15 +112,49 @@ def health(address: tuple[str, int], *, tls: bool = False) -> str:
     return in_short(body) or "no answer"
 
 
-def _answer(wire: socket.socket) -> bytes:
-    wire.sendall(b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")
-    answer = b""
-    while len(answer) < 4096:
-        part = wire.recv(4096)
+def _answer(wire: socket.socket, path: str = "/healthz", most: int = 4096) -> bytes:
+    """Up to so many bytes, within ``PATIENCE`` however slowly they come. Raises OSError."""
+    end = time.monotonic() + PATIENCE
+    wire.sendall(b"GET " + path.encode() + b" HTTP/1.0\r\nHost: localhost\r\n\r\n")
+    answer = bytearray()
+    while len(answer) < most:
+        wire.settimeout(max(0.001, end - time.monotonic()))
+        part = wire.recv(min(65536, most))
         if not part:
             break
         answer += part
-    return answer
+    return bytes(answer)
+
+
+def etcd(address: tuple[str, int]) -> Facts | None:
+    """Size, quota and alarm of the member on this host; None where it does not answer."""
+    health = _etcd_says(address, "/health?serializable=true", 4096)
+    text = _etcd_says(address, "/metrics", MOST_METRICS)
+    if health is None or text is None:
+        return None
+    known = {name: _bytes(value) for name, value in GAUGE.findall(text)}
+    alarm = ALARM.search(health)
+    found: Facts = {key: known.get(name) for key, name in ETCD_METRICS.items()}
+    # Only an answer of its own kind says that there is none.
+    none = "" if '"health"' in health else None
+    return {**found, "alarm": alarm.group(1) if alarm else none}
+
+
+def _etcd_says(address: tuple[str, int], path: str, most: int) -> str | None:
+    try:
+        with socket.create_connection(address, PATIENCE) as wire:
+            return _answer(wire, path, most).decode("utf-8", "replace")
+    except OSError:
+        return None
+
+
+def _bytes(said: str) -> int | None:
+    """Of a gauge, which are written as 6.7e+07; None for what no database can have."""
+    try:
+        number = float(said)
+    except ValueError:
+        return None
+    return int(number) if number < 2**62 else None
 
 
 def _anonymous(wire: socket.socket) -> socket.socket:

@@ -102,6 +102,11 @@ CHECKS: tuple[Check, ...] = (
         "that cannot be read, a device plugin that was not started anew.",
         nature=Nature.SYMPTOM,
         causes=(
+            Cause(
+                kubernetes_ids.ETCD,
+                "etcd takes no changes, so that no node says what it has",
+                Reach.SITE,
+            ),
             Cause(kubernetes_ids.API, "who divides GPUs asks this API", Reach.SITE),
             Cause(
                 limits_ids.RUNNING,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from appliance.checks.causes import UNASKED, Cause, Reach, is_of
 from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
 from appliance.models.result import Judgement
-from appliance.stages.kubernetes.causes import NO_API
+from appliance.stages.kubernetes.causes import FULL, NO_API
 from appliance.stages.scheduler import checks as scheduler
 from appliance.stages.scheduler.queues.charts import Release
 from appliance.stages.workloads import ids
@@ -65,6 +65,7 @@ CHECKS: tuple[Check, ...] = (
         causes=(
             UNASKED,
             NO_API,
+            FULL,
         ),
     ),
     ClusterCheck(
@@ -76,6 +77,7 @@ CHECKS: tuple[Check, ...] = (
         causes=(
             UNASKED,
             NO_API,
+            FULL,
             Cause(ids.RELEASES, "what is not installed has no pods", Reach.PART),
         ),
     ),
