@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -12,10 +12,11 @@ import pytest
 from click.testing import Result
 
 from appliance.actions import etcd_repair
-from appliance.adapters.kubernetes import KubernetesApi, Ref, Resource
+from appliance.adapters import process
+from appliance.adapters.kubernetes import KubernetesApi, Ref
 from appliance.errors import ApplianceError
 from appliance.stages.kubernetes.collect.cluster import etcd
-from tests.integration import api_server
+from tests.integration import api_server, cheats
 from tests.unit.cli.test_etcd import (
     Bench,
     Head,
@@ -31,9 +32,9 @@ from tests.unit.roles.loading import program
 __all__ = ["bench", "hosts", "recorder", "session"]
 
 pytestmark = pytest.mark.rack
-QUOTA = 64 << 20
-PIECE = "x" * 900_000
-HOARD, OTHER = "kai-hoard", "kai-other"
+QUOTA = 12 << 20
+PIECE = "x" * 300_000
+HOARD, OTHER, KEPT = "kai-hoard", "kai-other", "kept"
 FULL = "database space exceeded"
 PROGRAM = "appliance-etcd-repair"
 
@@ -47,23 +48,28 @@ class Place:
     client: str
     metrics: tuple[str, int]
 
-    def put(self, namespace: str, name: str, content: str = PIECE) -> None:
-        meta = {"name": name, "namespace": namespace}
-        self.admin.apply(
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"of": content}}
-        )
+    def make(self, namespace: str, name: str, content: str = "1") -> None:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+        path = f"/api/v1/namespaces/{namespace}/configmaps"
+        self.admin.send("POST", path, "make", {**body, "data": {"of": content}})
 
-    def fill(self, name: Callable[[int], str]) -> None:
+    def change(self, content: str) -> None:
+        path = f"/api/v1/namespaces/{OTHER}/configmaps/{KEPT}"
+        self.admin.send("PATCH", path, "change", {"data": {"of": content}}, cheats.MERGE)
+
+    def fill(self, write: Callable[[str], None]) -> None:
         """Until no more is taken."""
         # No two alike: what does not change is not written.
-        pieces = [(name(n), f"{n:09}{PIECE}") for n in range(2 * QUOTA // len(PIECE))]
+        pieces = [f"{number:09}{PIECE}" for number in range(2 * QUOTA // len(PIECE))]
         with pytest.raises(ApplianceError, match=FULL):
-            self.put_all(pieces)
+            list(map(write, pieces))
         assert self.found["alarm"] == "NOSPACE"
 
-    def put_all(self, pieces: Iterable[tuple[str, str]]) -> None:
-        for name, content in pieces:
-            self.put(HOARD, name, content)
+    def without_free_space(self) -> None:
+        """By hand, as somebody may have done already."""
+        for words in (("defrag",), ("alarm", "disarm")):
+            argv = (str(api_server.compiled() / "etcdctl"), f"--endpoints={self.client}", *words)
+            process.run(argv)
 
     @property
     def found(self) -> dict[str, Any]:
@@ -71,7 +77,7 @@ class Place:
         return etcd(self.metrics) or {}
 
     def takes_changes(self) -> bool:
-        self.put(OTHER, "probe", os.urandom(8).hex())
+        self.change(os.urandom(8).hex())
         return self.found["alarm"] == ""
 
 
@@ -105,7 +111,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
             admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         log = (folder / "etcd.log").read_text()
         (client,) = set(re.findall(r'"advertise-client-urls":\["(http://[^"]+)"\]', log))
-        yield Place(admin, kubeconfig, client, ("127.0.0.1", port))
+        found = Place(admin, kubeconfig, client, ("127.0.0.1", port))
+        found.make(OTHER, KEPT)
+        yield found
 
 
 @pytest.fixture
@@ -124,23 +132,21 @@ def repair(bench: Bench, *argv: str) -> Result:
     return bench.run("repair", "--yes", *argv)
 
 
-def configmaps(place: Place, namespace: str) -> list[Resource]:
+def names(place: Place, namespace: str) -> list[str]:
     path = f"/api/v1/namespaces/{namespace}/configmaps"
-    found = place.admin.send("GET", path, "list")[1]
-    return list(found["items"])
+    return [one["metadata"]["name"] for one in place.admin.send("GET", path, "list")[1]["items"]]
 
 
 def test_what_objects_were_before_fills_etcd_until_it_is_repaired(
     place: Place, bench: Bench, control: Control
 ) -> None:
-    place.fill(lambda _: "same")
+    place.fill(place.change)
     with pytest.raises(ApplianceError, match=FULL):
-        place.put(OTHER, "kept", "1")
+        place.change("1")
     done = repair(bench)
     assert done.return_value == 0, done
-    assert place.found["bytes"] < QUOTA / 2
+    assert place.found["bytes"] < 0.7 * QUOTA
     assert place.takes_changes()
-    assert [one["metadata"]["name"] for one in configmaps(place, HOARD)] == ["same"]
 
 
 @pytest.mark.parametrize("has_api", [True, False])
@@ -148,16 +154,17 @@ def test_objects_that_fill_etcd_are_named_and_go_where_they_are_named(
     has_api: bool, place: Place, bench: Bench, control: Control
 ) -> None:
     control.has_api = has_api
-    place.put(OTHER, "kept", "1")
-    place.fill(lambda number: f"piece-{number}")
+    for _ in range(2):
+        # Free space that was left over is filled, too.
+        place.fill(lambda content: place.make(HOARD, os.urandom(8).hex(), content))
+        place.without_free_space()
     error = repair(bench).exception
     assert isinstance(error, ApplianceError)
     assert f"configmaps of namespace {HOARD}" in error.message
     assert error.hint == f"appliance etcd repair --delete {HOARD}/configmaps"
-    assert place.found["alarm"] == "NOSPACE"
-    assert len(configmaps(place, HOARD)) > 50
+    assert len(names(place, HOARD)) > 10
     done = repair(bench, "--delete", f"{HOARD}/configmaps")
     assert done.return_value == 0, done
     assert place.takes_changes()
-    assert configmaps(place, HOARD) == []
-    assert "kept" in [one["metadata"]["name"] for one in configmaps(place, OTHER)]
+    assert names(place, HOARD) == []
+    assert KEPT in names(place, OTHER)

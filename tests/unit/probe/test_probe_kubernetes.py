@@ -1,6 +1,7 @@
 """kubelet, name server, certificates and the cluster, from what programs and sockets said."""
 
 import base64
+import contextlib
 import json
 import os
 import socket
@@ -328,3 +329,95 @@ def test_certificates_that_cannot_be_read_are_named(grow: Grow) -> None:
     assert [(p["area"], p["at"]) for p in ask.problems] == [
         ("kubernetes", word.partition(":")[0]) for word in said
     ]
+
+
+GAUGES = b"""# TYPE etcd_mvcc_db_total_size_in_bytes gauge
+etcd_mvcc_db_total_size_in_bytes 6.711296e+07
+etcd_mvcc_db_total_size_in_use_in_bytes 20480
+etcd_server_quota_backend_bytes 8.589934592e+09
+"""
+WELL = b'{"health":"true","reason":""}'
+
+
+def etcd_says(health: bytes, metrics: bytes) -> dict[str, object] | None:
+    """What is read of a member that answers so."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with listener:
+            for _ in range(2):
+                wire = listener.accept()[0]
+                # One that has read enough hangs up.
+                with wire, contextlib.suppress(OSError):
+                    asked = wire.recv(4096)
+                    body = metrics if b"/metrics" in asked else health
+                    wire.sendall(b"HTTP/1.0 200 OK\r\n\r\n" + body)
+
+    threading.Thread(target=serve, daemon=True).start()
+    return kubernetes.etcd(listener.getsockname())
+
+
+def test_etcd_says_its_size_its_quota_and_that_all_is_well() -> None:
+    known = {"bytes": 67112960, "in_use": 20480, "quota": 8589934592, "alarm": ""}
+    assert etcd_says(WELL, GAUGES) == known
+
+
+@pytest.mark.parametrize("alarm", ["NOSPACE", "CORRUPT"])
+def test_an_alarm_of_etcd_is_told_by_its_name(alarm: str) -> None:
+    said = b'{"health":"false","reason":"ALARM %b"}' % alarm.encode()
+    found = etcd_says(said, GAUGES)
+    assert found is not None
+    assert found["alarm"] == alarm
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        b"",
+        GAUGES.replace(b"6.711296e+07", b"1e+99"),
+        GAUGES.replace(b"6.711296e+07", b"1.2.3"),
+        GAUGES.replace(b"6.711296e+07", b"NaN"),
+        GAUGES.replace(b"6.711296e+07", b"-1"),
+    ],
+    ids=["none", "impossible", "no number", "NaN", "negative"],
+)
+def test_a_size_that_cannot_be_one_is_not_known(metrics: bytes) -> None:
+    found = etcd_says(WELL, metrics)
+    assert found is not None
+    assert found["bytes"] is None
+
+
+def test_what_is_not_etcd_says_nothing_of_an_alarm() -> None:
+    found = etcd_says(b"hello", b"hello")
+    assert found == dict.fromkeys(("bytes", "in_use", "quota", "alarm"))
+
+
+def test_one_that_answers_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubernetes, "MOST_METRICS", 100_000)
+    found = etcd_says(WELL, GAUGES + b"#" * 10_000_000)
+    assert found is not None
+    assert found["quota"] == 8589934592
+
+
+def test_one_that_answers_by_drops_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubernetes, "PATIENCE", 0.2)
+    listener = socket.create_server(("127.0.0.1", 0))
+    over = threading.Event()
+
+    def serve() -> None:
+        with listener:
+            wire = listener.accept()[0]
+            with wire, contextlib.suppress(OSError):
+                while not over.wait(0.01):
+                    wire.sendall(b".")
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    # It ends by itself only once the other end is gone.
+    assert kubernetes.etcd(listener.getsockname()) is None
+    over.set()
+    thread.join()
+
+
+def test_a_member_that_does_not_answer_is_not_known() -> None:
+    assert kubernetes.etcd(CLOSED) is None

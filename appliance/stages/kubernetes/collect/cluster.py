@@ -129,7 +129,7 @@ def _answer(wire: socket.socket, path: str = "/healthz", most: int = 4096) -> by
 def etcd(address: tuple[str, int]) -> Facts | None:
     """Size, quota and alarm of the member on this host; None where it does not answer."""
     health = _etcd_says(address, "/health?serializable=true", 4096)
-    text = _etcd_says(address, "/metrics", MOST_METRICS)
+    text = None if health is None else _etcd_says(address, "/metrics", MOST_METRICS)
     if health is None or text is None:
         return None
     known = {name: _bytes(value) for name, value in GAUGE.findall(text)}
