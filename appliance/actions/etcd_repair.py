@@ -39,6 +39,8 @@ KEPT = frozenset(
 ENOUGH, AMPLE = 0.9, 0.8
 """Parts of the quota: above the first the alarm is not taken back, for it would be raised again at once; from the second on
 health warns."""
+WORTH = 0.05
+"""Part of the quota that is worth naming a command for."""
 ROUNDS = 2
 """The API server's own compaction may be at work, and then a first round leaves pages that a second gives back."""
 NAMED = 3
@@ -241,7 +243,8 @@ def _still_full(
     partly = "" if found.complete else " (of what was read in time)"
     most = first_few([str(group) for group in found.groups], NAMED)
     text = f"etcd {state}: {fullest}; most of it is{partly} {most}"
-    going = next((g.objects for g in found.groups if _may_go(session, g.objects)), "")
+    worth = [group for group in found.groups if group.bytes >= WORTH * fullest.quota]
+    going = next((group.objects for group in worth if _may_go(session, group.objects)), "")
     hint = (
         f"appliance etcd repair --delete {going}" if going else f"delete what is not needed: {PAGE}"
     )

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from appliance.actions import etcd as action
+from appliance.actions import etcd_repair
 from appliance.adapters.process import Completed
 from appliance.cli.main import cli
 from appliance.config.load import load_site
@@ -208,7 +209,8 @@ def bench(
         object.__setattr__(session, "site", load_site(file).site)
         yield session
 
-    monkeypatch.setattr(action, "open_session", opened)
+    for module in (action, etcd_repair):
+        monkeypatch.setattr(module, "open_session", opened)
     return made
 
 

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from appliance.actions import etcd_repair
 from appliance.adapters.process import Completed
 from appliance.engine.gather import PYTHON
 from appliance.errors import ApplianceError, ConfigError
-from tests.unit.cli.test_etcd import HEADS, Bench, action, bench, hosts, recorder, session
+from tests.unit.cli.test_etcd import HEADS, Bench, bench, hosts, recorder, session
 from tests.unit.roles.loading import program
 
 __all__ = ["bench", "hosts", "recorder", "session"]
@@ -68,10 +67,9 @@ class Members:
 
 
 @pytest.fixture
-def members(bench: Bench, session: Any, monkeypatch: pytest.MonkeyPatch) -> Members:
+def members(bench: Bench, session: Any) -> Members:
     made = Members()
     object.__setattr__(session, "remote", made)
-    monkeypatch.setattr(etcd_repair, "open_session", action.open_session)
     return made
 
 
@@ -111,6 +109,12 @@ def test_objects_that_fill_it_are_named_with_the_command_and_the_alarm_stays(
     assert error.hint == "appliance etcd repair --delete kai-hoard/configmaps"
     assert "1800 configmaps of namespace kai-hoard: 90 MB" in error.message
     assert members.did("disarm", "delete") == []
+
+
+def test_what_is_not_worth_it_is_no_command(bench: Bench, members: Members) -> None:
+    members.in_use = 95 * MB
+    members.groups = [SYSTEM, {**HOARD, "bytes": MB}]
+    assert "--delete" not in refusal(bench).hint
 
 
 def test_one_that_takes_changes_again_but_is_nearly_full_says_so(
