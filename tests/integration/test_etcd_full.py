@@ -99,7 +99,12 @@ class Control(Head):
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("full")
     (port,) = api_server.ports(1)
-    more = (f"--quota-backend-bytes={QUOTA}", f"--listen-metrics-urls=http://127.0.0.1:{port}")
+    more = (
+        f"--quota-backend-bytes={QUOTA}",
+        f"--listen-metrics-urls=http://127.0.0.1:{port}",
+        # Nothing here outlives the machine.
+        "--unsafe-no-fsync",
+    )
     with (
         api_server.running(api_server.compiled(), folder, of_etcd=more) as kubeconfig,
         KubernetesApi(kubeconfig) as admin,
