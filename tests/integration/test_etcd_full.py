@@ -107,7 +107,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     )
     with (
         api_server.running(api_server.compiled(), folder, of_etcd=more) as kubeconfig,
-        KubernetesApi(kubeconfig) as admin,
+        # Its patience with a server that is full would be most of the test.
+        KubernetesApi(kubeconfig, sleep=lambda _: None) as admin,
     ):
         api_server.until(lambda: admin.get(Ref("v1", "Namespace", "default")) is not None)
         for name in (HOARD, OTHER):
