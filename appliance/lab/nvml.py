@@ -20,7 +20,9 @@ PACKAGE = Path(__file__).parent.parent
 TOOL_SOURCES = (
     "lab/nvidia_smi/*.py",
     "probe/files.py",
+    "probe/lines.py",
     "probe/mig.py",
+    "probe/mounts.py",
     "probe/nvml.py",
     "probe/places.py",
     "probe/problems.py",

@@ -58,7 +58,13 @@ def _is_good(file: str) -> bool:
 def _run(argv: list[str], given: str = "", *, missing: bool = False) -> str | None:
     try:
         done = subprocess.run(
-            argv, input=given, capture_output=True, text=True, timeout=60, check=False
+            argv,
+            input=given,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=60,
+            check=False,
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise Trouble(
@@ -68,7 +74,7 @@ def _run(argv: list[str], given: str = "", *, missing: bool = False) -> str | No
         return done.stdout
     if missing and "NotFound" in done.stderr:
         return None
-    lines = done.stderr.strip().splitlines() or ["no reason given"]
+    lines = (done.stderr.strip() or "no reason given").split("\n")
     raise Trouble(f"kubectl: {lines[-1][:300]}")
 
 

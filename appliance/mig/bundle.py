@@ -6,7 +6,16 @@ from pathlib import Path
 from appliance.probe import bundle
 
 HERE = Path(__file__).parent
-PROBE = ("__init__.py", "files.py", "mig.py", "nvml.py", "places.py", "problems.py")
+PROBE = (
+    "__init__.py",
+    "files.py",
+    "lines.py",
+    "mig.py",
+    "mounts.py",
+    "nvml.py",
+    "places.py",
+    "problems.py",
+)
 """What it shares with the probe."""
 SHEBANG = b"#!/usr/bin/python3 -ISB\n"
 START = b"import sys\nfrom appliance.mig.command import main\nsys.exit(main())\n"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from appliance.mig.layout import Refused
 from appliance.probe import files
+from appliance.probe.lines import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -204,7 +205,8 @@ class Node:
                 argv,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                text=True,
+                encoding="utf-8",
+                errors="replace",
                 timeout=SECONDS,
                 check=False,
             )
@@ -212,7 +214,7 @@ class Node:
             why = getattr(error, "strerror", None) or type(error).__name__
             raise Refused(f"kubectl {words[0]} {words[1]}: {why}") from None
         if done.returncode:
-            said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+            said = (lines_of(done.stderr.strip()) or ["no reason given"])[-1]
             kind = Conflict if CONFLICT in said else Refused
             raise kind(f"kubectl {words[0]} {words[1]}: {said[:300]}")
         return done.stdout

@@ -7,6 +7,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from appliance.probe import files
+from appliance.probe.lines import lines_of
 from appliance.probe.mig import NODES
 from appliance.probe.nvml import Failure
 
@@ -33,7 +34,7 @@ def settle(minor: int, instances: Iterable[Instance], root: str = "") -> list[st
 def _settle(description: str, root: str) -> str:
     """Lines such as ``DeviceFileMinor: 12`` and ``DeviceFileMode: 292``."""
     told = dict(
-        line.replace(" ", "").split(":", 1) for line in description.splitlines() if ":" in line
+        line.replace(" ", "").split(":", 1) for line in lines_of(description) if ":" in line
     )
     minor, mode = told.get("DeviceFileMinor", ""), told.get("DeviceFileMode", "")
     major = _major(files.text(root + "/proc/devices"))
@@ -50,5 +51,5 @@ def _settle(description: str, root: str) -> str:
 
 
 def _major(devices: str) -> int | None:
-    pairs = (line.split() for line in devices.splitlines())
+    pairs = (line.split() for line in lines_of(devices))
     return next((int(p[0]) for p in pairs if len(p) == 2 and p[1] == "nvidia-caps"), None)

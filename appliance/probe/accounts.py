@@ -7,6 +7,7 @@ import re
 
 from appliance.probe import files
 from appliance.probe.ask import Ask
+from appliance.probe.lines import lines_of
 from appliance.probe.places import Untrusted
 
 TYPE_CHECKING = False
@@ -64,7 +65,7 @@ class Accounts:
         """What opens the account: "locked" (no password does), "set", or "none" (it is open). Raises PermissionError."""
         if self._shadow is None:
             said = files.read(self._ask.path("/etc/shadow"))
-            lines = [line.strip() for line in said.splitlines() if ":" in line]
+            lines = [line.strip() for line in lines_of(said) if ":" in line]
             # Of two lines of one account the first counts.
             self._shadow = dict(line.split(":")[:2] for line in reversed(lines))
         # What stands in passwd itself counts, but for the x that means shadow (passwd(5)); there a line that lacks opens nothing.
@@ -83,7 +84,7 @@ class Accounts:
 
     def opened_groups(self) -> Iterator[tuple[str, str]]:
         """Groups that a password opens, or that somebody beside root gives away (gshadow(5))."""
-        for line in files.text(self._ask.path("/etc/gshadow")).splitlines():
+        for line in lines_of(files.text(self._ask.path("/etc/gshadow"))):
             fields = line.split(":")
             if len(fields) == 4:
                 words = ["password set"] if fields[1] and fields[1][0] not in "*!" else []
@@ -99,7 +100,7 @@ class Accounts:
             return None
         except Untrusted:
             return UNREAD
-        lines = (" ".join(line.split()) for line in said.splitlines())
+        lines = (" ".join(line.split()) for line in lines_of(said))
         keys = sorted({line for line in lines if line and not line.startswith("#")})
         return hashlib.sha256("\n".join(keys).encode()).hexdigest()
 
@@ -119,7 +120,7 @@ def _table(text: str, width: int) -> dict[str, list[str]]:
     Of two accounts of one name the first counts; of two groups all members do.
     """
     found: dict[str, list[str]] = {}
-    for line in text.splitlines():
+    for line in lines_of(text):
         row = line.strip().split(":", width - 1)
         numbers = range(*NUMBERS[width])
         if len(row) < numbers.stop or not all(

@@ -6,7 +6,7 @@ import os
 import threading
 
 from appliance.probe import files
-from appliance.probe.problems import FOLDERS, Absent, Late, Unreadable
+from appliance.probe.problems import FOLDERS, Absent, Late
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class Once:
             if not self._made:
                 try:
                     self._made = [self._make(), None]
-                except (Unreadable, OSError, ValueError) as error:
+                except Exception as error:  # noqa: BLE001 - met by all that need it, each in its own words
                     self._made = [None, error]
         if self._made[1] is not None:
             raise self._made[1]

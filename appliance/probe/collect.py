@@ -8,7 +8,7 @@ import time
 from importlib import import_module
 
 from appliance.probe.ask import Ask, Once, Refused
-from appliance.probe.problems import DENIED, Unreadable
+from appliance.probe.problems import DENIED, Unreadable, surprise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _guarded(ask: Ask, shared: Shared, area: str, answer: Facts) -> None:
     except OSError as error:
         ask.problem(area, str(error))
     except Exception as error:  # noqa: BLE001 - a surprise in one area must not cost the others
-        ask.problem(area, f"{type(error).__name__}: {error}")
+        ask.problem(area, surprise(f"area {area} of the probe", error))
 
 
 def _collector(area: str) -> Callable[..., Facts]:

@@ -8,6 +8,7 @@ import signal
 import subprocess  # noqa: TID251 - the probe stands alone on the host; this is its own door
 from contextlib import suppress
 
+from appliance.probe.lines import lines_of
 from appliance.probe.problems import FOLDERS, Absent, Denied, Late, Unreadable
 
 NOT_FOUND = 127
@@ -28,7 +29,7 @@ def run(argv: Sequence[str], timeout: float, ok: Sequence[int]) -> str:
     name = argv[0].rpartition("/")[2]
     status, out, err = ended(argv, timeout)
     if status not in ok:
-        said = (err or out).strip().splitlines()
+        said = lines_of((err or out).strip())
         why = f"{name} failed with {status}" + (": " + said[-1] if said else "")
         raise _failure(status, why)(why)
     return out

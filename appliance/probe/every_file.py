@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 
 from appliance.probe import files, places
 from appliance.probe.budget import Budget, shown
+from appliance.probe.lines import lines_of
 from appliance.probe.problems import Unreadable
 
 TYPE_CHECKING = False
@@ -503,7 +504,7 @@ def _is_folder(path: str, told: str) -> bool:
 
 
 def _merged(listed: str) -> Iterator[str]:
-    for path in listed.splitlines():
+    for path in lines_of(listed):
         yield path
         if path.startswith(("/bin/", "/sbin/", "/lib")):
             yield "/usr" + path

@@ -6,6 +6,7 @@ import hashlib
 from fnmatch import fnmatchcase
 
 from appliance.probe.ask import Ask
+from appliance.probe.lines import lines_of
 from appliance.probe.problems import Unreadable
 
 TYPE_CHECKING = False
@@ -42,7 +43,7 @@ def sshd_options(ask: Ask) -> dict[str, str]:
     """What sshd would go by if root logged in now, by lower-case keyword; and of its algorithms the weak ones. Raises Unreadable."""
     said = ask.run(["sshd", "-T", "-C", STRANGER])
     options: dict[str, str] = {}
-    for line in said.splitlines():
+    for line in lines_of(said):
         word, _, value = line.partition(" ")
         options[word] = options[word] + ", " + value if word in options else value
     asked = {f"weak {word}": (word, patterns) for word, patterns in WEAK.items()}
@@ -62,7 +63,7 @@ def table(ask: Ask, name: str) -> Facts:
     said = ask.run([*LIST, *name.split()], ok=(0, 1))
     if not said:
         # It says no more of a table that is not there than of one it may not see.
-        if f"table {name}" in ask.run(["nft", "list", "tables"]).splitlines():
+        if f"table {name}" in lines_of(ask.run(["nft", "list", "tables"])):
             raise Unreadable(f"nft does not list table {name}")
         return {"loaded": False}
     return {
@@ -76,7 +77,7 @@ def statements(said: str) -> list[str]:
     """Each line of a table with the chain or set it stands in: "chain input: tcp dport 22 accept"."""
     found: list[str] = []
     within: list[str] = []
-    for line in (raw.strip() for raw in said.splitlines()):
+    for line in (raw.strip() for raw in lines_of(said)):
         if line.endswith("{") and "=" not in line:
             within.append(line[:-1].strip())
             if len(within) > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 
 from appliance.probe import files
+from appliance.probe.lines import lines_of
 from appliance.probe.nvml import (
     INSUFFICIENT_SIZE,
     NO_PERMISSION,
@@ -269,7 +270,7 @@ def users(library: Library, device: Any) -> set[tuple[int, int]]:
 
 def minors(at: str = MINORS) -> dict[str, int]:
     """Numbers of the device nodes of all instances there can be: "gpu0/gi1/access", "gpu0/gi1/ci0/access"."""
-    pairs = (line.split() for line in files.text(at).splitlines())
+    pairs = (line.split() for line in lines_of(files.text(at)))
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
 
 

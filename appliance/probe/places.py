@@ -14,6 +14,8 @@ import os
 import re
 import stat
 
+from appliance.probe.mounts import TABLE, rows
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     pass
@@ -28,7 +30,7 @@ ROOT, SHARED = 0, -1
 """Who can put something into a folder: root alone, everybody; any other number is an account's."""
 HOPS = 40
 """Links on one way, as the kernel has it (path_resolution(7))."""
-MOUNTS = "/proc/self/mountinfo"
+MOUNTS = TABLE
 
 
 class Untrusted(OSError):
@@ -265,16 +267,16 @@ _PEOPLE: list[tuple[str, ...]] = []
 
 def _served() -> list[str]:
     try:
-        with open(MOUNTS, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
-            lines = file.read().splitlines()
+        with open(MOUNTS, "rb") as file:  # noqa: PTH123
+            found, _ = rows(file.read())
     except OSError:
         return []
-    rows = (line.split(" ") for line in lines if " - fuse" in line and "user_id=" in line)
-    return [
-        re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), row[4])
-        for row in rows
-        if "user_id=0" not in row[-1].split(",")
-    ]
+    return [row.at for row in found if row.type.startswith("fuse") and _is_of_people(row.of_all)]
+
+
+def _is_of_people(options: list[str]) -> bool:
+    """Whether somebody besides root mounted it (fuse(4))."""
+    return any(one.startswith("user_id=") for one in options) and "user_id=0" not in options
 
 
 def _is_kernels(path: str) -> bool:

@@ -15,6 +15,7 @@ from appliance.probe.accounts import Accounts
 from appliance.probe.budget import shown
 from appliance.probe.collectors import filesystems
 from appliance.probe.every_file import EveryFile
+from appliance.probe.lines import lines_of
 from appliance.probe.problems import Unreadable
 from appliance.probe.sockets import listening
 
@@ -192,7 +193,7 @@ class Posture:
         """Which numbers somebody may become (subuid(5)): one that holds 0 makes root of him."""
         found: dict[str, list[str]] = {}
         for what in ("subuid", "subgid"):
-            for line in files.text(self._ask.path(f"/etc/{what}")).splitlines():
+            for line in lines_of(files.text(self._ask.path(f"/etc/{what}"))):
                 name, _, numbers = line.partition(":")
                 found.setdefault(name, []).append(f"{what[3:]} {numbers}")
         for name, told in found.items():
@@ -233,7 +234,7 @@ class Posture:
 
     def _exports(self) -> Iterator[tuple[str, str]]:
         """What the kernel's NFS server gives to whom now, whatever /etc/exports says (exportfs(8))."""
-        for line in files.text(self._ask.path(ETAB)).splitlines():
+        for line in lines_of(files.text(self._ask.path(ETAB))):
             what, _, whom = line.partition("\t")
             client, _, options = whom.partition("(")
             yield f"{what} to {client}", options.rstrip(")")
@@ -264,9 +265,7 @@ class Posture:
             ):
                 yield name, version + (", held" if wanted == "hold" else "")
         elif self._ask.has("rpm"):
-            for line in self._ask.run(
-                ["rpm", "-qa", "--qf", "%{NAME} %{EVR}\n"], 10.0
-            ).splitlines():
+            for line in lines_of(self._ask.run(["rpm", "-qa", "--qf", "%{NAME} %{EVR}\n"], 10.0)):
                 name, _, version = line.partition(" ")
                 yield name, version
 
@@ -283,7 +282,7 @@ class Posture:
 
     def _modules(self) -> Iterator[tuple[str, str]]:
         """Those that no distribution signed or brought: taint flags O and E (kernel.org, tainted-kernels). A container has none of its own."""
-        for line in files.text(self._ask.path("/proc/modules")).splitlines():
+        for line in lines_of(files.text(self._ask.path("/proc/modules"))):
             words = line.split()
             flags = words[-1] if words[-1].startswith("(") else ""
             if set(flags) & set("OE") and not self._is_container():
@@ -304,7 +303,7 @@ class Posture:
         if not self._ask.has("nft"):
             return
         hooks: dict[str, set[str]] = {}
-        for line in self._ask.run(["nft", "list", "chains"], ok=(0, 1)).splitlines():
+        for line in lines_of(self._ask.run(["nft", "list", "chains"], ok=(0, 1))):
             hook = CHAIN.match(line.replace("\t\t", "\t"))
             if line.startswith("table "):
                 at = hooks.setdefault(line[len("table ") :].rstrip(" {"), set())
@@ -320,7 +319,7 @@ class Posture:
                 yield name, value
 
     def _resolver(self) -> Iterator[tuple[str, str]]:
-        for line in files.text(self._ask.path("/etc/resolv.conf")).splitlines():
+        for line in lines_of(files.text(self._ask.path("/etc/resolv.conf"))):
             word, _, value = line.partition(" ")
             if word in {"nameserver", "search", "domain", "options"}:
                 yield value.strip(), f"{word} of /etc/resolv.conf"

@@ -31,6 +31,12 @@ class Denied(Unreadable):
     kind = DENIED
 
 
+def surprise(what: str, error: Exception) -> str:
+    """One line on what met something that nobody foresaw, a text of a user's for example."""
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return f"{what} met something unforeseen on this host and gives no facts ({said}); look for odd names and texts there"
+
+
 def kind_of(error: OSError) -> str:
     """The kind of problem an error of the system is; "" where nothing hangs on it."""
     if isinstance(error, PermissionError):

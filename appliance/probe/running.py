@@ -9,6 +9,7 @@ import hashlib
 import re
 
 from appliance.probe import files
+from appliance.probe.lines import lines_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _transient(ask: Ask) -> Pairs:
     for name in files.names(ask.path(TRANSIENT)):
         if name.endswith(LASTING):
             said = files.text(ask.path(f"{TRANSIENT}/{name}"))
-            runs = [line for line in said.splitlines() if line.startswith(("ExecStart=", "Unit="))]
+            runs = [line for line in lines_of(said) if line.startswith(("ExecStart=", "Unit="))]
             yield name, f"content {_digest(repr(runs or said).encode())}"
 
 
@@ -151,7 +152,7 @@ def _foreign(ask: Ask) -> Pairs:
 
 def _environment(ask: Ask) -> Pairs:
     """What systemd hands to every service it starts; a value may be a secret."""
-    for line in ask.run(["systemctl", "show-environment"]).splitlines():
+    for line in lines_of(ask.run(["systemctl", "show-environment"])):
         name, equals, value = line.partition("=")
         if equals:
             yield name, f"value {_digest(value.encode())}"
@@ -160,14 +161,14 @@ def _environment(ask: Ask) -> Pairs:
 def _routes(ask: Ask) -> Pairs:
     for family in ("-4", "-6"):
         said = ask.run(["ip", family, "route", "show", "table", "all"], ok=(0, 2))
-        for line in (" ".join(raw.split()) for raw in said.splitlines()):
+        for line in (" ".join(raw.split()) for raw in lines_of(said)):
             if not PODS.search(line) and not BY_PROTOCOL.search(line):
                 yield re.sub(r" (expires|pref|metric) \S+", "", line), "IPv" + family[1]
 
 
 def _rules(ask: Ask) -> Pairs:
     for family in ("-4", "-6"):
-        for line in ask.run(["ip", family, "rule"], ok=(0, 2)).splitlines():
+        for line in lines_of(ask.run(["ip", family, "rule"], ok=(0, 2))):
             number, _, rule = " ".join(line.split()).partition(" ")
             if number not in USUAL_RULES:
                 yield f"{number} {rule}", "IPv" + family[1]
@@ -175,7 +176,7 @@ def _rules(ask: Ask) -> Pairs:
 
 def _addresses(ask: Ask) -> Pairs:
     """Those that somebody gave; one of a single host moves with the cluster's address."""
-    for line in ask.run(["ip", "-oneline", "address"], ok=(0, 2)).splitlines():
+    for line in lines_of(ask.run(["ip", "-oneline", "address"], ok=(0, 2))):
         words = line.split()
         device, family, address = words[1], words[2], words[3]
         lone = address.endswith(("/32", "/128"))
@@ -186,7 +187,7 @@ def _addresses(ask: Ask) -> Pairs:
 
 def _queues(ask: Ask) -> Pairs:
     """What delays, loses or bounds packets."""
-    for line in ask.run(["tc", "qdisc"], ok=(0, 1)).splitlines():
+    for line in lines_of(ask.run(["tc", "qdisc"], ok=(0, 1))):
         words = line.split()
         if len(words) > 4 and words[1] not in USUAL_QUEUES and not PODS.search(line):
             rest = " ".join(w for w in words[5:] if w not in {"root", "refcnt"})
@@ -194,7 +195,7 @@ def _queues(ask: Ask) -> Pairs:
 
 
 def _field(status: str, name: str) -> str:
-    for line in status.splitlines():
+    for line in lines_of(status):
         if line.startswith(name + ":"):
             return line.partition(":")[2].strip()
     return ""

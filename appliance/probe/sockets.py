@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from appliance.probe import files
+from appliance.probe.lines import lines_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _rows(ask: Ask) -> Iterator[tuple[str, int, str]]:
         (files.text(ask.path("/proc/sys/net/ipv4/ip_local_port_range")) or "32768").split()[0]
     )
     for table, state in TABLES.items():
-        for line in files.text(ask.path("/proc/net/" + table)).splitlines()[1:]:
+        for line in lines_of(files.text(ask.path("/proc/net/" + table)))[1:]:
             words = line.split()
             address, _, port = words[1].partition(":")
             if words[3] != state or int(words[7]) >= PEOPLE or int(words[2].partition(":")[2], 16):

@@ -11,7 +11,8 @@ from appliance.probe.accounts import Accounts
 from appliance.probe.ask import Ask, Once
 from appliance.probe.collectors import filesystems, packages, sysctl, units
 from appliance.probe.in_force import sshd_options, table
-from appliance.probe.problems import Unreadable
+from appliance.probe.lines import lines_of
+from appliance.probe.problems import Unreadable, surprise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ class Observer:
             return {**state, "error": "needs root"}
         except (OSError, ValueError, Unreadable) as error:
             return {**state, "error": str(error)}
+        except Exception as error:  # noqa: BLE001 - a surprise in one resource must not cost the others
+            return {**state, "error": surprise(f"{kind} {name}", error)}
 
     def _file(self, name: str) -> Facts:
         path = self._ask.path(name)
@@ -147,7 +150,7 @@ class Observer:
         """Whatever the file says of it: which line counts is for whoever reads the file, and not the same for all."""
         path, _, word = name.partition(" ")
         at = self._ask.path(path)
-        lines = files.read(at).splitlines() if files.exists(at) else []
+        lines = lines_of(files.read(at)) if files.exists(at) else []
         found = [line.split(None, 1)[1:] for line in lines if line.split(None, 1)[:1] == [word]]
         return {"value": ", ".join("".join(rest).strip() for rest in found)}
 

@@ -6,6 +6,7 @@ import os
 
 from appliance.probe import files
 from appliance.probe.command import ended
+from appliance.probe.lines import lines_of
 from appliance.probe.problems import Unreadable
 from appliance.stages.slurm import ids as slurm_ids
 from appliance.watch.verdict import Cause
@@ -30,5 +31,5 @@ def causes(folder: str = FOLDER) -> Iterator[Cause]:
             yield Cause(slurm_ids.WATCH, str(error), name)
             continue
         if status:
-            said = (out + err).strip().splitlines()
+            said = lines_of((out + err).strip())
             yield Cause(slurm_ids.WATCH, said[0][:120] if said else f"ended with {status}", name)

@@ -11,6 +11,7 @@ import hashlib
 import importlib
 import json
 import os
+import re
 import signal
 import subprocess  # noqa: TID251  runs on the hosts, where the package is not
 import sys
@@ -24,6 +25,9 @@ FIELDS = (
 )
 REASONS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
 """From driver 535 on, and before."""
+XID = re.compile(
+    r"\[ *[0-9]+\.[0-9]+\] (\[ *[A-Z][0-9]+\] )?NVRM: Xid \((PCI:)?[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:"
+)
 SIZE = 8192
 TRAFFIC = 1 << 26
 """Elements that each GPU exchanges at a time: 256 MiB."""
@@ -48,9 +52,10 @@ def sample() -> dict[str, Any]:
         rows = ask(["nvidia-smi", query, "--format=csv,noheader,nounits"])
         if rows:
             break
-    log = ask(["dmesg"])
-    xids = [line[-200:] for line in (log or "").splitlines() if "NVRM: Xid" in line]
-    gpus = [line for line in (rows or "").splitlines() if line.count(",") == 8]
+    # The kernel's own records alone, and of these what the driver begins: the kernel writes names of people's programs into others.
+    log = ask(["dmesg", "--kernel"])
+    xids = [line[:200] for line in (log or "").split("\n") if XID.match(line)]
+    gpus = [line for line in (rows or "").split("\n") if line.count(",") == 8]
     return {"gpus": gpus, "hung": rows == "hung", "xids": xids[-50:], "log": log is not None}
 
 

@@ -11,7 +11,10 @@ from appliance.adapters.answers import parsed
 from appliance.benchmarks.reading import Foreign, Rate, Unread, shaped
 from appliance.text import quoted, shortened
 
-XID = re.compile(r"NVRM: Xid \(PCI:([0-9A-Fa-f:.]{1,32})\): (\d{1,4})\b")
+XID = re.compile(
+    r"\[ *[0-9]{1,12}\.[0-9]{1,9}\] (?:\[ *[A-Z][0-9]{1,9}\] )?NVRM: Xid \(PCI:([0-9A-Fa-f:.]{1,32})\): (\d{1,4})\b"
+)
+"""At the beginning of a record of dmesg, which the driver alone begins so: names of people's programs stand in others."""
 
 
 class Line(Foreign):
@@ -160,4 +163,4 @@ def _xids(samples: list[Line], begin: float) -> tuple[tuple[str, int], ...] | No
         return None
     before = {text for line in samples if line.time < begin for text in line.xids}
     fresh = {text: None for line in samples for text in line.xids if text not in before}
-    return tuple((m[1], int(m[2])) for text in fresh if (m := XID.search(text)))
+    return tuple((m[1], int(m[2])) for text in fresh if (m := XID.match(text)))

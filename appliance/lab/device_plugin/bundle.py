@@ -9,7 +9,16 @@ PROGRAM = "usr/local/sbin/appliance-lab-device-plugin"
 UNIT = "appliance-lab-device-plugin.service"
 LIBRARIES = "opt/appliance/lab/libraries"
 """gRPC for Python with what it needs, unpacked from Debian's packages; no package of the host's own."""
-PROBE = ("__init__.py", "files.py", "mig.py", "nvml.py", "places.py", "problems.py")
+PROBE = (
+    "__init__.py",
+    "files.py",
+    "lines.py",
+    "mig.py",
+    "mounts.py",
+    "nvml.py",
+    "places.py",
+    "problems.py",
+)
 START = (
     f"import sys\nsys.path.append('/{LIBRARIES}/usr/lib/python3/dist-packages')\n"
     "from appliance.lab.device_plugin.command import main\nmain()\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from appliance.probe import files
 from appliance.probe.ask import Ask
+from appliance.probe.lines import lines_of
 from appliance.probe.problems import Unreadable
 
 TYPE_CHECKING = False
@@ -41,7 +42,7 @@ def _cpu(ask: Ask) -> dict[str, object]:
 def _model(ask: Ask) -> str:
     """Name of the first processor; Arm kernels print none, so there its part number."""
     fields: dict[str, str] = {}
-    for line in files.read(ask.path("/proc/cpuinfo"), 4096).splitlines():
+    for line in lines_of(files.read(ask.path("/proc/cpuinfo"), 4096)):
         name, _, value = line.partition(":")
         fields.setdefault(name.strip(), value.strip())
     part = fields.get("CPU implementer", "") + " " + fields.get("CPU part", "")
@@ -75,7 +76,7 @@ def _numa(ask: Ask) -> list[dict[str, object]]:
 def meminfo(text: str) -> dict[str, int]:
     """Bytes by name from a meminfo file of the machine or of a node."""
     found = {}
-    for line in text.splitlines():
+    for line in lines_of(text):
         name, _, value = line.partition(":")
         words = value.split()
         if len(words) == 2 and words[1] == "kB":

@@ -8,6 +8,7 @@ import threading
 
 from appliance.probe import files
 from appliance.probe.ask import Ask
+from appliance.probe.mounts import TABLE, Row, rows
 from appliance.probe.problems import kind_of
 
 TYPE_CHECKING = False
@@ -52,7 +53,7 @@ MANY = ("/var/lib/kubelet/", "/var/lib/docker/", "/var/lib/containerd/", "/run/"
 """Container runtimes mount by the hundred below these; none of them is a place for data."""
 RESTRICTING = frozenset({"ro", "noexec", "nosuid", "nodev"})
 """What a mount forbids beside what its file system does (mount(8))."""
-FOR_PEOPLE = re.compile(r",user_id=[1-9]")
+FOR_PEOPLE = re.compile(r"user_id=[1-9]")
 """fuse(4): who mounted it without being root, and may let whoever asks it wait for ever."""
 CREDENTIALS = re.compile(r"//[^/@\s]{1,500}@")
 """As in http://user:password@host/share: nobody else may read them."""
@@ -61,18 +62,16 @@ PATIENCE = 2.0
 
 
 class Mount:
-    """One line of mountinfo."""
+    """What a line of mountinfo says."""
 
-    def __init__(self, line: str) -> None:
-        before, _, after = line.partition(" - ")
-        head, tail = before.split(" "), after.split(" ")
-        self.at, self.device = plain(head[4]), head[2]
-        self.type, self.source = tail[0], without_password(plain(tail[1]))
-        self.flags = sorted(RESTRICTING.intersection(head[5].split(",")))
-        self.read_only = "ro" in head[5].split(",") or "ro" in tail[2].split(",")
-        self.of_people = FOR_PEOPLE.search("," + tail[2]) is not None
+    def __init__(self, row: Row) -> None:
+        self.at, self.device = row.at, row.device
+        self.type, self.source = row.type, without_password(row.source)
+        self.flags = sorted(RESTRICTING.intersection(row.options))
+        self.read_only = "ro" in row.options or "ro" in row.of_all
+        self.of_people = any(map(FOR_PEOPLE.match, row.of_all))
         # A kernel that meets errors turns the file system, and leaves the mount as it was asked for.
-        self.turned = "rw" in head[5].split(",") and "ro" in tail[2].split(",")
+        self.turned = "rw" in row.options and "ro" in row.of_all
 
     @property
     def remote(self) -> bool:
@@ -85,23 +84,25 @@ def without_password(source: str) -> str:
     return CREDENTIALS.sub("//***@", source)
 
 
-def plain(word: str) -> str:
-    """A word of mountinfo with its octal escapes undone."""
-    for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-        word = word.replace(code, char)
-    return word
-
-
 def mounts(ask: Ask) -> dict[str, Mount]:
     """What is mounted where, by mount point; of several on one point the last, which hides the others."""
-    lines = files.read(ask.path("/proc/self/mountinfo")).splitlines()
-    return {mount.at: mount for mount in map(Mount, lines)}
+    return _table(ask)[0]
+
+
+def _table(ask: Ask) -> tuple[dict[str, Mount], int]:
+    """The same, and how many lines are none."""
+    found, odd = rows(files.data(ask.path(TABLE)))
+    return {mount.at: mount for mount in map(Mount, found)}, odd
 
 
 def collect(ask: Ask) -> Facts:
     """The area ``filesystems``. One that does not answer is left out and named in errors."""
     found = []
-    for mount in wanted(mounts(ask)):
+    table, odd = _table(ask)
+    if odd:
+        lines = "1 line that names" if odd == 1 else f"{odd} lines that name"
+        ask.problem("filesystems", f"{TABLE} has {lines} no mount")
+    for mount in wanted(table):
         try:
             at = ask.path(mount.at)
             measured = _patiently(at) if mount.remote else os.statvfs(at)

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 
 from appliance.probe import files
 from appliance.probe.ask import Ask
+from appliance.probe.lines import lines_of
 from appliance.probe.problems import Unreadable
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._-]*(:[a-z0-9]+)?$")
@@ -52,7 +53,7 @@ def query(ask: Ask, names: Iterable[str]) -> dict[str, Package]:
         raise Unreadable("neither dpkg nor rpm is on this host")
     # Ends with the number of unknown packages, each of which has a line of its own.
     said = ask.run(["rpm", "-q", "--qf", RPM, "--", *asked], 10.0, range(256))
-    if len(said.splitlines()) < len(asked):
+    if len(lines_of(said)) < len(asked):
         raise Unreadable("rpm: its database cannot be read")
     held = _excluded(ask)
     return {
@@ -71,7 +72,7 @@ def _excluded(ask: Ask) -> list[str]:
 def parse(said: str, asked: list[str]) -> dict[str, Package]:
     """The lines of the query; of several versions of one package (RPM kernels) the last installed."""
     found: dict[str, Package] = {}
-    for line in said.splitlines():
+    for line in lines_of(said):
         fields = line.split("\t")
         if len(fields) not in {4, 5} or fields[2] == "not-installed":
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from appliance.probe import files
 from appliance.probe.ask import Ask
+from appliance.probe.lines import lines_of
 from appliance.probe.problems import kind_of
 
 FOLDERS = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d")
@@ -48,7 +49,7 @@ def at_boot(ask: Ask) -> dict[str, dict[str, str]]:
 def assignments(text: str) -> list[tuple[str, str]]:
     """Key and value of each line that sets one; a key may have its parts joined by slashes."""
     found = []
-    for line in text.splitlines():
+    for line in lines_of(text):
         key, equals, value = line.strip().partition("=")
         key = key.strip().lstrip("-")
         if equals and key and key[0] not in "#;":

@@ -6,6 +6,8 @@ import os
 
 from appliance.probe import files
 from appliance.probe.ask import Ask
+from appliance.probe.lines import lines_of
+from appliance.probe.mounts import TABLE, rows
 from appliance.probe.problems import Unreadable
 
 TYPE_CHECKING = False
@@ -43,7 +45,7 @@ def collect(ask: Ask) -> Facts:
             "boot_id": files.text(ask.path("/proc/sys/kernel/random/boot_id")),
             "hostname": files.text(ask.path("/proc/sys/kernel/hostname")) or kernel.nodename,
             "timezone": _timezone(ask),
-            "cgroup": cgroup(files.read(ask.path("/proc/self/mountinfo"))),
+            "cgroup": cgroup(files.data(ask.path(TABLE))),
             "state": state,
             "failed_units": failed,
         },
@@ -64,21 +66,17 @@ def modules(ask: Ask) -> dict[str, dict[str, str]]:
 def os_release(text: str) -> dict[str, str]:
     """The assignments of an os-release file, without their quotes."""
     found = {}
-    for line in text.splitlines():
+    for line in lines_of(text):
         name, equals, value = line.strip().partition("=")
         if equals and not name.startswith("#"):
             found[name] = value.strip("\"'")
     return found
 
 
-def cgroup(mountinfo: str) -> str:
+def cgroup(mountinfo: bytes) -> str:
     """Which cgroup hierarchy is mounted: v1, v2, hybrid, or "" where none is."""
-    types = {}
-    for line in mountinfo.splitlines():
-        before, _, after = line.partition(" - ")
-        at = before.split()[4]
-        if at.startswith("/sys/fs/cgroup"):
-            types[at] = after.split()[0]
+    found, _ = rows(mountinfo)
+    types = {row.at: row.type for row in found if row.at.startswith("/sys/fs/cgroup")}
     if types.get("/sys/fs/cgroup") == "cgroup2":
         return "v2"
     if "cgroup2" in types.values() and "cgroup" in types.values():
@@ -113,7 +111,7 @@ def _systemd(ask: Ask) -> tuple[str, list[str]]:
         return "offline", []
     try:
         said = ask.systemctl("show", "--property=SystemState,NFailedUnits")
-        shown = dict(line.partition("=")[::2] for line in said.splitlines())
+        shown = dict(line.partition("=")[::2] for line in lines_of(said))
         failed = [] if shown.get("NFailedUnits") == "0" else _failed(ask)
         return shown.get("SystemState", ""), failed
     except Unreadable as error:
@@ -125,4 +123,4 @@ def _failed(ask: Ask) -> list[str]:
     listed = ask.run(
         ["systemctl", "list-units", "--state=failed", "--plain", "--no-legend", "--full"]
     )
-    return [line.split()[0] for line in listed.splitlines() if line.strip()]
+    return [line.split()[0] for line in lines_of(listed) if line.strip()]

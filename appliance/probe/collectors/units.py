@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from appliance.probe import files
 from appliance.probe.ask import Ask
+from appliance.probe.lines import lines_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def parse(names: list[str], said: str) -> dict[str, dict[str, str]]:
     states = {}
     blocks = said.strip("\n").split("\n\n")
     for name, block in zip(names, blocks):  # noqa: B905 - zip(strict=) is Python 3.10's
-        shown = dict(line.partition("=")[::2] for line in block.splitlines())
+        shown = dict(line.partition("=")[::2] for line in lines_of(block))
         states[name] = {
             "load": shown.get("LoadState", ""),
             "active": shown.get("ActiveState", ""),

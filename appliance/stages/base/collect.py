@@ -15,6 +15,7 @@ from appliance.probe import files, places
 from appliance.probe.accounts import Accounts
 from appliance.probe.ask import Ask
 from appliance.probe.keys import BYTES, fingerprints
+from appliance.probe.lines import lines_of
 from appliance.probe.outline import outline
 from appliance.probe.rights import excessive, like_root
 
@@ -185,7 +186,7 @@ class Look:
     def _sources(self) -> Iterator[Facts]:
         path = "/etc/apt/sources.list"
         if path not in self._own and files.exists(self._ask.path(path)):
-            for line in files.read(self._ask.path(path)).splitlines():
+            for line in lines_of(files.read(self._ask.path(path))):
                 if UNTRUSTED.search(line.partition("#")[0]):
                     found = places.status(self._ask.path(path))
                     yield {**self._entry("line", path, found), "line": outline(line)[:WIDTH]}
@@ -217,7 +218,7 @@ def _matching(ask: Ask, patterns: Iterable[str]) -> Iterator[str]:
 
 def _telling(text: str) -> list[str]:
     """The lines that say something: no blank one, no remark, no interpreter, no section; of a file without any all."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in lines_of(text) if line.strip()]
     told = [line for line in lines if not REMARK.match(line) and line[0] + line[-1] != "[]"]
     return told or lines
 

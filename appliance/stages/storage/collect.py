@@ -6,6 +6,7 @@ import os
 
 from appliance.probe import files
 from appliance.probe.ask import Ask
+from appliance.probe.lines import lines_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +29,5 @@ def _in_kernel(ask: Ask) -> bool:
         return False
     modules = files.text(ask.path(f"/lib/modules/{os.uname().release}/modules.dep"))
     return any(
-        line.partition(":")[0].rpartition("/")[2].startswith("nfs.ko")
-        for line in modules.splitlines()
+        line.partition(":")[0].rpartition("/")[2].startswith("nfs.ko") for line in lines_of(modules)
     )

@@ -134,7 +134,9 @@ def test_a_slow_hosts_programs_have_more_time(
 
 def test_an_area_with_a_defect_names_it(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:
     planted(monkeypatch, lambda _: dict[str, int]()["size"])
-    assert collect.document(ask(grow({})))["errors"]["disks"] == "KeyError: 'size'"
+    said = collect.document(ask(grow({})))["errors"]["disks"]
+    assert "area disks" in said
+    assert "(KeyError: 'size'); look for odd names" in said
 
 
 def test_missing_privilege_is_named(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:

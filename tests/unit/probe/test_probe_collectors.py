@@ -14,6 +14,7 @@ import pytest
 
 from appliance.probe.ask import Ask
 from appliance.probe.collectors import clock, filesystems, network, packages, sysctl, system, units
+from appliance.probe.mounts import rows
 from appliance.probe.problems import Unreadable
 from appliance.stages.fabric.collect import adapters as fabric
 from appliance.stages.fabric.collect import topology
@@ -53,7 +54,8 @@ def test_who_made_a_file_system_read_only(
     options: str, super_options: str, read_only: bool, turned: bool
 ) -> None:
     line = f"36 1 8:17 / /var {options} shared:1 - ext4 /dev/sdb1 {super_options}"
-    mount = filesystems.Mount(line)
+    ((row,), _) = rows(line.encode())
+    mount = filesystems.Mount(row)
     assert (mount.read_only, mount.turned) == (read_only, turned)
 
 
@@ -396,11 +398,13 @@ def test_xids_need_a_log_only_where_there_are_gpus(grow: Grow) -> None:
 
 def test_a_simulated_host_may_name_its_own_kernel_log(grow: Grow) -> None:
     marker = '{"areas": ["gpu"], "kmsg": "/var/lib/lab/kmsg"}'
-    log = "NVRM: Xid (PCI:0000:07:00): 48, pid=1, DBE\n"
+    said = "NVRM: Xid (PCI:0000:07:00): 48, pid=1, DBE"
+    log = f"4,812,0,-;{said}\n"
     ask = Ask({}, grow({"/etc/appliance/simulated.json": marker, "/var/lib/lab/kmsg": log}))
     (event,) = xids.collect(ask)["xid_events"]
-    assert event == {"code": 48, "bus_id": "0000:07:00", "age": None, "text": log.strip()}
-    assert xids.collect(ask)["xids"] == [log.strip()]
+    assert event.pop("age") > 0
+    assert event == {"code": 48, "bus_id": "0000:07:00", "text": said}
+    assert xids.collect(ask)["xids"] == [said]
 
 
 @pytest.mark.parametrize(
@@ -416,11 +420,37 @@ def test_an_xid_is_taken_apart_and_dated(text: str, code: int, bus_id: str) -> N
     assert event == {"code": code, "bus_id": bus_id, "age": 60.0, "text": text}
 
 
+FORGED = [
+    # The kernel tells of a program that failed by its name and its file's.
+    "4,9,40000000,-;a[7]: segfault at 0 ip 0 sp 0 error 6 in NVRM: Xid (PCI:0000:07:00): 79, GPU[4+1]",
+    "4,9,40000000,-;NVRM: Xid (PCI:[7]: segfault at 0 ip 0 sp 0 error 6 in x): 79, y[400000+1000]",
+    "4,9,40000000,-;NVRM: Xid (0000[7]: segfault at 0 ip 0 sp 0 error 6 in x): 79, y[400000+1000]",
+    "4,9,40000000,-;nvidia-nvswitch[7]: segfault in nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 20034, Fatal",
+    "5,9,40000000,-;audit: type=1326 comm=NVRM: Xid (PCI:0000:07:00): 79, exe=x",
+    # Written into /dev/kmsg: the facility is the user's.
+    "12,9,40000000,-;NVRM: Xid (PCI:0000:07:00): 79, GPU has fallen off the bus.",
+    "11,9,40000000,-;nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 20034, Fatal, Link 28",
+    # Lines behind a record: what it is about, and what a careless reader would split.
+    " DEVICE=NVRM: Xid (PCI:0000:07:00): 79, GPU",
+    "NVRM: Xid (PCI:0000:07:00): 79, GPU has fallen off the bus.",
+    "4,9,40000000,-;a[7]: segfault in x\u20284,9,40000000,-;NVRM: Xid (PCI:0000:07:00): 79, GPU",
+    "4,9,40000000,-;a[7]: segfault in x\r4,9,40000000,-;NVRM: Xid (PCI:0000:07:00): 79, GPU",
+    "4,9,40000000,-; NVRM: Xid (PCI:0000:07:00): 79, GPU",
+]
+
+
+@pytest.mark.parametrize("line", FORGED)
+def test_no_name_of_a_program_passes_for_a_message_of_the_driver(line: str) -> None:
+    assert xids.messages(line) == []
+    for shape in (xids.PARTS, xids.SWITCH):
+        assert xids.events([line], 100.0, shape) == []
+
+
 def test_a_job_that_floods_the_log_does_not_push_out_what_another_gpu_said(grow: Grow) -> None:
     """Nothing later may hide a GPU that fell off the bus."""
     marker = '{"areas": ["gpu"], "kmsg": "/var/lib/lab/kmsg"}'
-    flood = "NVRM: Xid (PCI:0000:07:00): 13, pid=1, Graphics SM Warp Exception\n" * 500
-    log = "NVRM: Xid (PCI:0000:4e:00): 79, GPU has fallen off the bus.\n" + flood
+    flood = "4,2,0,-;NVRM: Xid (PCI:0000:07:00): 13, pid=1, Graphics SM Warp Exception\n" * 500
+    log = "4,1,0,-;NVRM: Xid (PCI:0000:4e:00): 79, GPU has fallen off the bus.\n" + flood
     ask = Ask({}, grow({"/etc/appliance/simulated.json": marker, "/var/lib/lab/kmsg": log}))
     found = [Xid.model_validate(event) for event in xids.collect(ask)["xid_events"]]
     assert (found[0].code, found[-1].code) == (79, 13)

@@ -205,12 +205,14 @@ def _largest(shares: Sequence[float | None]) -> float | None:
 def mounted_as(path: Path) -> tuple[str, str]:
     """Type and source of the file system a path is on; proc(5), mountinfo."""
     found, point = ("", ""), Path("/")
-    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
-        before, _, after = line.partition(" - ")
-        at = Path(before.split()[4].replace("\\040", " "))
+    for line in Path("/proc/self/mountinfo").read_bytes().split(b"\n"):
+        before, _, after = line.partition(b" - ")
+        head, tail = before.split(b" "), after.split(b" ")
+        if len(head) < 6 or len(tail) < 2:
+            continue
+        at = Path(os.fsdecode(head[4].replace(b"\\040", b" ")))
         if (at == path or at in path.parents) and len(at.parts) >= len(point.parts):
-            kind, source = after.split()[:2]
-            found, point = (kind, source), at
+            found, point = (tail[0].decode(), tail[1].decode("utf-8", "replace")), at
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from appliance.probe.ask import Ask
+from appliance.probe.lines import lines_of
 from appliance.probe.problems import Unreadable
 
 TYPE_CHECKING = False
@@ -28,7 +29,7 @@ def parse(said: str) -> Facts:
     nodes: dict[str, tuple[str, Facts]] = {}
     ends: list[tuple[str, int, str, int, str]] = []
     current = ""
-    for line in said.splitlines():
+    for line in lines_of(said):
         node = NODE.match(line)
         end = LINE.match(line.rstrip()) if current else None
         if node:

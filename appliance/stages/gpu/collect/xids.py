@@ -9,6 +9,7 @@ import time
 
 from appliance.probe import files
 from appliance.probe.ask import Ask
+from appliance.probe.lines import lines_of
 from appliance.probe.problems import Unreadable
 from appliance.stages.gpu.collect.gpus import pci_gpus
 
@@ -22,13 +23,25 @@ KEPT = 200
 KEPT_ALIKE = 50
 """Of one code and one GPU: a job that floods the log must not push out what another GPU said once."""
 DEVICE = "/dev/kmsg"
-RECORD = re.compile(r"\d+,(?P<number>\d+),(?P<micros>\d+)[^;]*;(?P<text>.*)")
-XID = re.compile(r"NVRM: Xid .*")
-PARTS = re.compile(r"NVRM: Xid \((?:PCI:)?(?P<bus>[0-9A-Fa-f:.]+)[^)]*\): (?P<code>\d+)")
+RECORD = re.compile(
+    r"(?P<priority>[0-9]{1,9}),(?P<number>[0-9]{1,20}),(?P<micros>[0-9]{1,20}),[^;]{0,200};(?P<text>.*)"
+)
+ADDRESS = r"(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.[0-7])?)"
+"""Whole, as the driver writes it: with what stands before it, it is longer than the 15 characters of a process's name (TASK_COMM_LEN),
+behind which the kernel writes ``[PID]:``, as in ``NAME[123]: segfault at 0 ip ... in FILE[...]``."""
+PARTS = re.compile(
+    r"NVRM: Xid \((?:PCI:)?" + ADDRESS + r"(?: [A-Za-z0-9:.-]{1,40})?\): (?P<code>[0-9]{1,9})\b"
+)
 """As in ``NVRM: Xid (PCI:0000:10:1c): 63, pid=1896, ...``; an instance of a GPU (MIG) may stand behind the address."""
 
-SWITCH = re.compile(r"SXid \(PCI:(?P<bus>[0-9A-Fa-f:.]+)\): (?P<code>\d+), (?:Fatal|Non-fatal)\b")
+SWITCH = re.compile(
+    r"nvidia-nvswitch[0-9]{1,4}: SXid \(PCI:"
+    + ADDRESS
+    + r"\): (?P<code>[0-9]{1,9}), (?:Fatal|Non-fatal)\b"
+)
 """As in ``nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 20009, Non-fatal, Link 28 ...``; lines of its data and severity follow it."""
+KERNEL = 0
+"""The facility (priority >> 3) of the kernel's own records; whoever writes into /dev/kmsg gets another one."""
 
 
 def collect(ask: Ask) -> Facts:
@@ -43,29 +56,35 @@ def collect(ask: Ask) -> Facts:
     log, unbroken = _log(at)
     return {
         "xids": messages(log)[-KEPT:],
-        "xid_events": latest(events(log.splitlines(), _now())),
-        "switch_events": latest(events(log.splitlines(), _now(), SWITCH)),
+        "xid_events": latest(events(lines_of(log), _now())),
+        "switch_events": latest(events(lines_of(log), _now(), SWITCH)),
         "kernel_log_span": span(unbroken, _now()),
     }
 
 
 def messages(log: str) -> list[str]:
     """The text of each Xid record, without priority and time."""
-    return [found.group().strip() for found in map(XID.search, log.splitlines()) if found]
+    records = (_of_kernel(line) for line in lines_of(log))
+    return [record["text"].strip() for record in records if record and PARTS.match(record["text"])]
 
 
 def events(lines: Iterable[str], now: float, shape: re.Pattern[str] = PARTS) -> list[Facts]:
     """Each record of that shape by code, address, age in s and text; ``now`` in s on the kernel log's clock."""
     found = []
     for line in lines:
-        parts = shape.search(line)
-        if parts:
-            record = RECORD.match(line)
-            age = max(0.0, now - int(record["micros"]) / 1e6) if record else None
-            text = line[parts.start() :].strip()
-            event = {"code": int(parts["code"]), "bus_id": parts["bus"], "text": text}
-            found.append({**event, "age": None if age is None else round(age, 1)})
+        record = _of_kernel(line)
+        parts = shape.match(record["text"]) if record else None
+        if record and parts:
+            age = max(0.0, now - int(record["micros"]) / 1e6)
+            event = {"code": int(parts["code"]), "bus_id": parts["bus"]}
+            found.append({**event, "text": record["text"].strip(), "age": round(age, 1)})
     return found
+
+
+def _of_kernel(line: str) -> re.Match[str] | None:
+    """A record that the kernel or a driver of it wrote. Names of people's programs stand in many, so that only its beginning tells whose it is."""
+    record = RECORD.fullmatch(line)
+    return record if record and int(record["priority"]) >> 3 == KERNEL else None
 
 
 def latest(found: list[Facts]) -> list[Facts]:

@@ -6,6 +6,7 @@ import socket
 
 from appliance.probe import files
 from appliance.probe.ask import Ask
+from appliance.probe.lines import lines_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def collect(ask: Ask) -> Facts:
 
 def swaps(text: str) -> dict[str, int]:
     """Bytes in use by what is swapped to."""
-    rows = [line.split() for line in text.splitlines()[1:]]
+    rows = [line.split() for line in lines_of(text)[1:]]
     return {row[0].replace("\\040", " "): int(row[3]) * 1024 for row in rows if len(row) > 3}
 
 
@@ -73,7 +74,7 @@ def listeners(ask: Ask) -> dict[str, str]:
     tables = [ask.path("/proc/self/net/" + name) for name in ("tcp", "tcp6")]
     # A kernel without IPv6 has no second one.
     for table in [tables[0], *filter(files.exists, tables[1:])]:
-        for line in files.read(table).splitlines()[1:]:
+        for line in lines_of(files.read(table))[1:]:
             words = line.split()
             if len(words) > 9 and words[3] == LISTENS:
                 port = int(words[1].rpartition(":")[2], 16)
@@ -103,7 +104,7 @@ def _holders(ask: Ask, inodes: set[str]) -> dict[str, str]:
 def routes(text: str) -> list[str]:
     """Networks this host has a way to, but for the default route, as "10.0.0.0/24 eno1"."""
     found = []
-    for line in text.splitlines()[1:]:
+    for line in lines_of(text)[1:]:
         words = line.split()
         if len(words) < 8 or words[7] == "00000000" or not int(words[3], 16) & UP:
             continue

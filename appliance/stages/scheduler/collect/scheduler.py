@@ -10,6 +10,7 @@ import zlib
 
 from appliance.probe import files
 from appliance.probe.ask import Ask
+from appliance.probe.lines import lines_of
 from appliance.probe.problems import Unreadable
 from appliance.stages.scheduler.collect.images import images
 
@@ -81,7 +82,7 @@ def releases(said: str) -> list[Facts]:
     What is labelled as Helm's and is no record has fewer words.
     """
     newest: dict[tuple[str, str], list[str]] = {}
-    for line in said.splitlines():
+    for line in lines_of(said):
         words = line.split()
         if len(words) != 5 or not words[2].isdigit():
             continue

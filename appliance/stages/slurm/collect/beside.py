@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from appliance.probe.lines import lines_of
 from appliance.stages.slurm.collect.slurm import fields
 
 TYPE_CHECKING = False
@@ -77,13 +78,13 @@ def _qualities(ask: Ask) -> Pairs:
 def _triggers(ask: Ask) -> Pairs:
     """Programs that the controller starts by itself, as the account it runs under (strigger(1))."""
     said = ask.run(["strigger", "--get", "--noheader"], 8.0)
-    for words in map(str.split, said.splitlines()):
+    for words in map(str.split, lines_of(said)):
         if len(words) > 6:
             yield words[-1], f"at {words[3]} of {words[1]} {words[2]}, of {words[5]}"
 
 
 def _lines(ask: Ask, *argv: str) -> list[str]:
-    said = ask.run(argv, 8.0).splitlines()
+    said = lines_of(ask.run(argv, 8.0))
     return [line for line in said if "=" in line or "|" in line]
 
 

@@ -12,6 +12,7 @@ import time
 from appliance.probe import files
 from appliance.probe.ask import Ask
 from appliance.probe.command import ended
+from appliance.probe.lines import lines_of
 from appliance.probe.problems import DENIED, Unreadable
 
 TYPE_CHECKING = False
@@ -71,7 +72,7 @@ def _fit(ask: Ask) -> bool | None:
         ask.problem("watch", error)
         return None
     if status not in {FIT, UNFIT}:
-        said = (err or out).strip().splitlines()
+        said = lines_of((err or out).strip())
         ask.problem("watch", f"appliance-watch look: {said[-1] if said else status}")
         return None
     return status == FIT

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Sequence
 
+from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
 from ansible_collections.appliance.host.plugins.module_utils.outcome import (
     Problem,
     full_file_systems,
@@ -192,7 +193,7 @@ class Apt:
         if code:
             raise Problem(f"asking for versions of {', '.join(names)}: {reason_of(out + err)}")
         found: dict[str, list[str]] = {}
-        for line in out.splitlines():
+        for line in lines_of(out):
             if "|" in line:
                 name, version = (part.strip() for part in line.split("|")[:2])
                 found.setdefault(name, []).append(version)
@@ -254,7 +255,7 @@ def parse(text: str) -> tuple[dict[str, Installed], dict[str, str]]:
     """Packages, and virtual names with the installed package that provides each."""
     installed: dict[str, Installed] = {}
     provided: dict[str, str] = {}
-    for line in text.splitlines():
+    for line in lines_of(text):
         name, status, version, provides = line.split("\t")
         flags = status.ljust(3)
         found = Installed(flags[0], flags[1], flags[2].strip(), version)
@@ -274,7 +275,7 @@ def lists_present() -> bool:
 
 def reason_of(text: str) -> str:
     """The one line of dpkg's and apt's output that says why."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in lines_of(text) if line.strip()]
     for number, line in enumerate(lines):
         if line.startswith("dpkg: error processing"):
             why = lines[number + 1] if number + 1 < len(lines) else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Sequence
 
+from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
 from ansible_collections.appliance.host.plugins.module_utils.outcome import (
     Problem,
     full_file_systems,
@@ -40,7 +41,7 @@ class Dnf:
         if code:
             raise Problem(f"rpm: {reason_of(err or out)}")
         self.versions = {}
-        for line in out.splitlines():
+        for line in lines_of(out):
             name, version = line.split("\t")
             self.versions.setdefault(name, set()).add(version)
 
@@ -117,7 +118,7 @@ class Dnf:
         if code:
             raise Problem(f"asking for versions of {', '.join(names)}: {reason_of(err or out)}")
         found: dict[str, list[str]] = {}
-        for line in reversed(out.splitlines()):
+        for line in reversed(lines_of(out)):
             name, _, version = line.partition(" ")
             if version:
                 found.setdefault(name, []).append(version.removeprefix("0:"))
@@ -146,7 +147,7 @@ class Dnf:
 
 def reason_of(text: str) -> str:
     """The one line of dnf's output that says why."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in lines_of(text) if line.strip()]
     missing = [
         line.rsplit(":", 1)[1].strip()
         for line in lines

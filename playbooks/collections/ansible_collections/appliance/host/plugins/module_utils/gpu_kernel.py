@@ -6,6 +6,8 @@ import glob
 import os
 from typing import Any
 
+from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
+
 MODULES = ("nvidia_peermem", "nvidia_drm", "nvidia_modeset", "nvidia_uvm", "nvidia")
 """In the order in which they can be unloaded."""
 
@@ -30,7 +32,7 @@ class Kernel:
             return [], "nvidia-smi is not installed"
         code, out, err = self._run(*ASK)
         said = " ".join((out if code else err).split())
-        return ([] if code else [line.strip() for line in out.splitlines() if line.strip()]), said
+        return ([] if code else [line.strip() for line in lines_of(out) if line.strip()]), said
 
     def is_loaded(self) -> bool:
         """Whether the kernel has the driver, be it silent."""

@@ -8,6 +8,7 @@ from typing import Any, Mapping, Sequence
 from ansible_collections.appliance.host.plugins.module_utils.apt import Apt
 from ansible_collections.appliance.host.plugins.module_utils.disk import Staged, Wanted, read
 from ansible_collections.appliance.host.plugins.module_utils.dnf import Dnf
+from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
 
 PREFERENCES = "/etc/apt/preferences.d/appliance-nvidia-driver"
@@ -103,7 +104,7 @@ class AptDriver:
         """Fetch the lists of one source, or all where none is named. An unsigned one is refused."""
         argv = [*REFRESH, *ALONE, f"Dir::Etc::sourcelist={source}"] if source else [*REFRESH]
         code, out, err = self.apt.patiently(argv)
-        errors = [line[3:] for line in (out + err).splitlines() if line.startswith("E: ")]
+        errors = [line[3:] for line in lines_of(out + err) if line.startswith("E: ")]
         if code or errors:
             raise Problem(" ".join(errors) or "apt-get update failed")
 

@@ -11,6 +11,7 @@ import time
 from contextlib import contextmanager
 
 from ansible_collections.appliance.host.plugins.module_utils.disk import sha256
+from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
 from ansible_collections.appliance.host.plugins.module_utils.outcome import (
     Problem,
     os_reason,
@@ -330,7 +331,7 @@ class Helm:
         code, out, err = self._kubectl(words)
         if code and "doesn't have a resource type" not in err:
             raise Problem(f"{kind} cannot be listed: {telling_line(err or out)}")
-        return [line.strip() for line in out.splitlines() if line.strip()] if not code else []
+        return [line.strip() for line in lines_of(out) if line.strip()] if not code else []
 
     def fetch(self, wanted: Wanted, chart: str, repository: str, pinned: str, folder: str) -> str:
         """The archive of a chart in a folder, which is the one pinned. Raises Problem."""
@@ -397,7 +398,7 @@ class Helm:
 
 def reason(said: str) -> str:
     """Why Helm failed: what it wrote as its error, on one line."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in lines_of(said) if line.strip()]
     errors = [line for line in lines if line.startswith("Error:")]
     chosen = " ".join(lines[lines.index(errors[-1]) :]) if errors else telling_line(said)
     return re.sub(r"^Error: (UPGRADE FAILED: |INSTALLATION FAILED: )?", "", chosen)[:400]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +29,7 @@ def last_words(run: Callable[..., Any]) -> str:
 
 def reason(lines: str) -> str:
     """The last line with an error, and of it what comes after err=; else the last line."""
-    found = [line.strip() for line in lines.splitlines() if line.strip()]
+    found = [line.strip() for line in lines_of(lines) if line.strip()]
     told = [line for line in found if _REASON.search(line)]
     if told:
         inner: str = _REASON.findall(told[-1])[-1]

@@ -6,6 +6,8 @@ import errno
 import os
 import re
 
+from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
+
 # What a role makes has the modes it names, also where the site's sessions close files to others (base.strict). Each module runs by itself.
 os.umask(0o022)
 
@@ -30,13 +32,13 @@ def out_of_space(text: str) -> bool:
 
 def last_line(text: str) -> str:
     """The last line that says something."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in lines_of(text) if line.strip()]
     return lines[-1] if lines else ""
 
 
 def telling_line(text: str) -> str:
     """The line that names an error, else the last one with a word in it."""
-    lines = [line.strip() for line in text.splitlines() if re.search(r"\w", line)]
+    lines = [line.strip() for line in lines_of(text) if re.search(r"\w", line)]
     errors = [line for line in lines if re.search(r"error|fail|invalid|bad |not ", line, re.I)]
     return (errors or lines[::-1] or [""])[0]
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Callable, Iterator
 
 from ansible_collections.appliance.host.plugins.module_utils.disk import about
+from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
 from ansible_collections.appliance.host.plugins.module_utils.places import (
     as_user,
@@ -185,5 +186,5 @@ class SshFolder:
 
 def authorized(text: bytes) -> set[bytes]:
     """The keys of an authorized_keys file, without their kinds, options and remarks."""
-    lines = (line.split() for line in text.splitlines() if not line.lstrip().startswith(b"#"))
+    lines = (line.split() for line in lines_of(text) if not line.lstrip().startswith(b"#"))
     return {word for words in lines for word in words if word.startswith(b"AAAA")}

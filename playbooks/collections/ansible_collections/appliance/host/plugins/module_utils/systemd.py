@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Iterator, Sequence
 
+from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem, last_line
 
 PROPERTIES = (
@@ -118,7 +119,7 @@ class Systemctl:
         """One line on why ``verb`` failed: the last journal line of that unit since ``began``."""
         words = self._last_words(name, began)
         if not words:
-            telling = [line for line in said.splitlines() if "journalctl" not in line]
+            telling = [line for line in lines_of(said) if "journalctl" not in line]
             words = last_line("\n".join(telling)) or "no reason given"
         state = self.show([name])[0]
         status = f" with status {state.status}" if state.status not in {"", "0"} else ""
@@ -190,7 +191,7 @@ def _drop_ins(name: str) -> Iterator[str]:
 
 
 def _state(block: str) -> State:
-    values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+    values = dict(line.split("=", 1) for line in lines_of(block) if "=" in line)
     return State(
         load=values.get("LoadState", ""),
         active=values.get("ActiveState", ""),

@@ -422,9 +422,9 @@ def _has_password(name: str) -> bool:
 
 def _shadow(name: str) -> list[str]:
     """The fields up to the day the account expires; of one without an entry none has a value."""
-    with about(SHADOW), open(SHADOW) as file:
-        for line in file:
-            fields = line.rstrip("\n").split(":")
+    with about(SHADOW), open(SHADOW, "rb") as file:
+        for line in file.read().split(b"\n"):
+            fields = os.fsdecode(line).split(":")
             if fields[0] == name:
                 return fields[: EXPIRES + 1]
     return [name, "*"]

@@ -34,6 +34,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.appliance.host.plugins.module_utils.disk import sha256
 from ansible_collections.appliance.host.plugins.module_utils.guarded import guarded
+from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
 
 CTR = ("ctr", "--address", "/run/containerd/containerd.sock")
@@ -93,7 +94,7 @@ def _import(module: Any, archive: str) -> None:
         [*CTR, "-n", module.params["namespace"], "images", "import", "--no-unpack", archive]
     )
     if code:
-        said = (err or out).strip().splitlines() or ["no reason given"]
+        said = lines_of((err or out).strip()) or ["no reason given"]
         module.fail_json(msg=f"{archive} cannot be imported: {said[-1]}")
 
 

@@ -36,6 +36,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.appliance.host.plugins.module_utils.kubelet import last_words
+from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
 
 ADMIN = "/etc/kubernetes/admin.conf"
 STAMP = "/var/lib/appliance/kubernetes/control.sha256"
@@ -44,7 +45,7 @@ KUBECTL = ("kubectl", "--kubeconfig", ADMIN, "--request-timeout", "10s")
 
 def complaint(text: str) -> str:
     """The line of kubeadm's output that says why it gave up."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in lines_of(text) if line.strip()]
     telling = [line for line in lines if "[ERROR" in line or line.startswith("error")]
     return (telling or lines or ["no reason given"])[0]
 

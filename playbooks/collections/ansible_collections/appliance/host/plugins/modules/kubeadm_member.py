@@ -49,6 +49,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.appliance.host.plugins.module_utils.kubelet import last_words
+from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
 
 MEMORY = "/run"
 AUTHORITY = "/etc/kubernetes/pki/ca.crt"
@@ -108,7 +109,7 @@ def document(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _complaint(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in lines_of(text) if line.strip()]
     telling = [line for line in lines if "[ERROR" in line or line.startswith("error")]
     return (telling or lines or ["no reason given"])[0]
 

@@ -48,6 +48,8 @@ from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
+
 ADMIN = "/etc/kubernetes/admin.conf"
 AUTHORITY = "/etc/kubernetes/pki/ca.crt"
 LIFE = "15m0s"
@@ -62,7 +64,7 @@ KUBECTL = ("kubectl", "--kubeconfig", ADMIN, "--request-timeout", "20s")
 
 def public_key_hash(pem: str) -> str:
     """The digest kubeadm pins an authority by, of its public key in PEM."""
-    body = "".join(line for line in pem.splitlines() if line and not line.startswith("-----"))
+    body = "".join(line for line in lines_of(pem) if line and not line.startswith("-----"))
     return "sha256:" + hashlib.sha256(base64.b64decode(body)).hexdigest()
 
 
@@ -76,7 +78,7 @@ class Member(NamedTuple):
 
 def members(said: str) -> list[Member]:
     """The members C(etcdctl member list) prints, one a line: number, state, name, addresses."""
-    rows = (line.split(", ") for line in said.splitlines())
+    rows = (line.split(", ") for line in lines_of(said))
     return [Member(row[0], row[2], str(urlsplit(row[3]).hostname)) for row in rows if len(row) > 3]
 
 
@@ -111,10 +113,10 @@ class Desk:
     def give(self) -> dict[str, Any]:
         """Everything one host needs to join."""
         node = self.module.params["node"]
-        token = self.said(
+        token = lines_of(self.said(
             "kubeadm", "--kubeconfig", ADMIN, "token", "create", "--ttl", LIFE,
             "--description", purpose(node),
-        ).splitlines()[-1].strip()  # fmt: skip
+        ))[-1].strip()  # fmt: skip
         key = self.said("openssl", "x509", "-pubkey", "-noout", "-in", AUTHORITY)
         found = {
             "token": token,
@@ -190,7 +192,7 @@ class Desk:
         """What a program printed. Its failure ends the module; its output may hold a token and is not told."""
         code, out, err = self.run(*argv)
         if code:
-            lines = [line for line in err.strip().splitlines() if line] or ["no reason given"]
+            lines = [line for line in lines_of(err.strip()) if line] or ["no reason given"]
             self.module.fail_json(msg=f"{argv[0]}: {lines[-1]}")
         return out.strip()
 

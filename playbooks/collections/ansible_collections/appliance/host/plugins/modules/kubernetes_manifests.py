@@ -32,6 +32,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.appliance.host.plugins.module_utils.guarded import guarded
+from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
 
 KUBECTL = ("kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", "--request-timeout", "60s")
@@ -56,7 +57,7 @@ def files(places: list[str]) -> list[str]:
 
 def changed(said: str) -> list[str]:
     """What kubectl apply did not leave as it was."""
-    return [line for line in said.splitlines() if line.strip() and not line.endswith("unchanged")]
+    return [line for line in lines_of(said) if line.strip() and not line.endswith("unchanged")]
 
 
 def versions(said: str) -> dict[str, str]:
@@ -99,7 +100,7 @@ def _by_server(module: Any, file: str, dry: list[str]) -> list[str]:
 
 
 def _refused(module: Any, file: str, text: str) -> None:
-    said = text.strip().splitlines() or ["no reason given"]
+    said = lines_of(text.strip()) or ["no reason given"]
     module.fail_json(msg=f"{file} is not accepted: {said[-1]}")
 
 

@@ -56,6 +56,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.appliance.host.plugins.module_utils.apt import Apt, available
 from ansible_collections.appliance.host.plugins.module_utils.dnf import Dnf
+from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
 from ansible_collections.appliance.host.plugins.module_utils.releases import newest, numbers
 
@@ -77,7 +78,7 @@ def plain(version: str) -> str:
 
 def complaint(text: str) -> str:
     """The line of kubeadm's output that says why it gave up."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in lines_of(text) if line.strip()]
     errors = [n for n, line in enumerate(lines) if re.search(r"\[ERROR|\berror\b|FATAL", line)]
     if not errors:
         return (lines or ["no reason given"])[-1]

@@ -49,6 +49,7 @@ resources: {description: What is managed, as kind, name and what is wanted., typ
 
 import hashlib
 import os
+import re
 import socket
 import time
 from typing import Any
@@ -206,11 +207,19 @@ class Live:
 
 def _mounts() -> dict[str, set[str]]:
     """What each mount forbids, by mount point; of several on one point the last, which hides the others."""
-    with open(MOUNTS) as file:
-        rows = [line.split(" ") for line in file]
+    with open(MOUNTS, "rb") as file:
+        rows = [line.split(b" ") for line in file.read().split(b"\n")]
     return {
-        row[4].replace("\\040", " "): set(FLAGS).intersection(row[5].split(",")) for row in rows
+        _plain(row[4]): set(FLAGS).intersection(row[5].decode("ascii", "replace").split(","))
+        for row in rows
+        if len(row) > 5
     }
+
+
+def _plain(word: bytes) -> str:
+    """A mount point as the module's arguments name it: a user may put any byte but these into it (proc(5), mountinfo)."""
+    named = re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8) & 0xFF]), word)
+    return named.decode("utf-8", "surrogateescape")
 
 
 def _above(path: str, mounts: dict[str, set[str]]) -> str:

@@ -30,6 +30,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
+
 GOOD = frozenset({"unchanged", "changed"})
 
 
@@ -64,7 +66,7 @@ def main() -> None:
     code, out, err = module.run_command([program, verb, "--json", "--file", file])
     gpus = parse(out)
     if code and not module.check_mode:
-        said = (err or out).strip().splitlines() or [f"appliance-mig ended with {code}"]
+        said = lines_of((err or out).strip()) or [f"appliance-mig ended with {code}"]
         module.fail_json(msg=trouble(gpus) or said[-1], gpus=gpus)
     module.exit_json(changed=any(gpu["state"] != "unchanged" for gpu in gpus), gpus=gpus)
 

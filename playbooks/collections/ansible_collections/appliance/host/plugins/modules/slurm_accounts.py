@@ -39,12 +39,14 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
+
 ENVIRONMENT = {"LC_ALL": "C", "SLURM_TIME_FORMAT": "standard"}
 
 
 def associations(listing: str) -> set[tuple[str, str]]:
     """Pairs of account and user of ``sacctmgr --parsable2``; an account itself has the user ""."""
-    pairs = (line.split("|")[:2] for line in listing.splitlines() if "|" in line)
+    pairs = (line.split("|")[:2] for line in lines_of(listing) if "|" in line)
     return {(account.lower(), user.lower()) for account, user in pairs}
 
 
@@ -76,7 +78,7 @@ class Accounting:
         while True:
             code, out, err = self._run("show", "cluster", "format=cluster")
             if not code:
-                return [line.strip() for line in out.splitlines() if line.strip()]
+                return [line.strip() for line in lines_of(out) if line.strip()]
             if time.monotonic() > end:
                 self.module.fail_json(msg=f"slurmdbd does not answer: {_last(err or out)}")
             time.sleep(1)
@@ -105,7 +107,7 @@ class Accounting:
 
 
 def _last(text: str) -> str:
-    return (text.strip().splitlines() or ["no reason given"])[-1].strip()
+    return (lines_of(text.strip()) or ["no reason given"])[-1].strip()
 
 
 def main() -> None:

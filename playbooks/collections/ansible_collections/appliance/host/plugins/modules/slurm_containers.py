@@ -49,6 +49,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.appliance.host.plugins.module_utils.apt import Apt, available
 from ansible_collections.appliance.host.plugins.module_utils.disk import sha256
 from ansible_collections.appliance.host.plugins.module_utils.dnf import Dnf
+from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem, telling_line
 
 NOTE = "/var/lib/appliance/slurm-containers.json"
@@ -199,7 +200,7 @@ class Bringer:
         if os.path.exists(path):
             with open(path) as file:
                 text = file.read()
-        if INCLUDE in text.splitlines():
+        if INCLUDE in lines_of(text):
             return
         self.changed = True
         if not self.module.check_mode:

@@ -33,6 +33,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
+
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 PASSWORD = re.compile(r"[A-Za-z0-9_.,:+/=@%-]{8,128}")
 """What needs no quoting in slurmdbd.conf, in SQL and in the client's option file."""
@@ -79,7 +81,7 @@ def _create(module: Any, name: str, user: str, password: str) -> None:
         [*CLIENT, "--user=root", "--protocol=socket"], data=statements(name, user, password)
     )
     if code:
-        said = (err.strip().splitlines() or ["no reason given"])[-1].replace(password, "***")
+        said = (lines_of(err.strip()) or ["no reason given"])[-1].replace(password, "***")
         module.fail_json(msg=f"database {name}: {said}")
     if not _logs_in(module, name, user, password):
         module.fail_json(msg=f"database {name}: {user} still cannot log in after it was made")

@@ -40,6 +40,8 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
+
 OWNED = "appliance: a host of "
 OURS = re.compile(
     "appliance: (health: [a-z_]+[.][a-z_]+ .*|a host of [a-z]+|the driver is changed|GPUs are about to be divided"
@@ -97,7 +99,7 @@ class Node:
     def show(self) -> tuple[str, str, str, str]:
         """State, reason, author, and what scontrol said when there is no state."""
         code, out, err = self._run("--oneliner", "show", "node", self.name)
-        said = (err or out).strip().splitlines() or ["no answer"]
+        said = lines_of((err or out).strip()) or ["no answer"]
         return ("", "", "", said[-1]) if code else (*parse(out), "")
 
     def registered(self, seconds: int) -> tuple[str, str, str]:
@@ -115,7 +117,7 @@ class Node:
         """Back to work. slurmctld refuses to resume a node that is at work by then, as one whose own drain it took back."""
         code, out, err = self._run("update", f"NodeName={self.name}", "State=RESUME")
         if code and flags(self.show()[0]) & (OUT | {""}):
-            said = (err or out).strip().splitlines() or ["no reason given"]
+            said = lines_of((err or out).strip()) or ["no reason given"]
             self.module.fail_json(msg=f"{self.name} cannot be resumed: {said[-1]}")
 
     def give_away(self, owner: str) -> None:
@@ -123,7 +125,7 @@ class Node:
         reason = f"Reason={OWNED}{owner}"
         code, out, err = self._run("update", f"NodeName={self.name}", "State=DRAIN", reason)
         if code:
-            said = (err or out).strip().splitlines() or ["no reason given"]
+            said = lines_of((err or out).strip()) or ["no reason given"]
             self.module.fail_json(msg=f"{self.name} cannot be drained: {said[-1]}")
 
     def _silence(self, state: str, said: str) -> str:

@@ -29,6 +29,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.appliance.host.plugins.module_utils.disk import Staged, Wanted, about, read
+from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem, last_line
 
 FSTAB = "/etc/fstab"
@@ -48,13 +49,14 @@ LINE = re.compile(r"^(?!\s*#)\s*\S+\s+\S+\s+swap\b")
 
 def in_use() -> list[str]:
     """What is swapped to now."""
-    with about(IN_USE), open(IN_USE) as file:
-        return [line.split()[0] for line in file.read().splitlines()[1:] if line.split()]
+    with about(IN_USE), open(IN_USE, "rb") as file:
+        lines = lines_of(os.fsdecode(file.read()))[1:]
+    return [line.split()[0] for line in lines if line.split()]
 
 
 def without(fstab: str) -> str:
     """The table with its lines of swap as comments."""
-    lines = fstab.splitlines(keepends=True)
+    lines = [line for line in re.split(r"(?<=\n)", fstab) if line]
     return "".join(MARK + line if LINE.match(line) else line for line in lines)
 
 
@@ -104,7 +106,7 @@ class Host:
         """Units systemd knows."""
         argv = ["systemctl", verb, "--no-legend", "--plain", "--full", *words]
         _, out, _ = self.module.run_command(argv)
-        return [line.split()[0] for line in out.splitlines() if line.split()]
+        return [line.split()[0] for line in lines_of(out) if line.split()]
 
     def run(self, argv: list[str]) -> None:
         """A change. Raises Problem."""
