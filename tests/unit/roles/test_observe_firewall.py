@@ -257,3 +257,37 @@ def test_a_user_who_takes_a_port_answers_nobody(rack: Rack) -> None:
         without = rack.let_in("second", (ROOT, "127.0.0.1", 9093))
         os.killpg(server.pid, 9)
     assert (found, without) == ([False], [True])
+
+
+BY_ROOT = [("127.0.0.1", 9400), (SECOND, 9400), ("127.0.0.1", 2381)]
+
+
+@pytest.mark.parametrize(
+    ("uid", "answers"), [(ROOT, True), (USER, False), (SERVICE, False), (NOBODY, False)]
+)
+def test_nobody_but_root_answers_while_an_exporter_or_etcd_is_down(
+    rack: Rack, uid: int, *, answers: bool
+) -> None:
+    name = ("ip", "netns", "exec", rack.names["second"])
+    run(*name, "nft", "-f", "-", input=table("head", observe_address=SECOND))
+    listed = json.dumps([(uid, *way) for way in BY_ROOT])
+    with subprocess.Popen(
+        (*name, sys.executable, "-ISc", PROGRAM, listed),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as server:
+        assert server.stdout is not None
+        assert server.stdout.read(len(BY_ROOT)) == b"." * len(BY_ROOT)
+        found = rack.let_in("second", *((ROOT, *way) for way in BY_ROOT))
+        run(*name, "nft", "delete", TABLE.split()[0], "inet", "appliance_observe")
+        without = rack.let_in("second", *((ROOT, *way) for way in BY_ROOT))
+        os.killpg(server.pid, 9)
+    assert (found, without) == ([answers] * len(BY_ROOT), [True] * len(BY_ROOT))
+
+
+def test_ports_that_are_not_served_here_are_nobodys_business() -> None:
+    text = table("gpu", observe_ports=[9100])
+    assert "skuid 0 accept" not in text
+    assert "{ 2381, 9400 } meta skuid 0 accept" in table("head")
+    assert "{ 9400 } meta skuid 0 accept" in table("gpu")
