@@ -344,7 +344,8 @@ def _refusal(endpoint: Endpoint, error: Exception) -> ConnectionFailed:
         case _:
             return ConnectionFailed(
                 f"accepts connections but SSH does not answer ({_words(error)})",
-                "the host hangs; look at its console, reset it if need be",
+                "try again in a minute: it may be busy, or limit logins; if it stays so, look at its console, and reset the host "
+                "where that hangs, too",
                 name,
             )
 
