@@ -61,7 +61,7 @@ def resident(path: Path) -> float | None:
 def fetched() -> int:
     """Bytes storage was asked for by this process and its threads (proc(5), read_bytes); -1 where that is not told."""
     try:
-        lines = Path("/proc/self/io").read_text(encoding="ascii").splitlines()
-        return int(dict(line.split(": ") for line in lines)["read_bytes"])
+        lines = Path("/proc/self/io").read_text(encoding="ascii").split("\n")
+        return int(dict(line.split(": ") for line in lines if line)["read_bytes"])
     except (OSError, KeyError, ValueError):
         return -1

@@ -219,7 +219,7 @@ def mounted_as(path: Path) -> tuple[str, str]:
 def memory_available() -> int:
     """Bytes; 0 where the kernel does not say."""
     try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").split("\n")
         return next(int(x.split()[1]) * 1024 for x in lines if x.startswith("MemAvailable:"))
     except (OSError, StopIteration):
         return 0
