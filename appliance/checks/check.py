@@ -1,21 +1,33 @@
 """What a check is: a pure judgement of facts against what profile and site expect."""
 
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import PurePath
 from typing import Any, TypeVar, cast
 
 from appliance.checks.causes import Cause, Effect
+from appliance.errors import ApplianceError
 from appliance.models.bmc import BmcFacts
 from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
 from appliance.models.images import ImageLock
 from appliance.models.profile import Limit, Profile
-from appliance.models.result import CheckResult, Judgement, Place, Status, Value
+from appliance.models.result import (
+    CLUSTER,
+    COMPLAINTS,
+    CheckResult,
+    Judgement,
+    Place,
+    Status,
+    Value,
+)
 from appliance.models.site import Host, Role, Site
 from appliance.models.standing import Standing
 from appliance.stages.kubernetes.facts import ExternalCluster
+from appliance.text import one_line, shortened
 
 Made = TypeVar("Made")
 
@@ -94,7 +106,8 @@ class HostCheck:
 
     ``explain`` says in a few sentences what is measured, why it matters and what usually causes a fault; ``limit``
     what it is measured against, and whose number that is; ``bound`` what a limit of site or profile may be, None where
-    they can set none. ``of_external``: judged, too, where the site's cluster is somebody else's.
+    they can set none. ``by_container``: what is wrong on a machine may be right in a container, so that it says nothing bad where
+    that is not known. ``of_external``: judged, too, where the site's cluster is somebody else's.
     ``of_machine``: it tells what the machine is made of, for acceptance. ``causes``: whose failures
     explain its results, in order; ``explains``: what of earlier stages' checks, or of a whole area, its own failure explains.
     """
@@ -107,14 +120,23 @@ class HostCheck:
     limit: str = ""
     bound: Bound | None = None
     nature: Nature = Nature.PROOF
+    by_container: bool = False
     of_external: bool = False
     of_machine: bool = False
     causes: tuple[Cause, ...] = ()
     explains: tuple[Effect, ...] = ()
 
     def results(self, view: View, host: Host, facts: HostFacts) -> list[CheckResult]:
-        """What it says of a host."""
-        return [said.of(self.id) for said in self.judge(view, host, facts)]
+        """What it says of a host, which may answer what it likes: what no judge foresaw is a result of that host's."""
+        try:
+            said = self.judge(view, host, facts)
+            if self.by_container and facts.is_system_unread:
+                said = [_unsure(one, facts) for one in said]
+            return [one.of(self.id) for one in said]
+        except ApplianceError:
+            raise
+        except Exception as error:  # noqa: BLE001 - it is told, and ends neither the run nor other hosts' judgement
+            return [_unjudged(host.name, host.name, error).of(self.id)]
 
 
 @dataclass(frozen=True)
@@ -134,8 +156,13 @@ class ClusterCheck:
     explains: tuple[Effect, ...] = ()
 
     def results(self, view: View) -> list[CheckResult]:
-        """What it says of the cluster."""
-        return [said.of(self.id) for said in self.judge(view)]
+        """What it says of the cluster; what no judge foresaw is said of it, too."""
+        try:
+            return [said.of(self.id) for said in self.judge(view)]
+        except ApplianceError:
+            raise
+        except Exception as error:  # noqa: BLE001 - as of a host
+            return [_unjudged(CLUSTER, "the hosts", error).of(self.id)]
 
 
 @dataclass(frozen=True)
@@ -155,14 +182,21 @@ class BmcCheck:
     explains: tuple[Effect, ...] = ()
 
     def results(self, view: View, host: Host, facts: BmcFacts) -> list[CheckResult]:
-        """What it says of a host."""
-        return [said.of(self.id) for said in self.judge(view, host, facts)]
+        """What it says of a host; what no judge foresaw is said of it, too."""
+        try:
+            return [said.of(self.id) for said in self.judge(view, host, facts)]
+        except ApplianceError:
+            raise
+        except Exception as error:  # noqa: BLE001 - as of a host
+            return [_unjudged(host.name, f"{host.name}'s controller", error).of(self.id)]
 
 
 Check = HostCheck | ClusterCheck
 """What stages bring."""
 AnyCheck = Check | BmcCheck
 ALL_ROLES = frozenset(Role)
+WORDS = 300
+"""Characters of what an exception says."""
 PASS = Status.PASS
 """A member of an enumeration is looked up each time, and most of what is said is this."""
 GPU_HOSTS = frozenset({Role.GPU})
@@ -195,6 +229,34 @@ def not_assessed(at: Place | str, why: Gap | str, **told: Any) -> Judgement:
     gap = Gap(why) if isinstance(why, str) else why
     said = {"cause": gap.text, "names": gap.names, "kind": gap.kind}
     return Judgement(at, Status.NOT_ASSESSED, {**said, **told})
+
+
+def _unsure(said: Judgement, facts: HostFacts) -> Judgement:
+    """The same where nobody knows what the host is: nothing bad is said."""
+    if said.status not in COMPLAINTS:
+        return said
+    why = facts.gap("os").after("whether it is a machine or a container is not known: ")
+    kept = {
+        key: value
+        for key, value in said.told.items()
+        if key not in {"cause", "fix", "value", "names", "kind"}
+    }
+    return not_assessed(said.at, why, **kept)
+
+
+def _unjudged(at: str, who: str, error: Exception) -> Judgement:
+    """A defect, of the host's answer or of the check; where it came up is in the evidence."""
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return Judgement(
+        at,
+        Status.ERROR,
+        {
+            "cause": f"this check could not judge what {who} answered ({shortened(one_line(what), WORDS)})",
+            "fix": "look for what is odd there; where nothing is, it is a defect of appliance: report it with this line",
+            "evidence": f"{PurePath(last.filename).name}:{last.lineno}",
+        },
+    )
 
 
 def measured_against(check: AnyCheck) -> str:

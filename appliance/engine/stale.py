@@ -159,7 +159,7 @@ def _last_change(session: Session, stage: str, host: str, facts: HostFacts | Non
     last = begun or last
     receipt = facts.receipts.get(stage) if facts else None
     if receipt and not session.journal.knows(receipt.run):
-        with suppress(ValueError):
+        with suppress(ValueError, OverflowError):
             written = Change(datetime.fromisoformat(receipt.written).astimezone())
             return max(written, last or written, key=lambda change: change.time)
     return last

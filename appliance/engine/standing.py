@@ -75,12 +75,15 @@ def _isolation(why: str) -> Contradiction:
     return Contradiction("isolation", f"that it {why}", "the site holds jobs by cgroup v2", fix)
 
 
+NEVER = "1970-01-01T00:00:00Z"
+
+
 @cache
 def blank() -> HostFacts:
     """A host that says nothing."""
     return HostFacts.model_validate(
         {
-            **{"version": 1, "host": "", "taken": "", "cpu_seconds": 0.0, "user": ""},
+            **{"version": 1, "host": "", "taken": NEVER, "cpu_seconds": 0.0, "user": ""},
             "os": dict.fromkeys(
                 ("id", "version_id", "kernel", "boot_id", "hostname", "cgroup"), ""
             ),

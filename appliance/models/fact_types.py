@@ -3,6 +3,8 @@
 What is only shown is a ``Line``, which is cleaned instead: a serial number with odd bytes costs no host.
 """
 
+from datetime import datetime
+from ipaddress import IPv4Network
 from sys import intern
 from typing import Annotated
 
@@ -20,11 +22,14 @@ __all__ = [
     "InterfaceName",
     "Line",
     "MigProfile",
+    "Moment",
     "NodeName",
     "Number",
     "PackageName",
     "PackageVersion",
     "Real",
+    "Route",
+    "Stamp",
     "StateText",
     "SysctlKey",
     "UnitName",
@@ -73,3 +78,36 @@ Number = Annotated[int, Field(ge=-(2**63), le=2**64)]
 """A counter or a reading; a driver's "not known" may be all 64 bits set."""
 Real = Annotated[float, Field(ge=-1e18, le=1e18, allow_inf_nan=False)]
 """Seconds, W or Gb/s."""
+LAST = 253402300799.0
+"""The end of the year 9999, in s since the epoch: the last that a calendar here knows."""
+
+
+def _within(seconds: float) -> float:
+    """A date of a file is whatever its owner says, and costs nobody anything."""
+    return min(max(seconds, 0.0), LAST)
+
+
+def _stamped(text: str) -> str:
+    """Refuses what is no date, no time or of no zone."""
+    told = datetime.fromisoformat(text)
+    if told.tzinfo is None:
+        raise ValueError("a time without a zone")
+    return text
+
+
+def _way(text: str) -> str:
+    """Refuses what begins with no network."""
+    IPv4Network(text.partition(" ")[0])
+    return text
+
+
+Moment = Annotated[Real, AfterValidator(_within)]
+"""A point in time in s since the epoch; one that no calendar knows is the nearest that it does."""
+Stamp = Annotated[
+    str, Field(pattern=r"^[12][0-9]{3}-[0-9T:.+Z-]{15,40}$"), AfterValidator(_stamped)
+]
+"""2026-11-29T12:00:00Z."""
+Route = Annotated[
+    str, Field(pattern=r"^[0-9.]{7,15}/[0-9]{1,2} [!-~]{1,15}$"), AfterValidator(_way)
+]
+"""A network and the interface to it: 10.0.0.0/24 eno1."""

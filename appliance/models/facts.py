@@ -10,10 +10,12 @@ from appliance.models.fact_types import (
     BusId,
     Count,
     Line,
+    Moment,
     Number,
     PackageName,
     PackageVersion,
     Real,
+    Stamp,
     StateText,
     SysctlKey,
     UnitName,
@@ -103,7 +105,7 @@ class Foreign(Numerous):
     )
     at: Line
     owner: Line
-    modified: Real
+    modified: Moment
     line: Line = Field(
         default="", description="Its first line, where a link leads, the key, or the group"
     )
@@ -155,7 +157,7 @@ class HostFacts(Numerous):
 
     version: Number
     host: Line
-    taken: Line
+    taken: Stamp
     cpu_seconds: Real
     user: Line
     simulated: tuple[Line, ...] = ()
@@ -234,6 +236,11 @@ class HostFacts(Numerous):
     def has(self, area: str, kind: ProblemKind) -> bool:
         """Whether an area has a problem of this kind."""
         return any((p.area, p.kind) == (area, kind) for p in self.problems)
+
+    @property
+    def is_system_unread(self) -> bool:
+        """Whether it is not known what the host is, a container for example; what stands in ``os`` says nothing then."""
+        return "os" in self.errors and not self.os.kernel
 
     def gap(self, area: str, otherwise: str = "not read") -> Gap:
         """Why an area is not known; ``otherwise``: where the probe says nothing."""

@@ -9,6 +9,7 @@ from appliance.models.fact_types import (
     DeviceName,
     InterfaceName,
     Line,
+    Moment,
     Number,
     Real,
     UnitName,
@@ -168,9 +169,9 @@ class Interface(Numerous):
 class Clock(Numerous):
     """Host time (s since the epoch) and what the time daemon says; offset in s."""
 
-    time: Real
+    time: Moment
     synchronised: bool | None = None
     offset: Real | None = None
     source: Line = ""
-    updated: Real | None = Field(default=None, description="When the source last told the time")
+    updated: Moment | None = Field(default=None, description="When the source last told the time")
     daemon: Line = ""

@@ -5,7 +5,7 @@ from ipaddress import IPv4Network
 from pydantic import Field
 
 from appliance.models.base import Numerous
-from appliance.models.fact_types import Count, Line, NodeName, Number, Real
+from appliance.models.fact_types import Count, Line, NodeName, Number, Real, Route
 
 
 class KubernetesNode(Numerous):
@@ -73,7 +73,7 @@ class Ground(Numerous):
     listeners: dict[Line, Line] = Field(
         default_factory=dict, description="Program by port, of those a cluster needs"
     )
-    routes: tuple[Line, ...] = Field(default=(), description="Network and interface")
+    routes: tuple[Route, ...] = Field(default=(), description="Network and interface")
     clusters: tuple[Line, ...] = Field(default=(), description="What a cluster has left here")
 
     def ways_to(self, network: IPv4Network) -> list[str]:

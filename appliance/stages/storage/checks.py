@@ -272,6 +272,7 @@ CHECKS: tuple[Check, ...] = (
         explain="Mounting needs the kernel's client. Containers of the virtual rack share a kernel that may have "
         "none; libnfs's tools then stand in for it.",
         limit="the kernel's client; libnfs in a container",
+        by_container=True,
     ),
     HostCheck(
         id=ids.MOUNT,
@@ -288,6 +289,7 @@ CHECKS: tuple[Check, ...] = (
                 Reach.SITE,
             ),
         ),
+        by_container=True,
     ),
     HostCheck(
         id=ids.SCRATCH,
@@ -297,6 +299,7 @@ CHECKS: tuple[Check, ...] = (
         explain="Local scratch takes what jobs write for themselves. Unmounted, they fill the system disk instead.",
         limit="mounted, 5 % free (own choice)",
         causes=(FULL_DISK,),
+        by_container=True,
     ),
     HostCheck(
         id=ids.SCRATCH_SIZE,
@@ -313,5 +316,6 @@ CHECKS: tuple[Check, ...] = (
             ),
         ),
         of_machine=True,
+        by_container=True,
     ),
 )

@@ -24,7 +24,8 @@ DEBIAN = {"id": "debian", "version_id": "12", "container": "", "kernel": "6.1.0-
 
 def host(day: str = "2026-11-26", os: dict[str, str] | None = None, **changes: Any) -> HostFacts:
     system = {**DEBIAN, **(os or {})}
-    return facts_of("gpu-1", taken=f"{day}T12:00:00Z", os=system, **changes)
+    found = facts_of("gpu-1", os=system, **changes)
+    return found.model_copy(update={"taken": f"{day}T12:00:00Z"})
 
 
 def judge(now: HostFacts, site: Site = SITE) -> dict[str, CheckResult]:

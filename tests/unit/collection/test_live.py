@@ -154,6 +154,25 @@ def test_a_mount_forbids_what_its_unit_says(
     assert host.calls == ([f"mount -o {remount} {at}"] if remount else [])
 
 
+@pytest.mark.parametrize("name", ["\u2028", "\r", "\f", "\x85", b"\xff"])
+def test_what_users_call_their_mounts_costs_none_of_the_others(
+    run: Run,
+    host: Host,
+    plugin: Callable[[str], ModuleType],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str | bytes,
+) -> None:
+    at, odd = str(tmp_path / "scratch"), name if isinstance(name, bytes) else name.encode()
+    pod = b"90 22 8:1 /a%b /var/lib/kubelet/pods/1/a%b rw - ext4 /dev/sda1 rw\n" % (odd, odd)
+    table = MOUNTED.format(at=at, flags="").encode()
+    (tmp_path / "mounts").write_bytes(pod + b"nonsense\n" + table)
+    monkeypatch.setattr(plugin("modules.live"), "MOUNTS", str(tmp_path / "mounts"))
+    host.answer("mount", (0, "", ""))
+    answer = run("live", mounts=[{"at": at, **OWN}])
+    assert answer["resources"][0]["wanted"] == {"mounted": True, "flags": ["nosuid"]}
+
+
 def test_what_is_not_mounted_is_wanted_and_not_remounted(
     run: Run, host: Host, tmp_path: Path
 ) -> None:

@@ -217,6 +217,7 @@ CHECKS: tuple[Check, ...] = (
         "The live values under /proc/sys against those the stage sets. Usual faults: another file in sysctl.d, or a tuning "
         "daemon. A container shares its machine's kernel, so most values cannot be its own.",
         limit="the values of role base and of stages.sysctl in the profile",
+        by_container=True,
     ),
     HostCheck(
         ids.SYSCTL_BOOT,
@@ -227,6 +228,7 @@ CHECKS: tuple[Check, ...] = (
         "No deployment mends it: the stage's own file is as it should be, and the other is somebody's.",
         limit="the values of role base and of stages.sysctl in the profile",
         nature=Nature.SYMPTOM,
+        by_container=True,
     ),
     HostCheck(
         ids.UNITS,
@@ -351,6 +353,7 @@ CHECKS: tuple[Check, ...] = (
         limit="0 uncorrected since the host was started; 10 corrected of a module in 24 h (mcelog's own limits)",
         bound=Bound("corrected errors of a module a day", most=1e6, whole=True),
         nature=Nature.SYMPTOM,
+        by_container=True,
     ),
     HostCheck(
         ids.PCIE_ERRORS,
@@ -363,6 +366,7 @@ CHECKS: tuple[Check, ...] = (
         limit="0 fatal since the device came up, 0 new non-fatal ones (own choice); 8 corrected a minute (NVIDIA DCGM's limit of replays)",
         bound=Bound("corrected errors of a device a minute", most=1e6),
         nature=Nature.SYMPTOM,
+        by_container=True,
     ),
     HostCheck(
         ids.NVME,
@@ -374,6 +378,7 @@ CHECKS: tuple[Check, ...] = (
         limit="no warning of the drive's own (NVM Express); 90 % of its life used (10 below the limit); 0 losses of data (own choice)",
         bound=Bound("% of its life", least=LEAST, most=255),
         nature=Nature.SYMPTOM,
+        by_container=True,
     ),
     HostCheck(
         ids.CPU,
@@ -384,6 +389,7 @@ CHECKS: tuple[Check, ...] = (
         limit="hardware.host.sockets and cores of the profile",
         nature=Nature.SYMPTOM,
         of_machine=True,
+        by_container=True,
     ),
     HostCheck(
         ids.MEMORY_SIZE,
@@ -394,6 +400,7 @@ CHECKS: tuple[Check, ...] = (
         limit="hardware.host.memory_gib of the profile",
         nature=Nature.SYMPTOM,
         of_machine=True,
+        by_container=True,
     ),
     HostCheck(
         ids.NUMA,
@@ -405,6 +412,7 @@ CHECKS: tuple[Check, ...] = (
         limit="hardware.host.numa_nodes of the profile",
         nature=Nature.SYMPTOM,
         of_machine=True,
+        by_container=True,
     ),
     HostCheck(
         ids.FACTS,

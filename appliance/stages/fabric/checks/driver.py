@@ -104,5 +104,6 @@ CHECKS: tuple[Check, ...] = (
         "release of DOCA-OFED stage fabric left. A driver that was installed and never loaded, or was not built for a new "
         "kernel, shows here. One that somebody else brought is a warning and stays.",
         limit="fabric.driver and software.doca_ofed",
+        by_container=True,
     ),
 )

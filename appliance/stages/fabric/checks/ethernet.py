@@ -117,5 +117,6 @@ CHECKS: tuple[Check, ...] = (
         "connections, and ECN where the driver shows it. A host that differs drops packets under load and nothing else, "
         "which shows as slow collectives. The switches' side is not seen from here.",
         limit="fabric.roce of the site",
+        by_container=True,
     ),
 )

@@ -156,5 +156,6 @@ CHECKS: tuple[Check, ...] = (
         explain="Looks for the host's address of the fabric's network, and at that interface's MTU and state. An MTU that "
         "differs between hosts loses large packets and nothing else.",
         limit="hosts[].addresses and the network's mtu",
+        by_container=True,
     ),
 )

@@ -196,6 +196,7 @@ CHECKS: tuple[Check, ...] = (
         "Afterwards only control groups and modules are judged.",
         "10 GiB free for /var/lib; own choice",
         nature=Nature.NEED,
+        by_container=True,
     ),
     HostCheck(
         ids.SWAP,
@@ -204,5 +205,6 @@ CHECKS: tuple[Check, ...] = (
         judge_swap,
         "kubelet keeps pods to the memory they were promised and does not start beside swap. The stage turns it off, takes it out of "
         "/etc/fstab and masks swap.target. Usual causes of its return: a partition or file added later, zram, swapon by hand.",
+        by_container=True,
     ),
 )
