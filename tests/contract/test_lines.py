@@ -23,7 +23,9 @@ ON_HOSTS = sorted(
     for file in ROOT.glob(pattern)
     if file.is_file() and (file.suffix == ".py" or b"python" in file.read_bytes()[:30])
 )
-OF_CONTROL = "it reads root's files of a control host, and what kubeadm, openssl and etcdctl say of these"
+OF_CONTROL = (
+    "it reads root's files of a control host, and what kubeadm, openssl and etcdctl say of these"
+)
 ALLOWED = {
     f"roles/kubernetes/files/usr/local/sbin/{name}": OF_CONTROL
     for name in ("appliance-certificates", "appliance-etcd", "appliance-etcd-restore")
@@ -56,8 +58,8 @@ def splits(tree: ast.AST) -> Iterator[str]:
     texts = _texts(tree)
     for node in ast.walk(tree):
         match node:
-            case ast.Call(func=ast.Attribute(attr="splitlines" | "readlines" | "readline")):
-                yield f"line {node.lineno}: {node.func.attr}; lines_of ends lines at newlines"
+            case ast.Call(func=ast.Attribute(attr="splitlines" | "readlines" | "readline" as name)):
+                yield f"line {node.lineno}: {name}; lines_of ends lines at newlines"
             case ast.Call() if any(
                 k.arg in {"text", "universal_newlines"} and ast.unparse(k.value) == "True"
                 for k in node.keywords
