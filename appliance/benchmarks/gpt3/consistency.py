@@ -1,8 +1,9 @@
 """Holds what a log prints of one thing against what it prints of another: a contradiction makes no figure."""
 
 from array import array
-from collections.abc import Iterator
-from itertools import filterfalse
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import filterfalse, pairwise
 from math import isnan, nan
 from statistics import fmean, median
 
@@ -38,6 +39,35 @@ def batch(log: Log, global_batch: int) -> None:
             f"{log.source}: its consumed samples grow by {(low + high) / 2:,.0f} a step, and the global batch is {global_batch}",
             "correct global_batch in runs.yml: a wrong batch makes a wrong figure",
         )
+
+
+def row(log: Log, selection: Selection) -> None:
+    """From the first step that counts to the last the log must have each, or each n-th. Raises UnusableLog."""
+    every, missing = _missing(selection.steps.numbers)
+    if missing * 10 > log.steps.dropped + len(log.steps):
+        first, last = selection.steps[0].number, selection.steps[-1].number
+        raise UnusableLog(
+            f"{log.source}: logs every {every:,}. step, and from step {first} to {last} lacks {missing} beside {len(selection.steps)}"
+            if every > 1
+            else f"{log.source}: from step {first} to {last} lacks {missing} beside {len(selection.steps)}",
+            "give the log as the program wrote it, with one log interval from its beginning to its end",
+        )
+
+
+def _missing(numbers: Sequence[int]) -> tuple[int, int]:
+    """The log interval, and how many steps of it are not there or are out of it. Numbers begin anew with an epoch."""
+    if numbers[0] == UNNUMBERED or numbers[-1] - numbers[0] == len(numbers) - 1:
+        return 1, 0
+    apart = Counter(after - before for before, after in pairwise(numbers) if after > before)
+    if not apart:
+        return 1, 0
+    most = max(apart.values())
+    every = min(by for by, count in apart.items() if count == most)
+    return every, sum(
+        count * (-(-by // every) - 1 if by > every else 1)
+        for by, count in apart.items()
+        if by != every
+    )
 
 
 def throughput(log: Log, run: Run, reference: Reference) -> None:

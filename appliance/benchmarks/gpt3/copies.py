@@ -30,6 +30,12 @@ EPOCH = 1e8
 """Clocks from here on count from 1970; others from the beginning of a bar."""
 NEXT = 2.0
 """So many times shorter or longer may it be, from the last step of one log to the first of the other, than these steps take."""
+PAUSE = 3600.0
+"""Seconds that a checkpoint or a validation may last between them."""
+ZONES = 14 * 3600.0
+"""Seconds that clocks of two programs may differ: text has local time, event files have that of 1970."""
+ALIKE = 1.5
+"""Median step times of two parts of one training are no further apart."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,7 @@ class Trace:
 
     source: str
     sha256: str
+    family: str
     numbered: bool
     begins: int
     ends: int
@@ -63,6 +70,7 @@ def trace(log: Log) -> Trace:
     return Trace(
         source=log.source,
         sha256=log.sha256,
+        family=log.family,
         numbered=numbered,
         begins=numbers[0],
         ends=numbers[-1],
@@ -106,21 +114,44 @@ def same(one: Trace, other: Trace) -> bool:
 
 def parts(one: Trace, other: Trace) -> bool:
     """Whether they are different steps of one training: one behind the other, or between each other's."""
-    if not (one.numbered and other.numbered) or one.total != other.total:
+    if not (one.numbered and other.numbered) or _differ(one.total, other.total):
         return False
     return _follows(one, other) or _follows(other, one) or _interleaved(one, other)
 
 
+def dated(one: Trace, other: Trace) -> bool:
+    """Whether both say when their last and first steps were, so that time tells one training from two."""
+    return all(
+        not isnan(clock) and clock >= EPOCH
+        for trace in (one, other)
+        for clock in (trace.clocks[0], trace.clocks[-1])
+    )
+
+
+def _differ(one: int | None, other: int | None) -> bool:
+    """Steps that a training was to have. NeMo prints the number of the last one, counted from 0."""
+    return one is not None and other is not None and abs(one - other) > 1
+
+
 def _follows(first: Trace, then: Trace) -> bool:
-    steps = then.begins - first.ends
-    if steps <= 0:
+    if not first.begins < then.begins or first.ends >= then.ends or _overlap(first, then):
         return False
+    if not dated(first, then):
+        apart = median(first.seconds), median(then.seconds)
+        return max(apart) <= ALIKE * min(apart)
     passed = then.clocks[0] - first.clocks[-1]
-    if isnan(passed) or min(then.clocks[0], first.clocks[-1]) < EPOCH:
-        return steps <= max(len(first.numbers), len(then.numbers)) // 2
     wanted = (then.numbers[0] - first.numbers[-1]) * max(first.seconds[-1], then.seconds[0])
     slack = first.resolution + then.resolution
-    return wanted / NEXT - slack <= passed <= wanted * NEXT + slack
+    slack += 0 if first.family == then.family else ZONES
+    least, most = sorted((wanted / NEXT, wanted * NEXT))
+    return least - slack <= passed <= most + PAUSE + slack
+
+
+def _overlap(first: Trace, then: Trace) -> bool:
+    """Whether so many steps are of the same time that these can be compared."""
+    ours = len(first.numbers) - bisect_left(first.numbers, then.begins)
+    theirs = bisect_right(then.numbers, first.ends)
+    return max(ours, theirs) >= AT_LEAST
 
 
 def _interleaved(one: Trace, other: Trace) -> bool:

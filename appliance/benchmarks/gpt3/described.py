@@ -183,7 +183,8 @@ def _laid_out(folder: Path) -> Iterator[Recorded]:
     for path in sorted(folder.glob("*/*/*")):
         nodes = None if path.name.endswith(NO_LOGS) else NODES.match(path.name)
         model, platform = path.parts[-3], path.parts[-2]
-        if nodes and platform in {"bare-metal", "kubernetes"} and path.is_file():
+        if nodes and platform in {"bare-metal", "kubernetes"} and not path.is_dir():
+            # A pipe or a dangling link, too: what reads it says why it is no log.
             found = True
             if not int(nodes[1]):
                 raise ConfigError(

@@ -144,10 +144,17 @@ def _in_parts(alike: Sequence[_Taken]) -> bool:
 
 def _one_training(alike: Sequence[_Taken]) -> steps.UnusableLog:
     named = ", ".join(f"{one.trace.source} ({one.cell})" for one in alike)
+    said = f"one training is given as {len(alike)} results"
+    if any(_cannot_tell(a.trace, b.trace) for a in alike for b in alike):
+        said += ", or nothing tells them apart: the steps of one follow those of another, and not both are dated"
     return steps.UnusableLog(
-        f"one training is given as {len(alike)} results: {named}",
-        "give each training once, in one file, where it ran; train again for the other figures",
+        f"{said}: {named}",
+        "give each training once, in one file, where it ran, from its first step on; train again for the other figures",
     )
+
+
+def _cannot_tell(one: copies.Trace, other: copies.Trace) -> bool:
+    return copies.parts(one, other) and not copies.dated(one, other)
 
 
 def _wanted(folder: Path, runs: Sequence[Recorded], model: str | None) -> list[Recorded]:
@@ -186,6 +193,7 @@ def run_of(
     gpus_per_node = recorded.gpus_per_node or 8
     batch, sequence, notes = _shape(log, recorded, reference)
     consistency.batch(log, batch)
+    consistency.row(log, selection)
     theirs = hardware.gpu if hardware and not recorded.gpu else None
     if hardware and theirs:
         notes = (*notes, f"GPU not named in runs.yml: {theirs}, as {hardware.of} has it, assumed")

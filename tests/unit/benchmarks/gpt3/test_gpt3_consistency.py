@@ -25,6 +25,7 @@ from tests.unit.benchmarks.gpt3.recorded_logs import (
     BEGAN,
     megatron,
     nemo1,
+    nemo2,
     step_times,
     tensorboard,
 )
@@ -367,3 +368,70 @@ def test_the_clock_is_that_of_the_steps_that_count_from_first_to_last() -> None:
     odd = Steps(replace(step, clock=clock) for step, clock in zip(log.steps, clocks, strict=True))
     again = replace(log, steps=odd)
     assert consistency.clock(again, select(again)) == (200.0 - 102.0) / 31
+
+
+def numbered(numbers: list[int]) -> Log:
+    return replace(
+        _log([85.7] * len(numbers), None), steps=Steps(Step(n, 85.7, n) for n in numbers)
+    )
+
+
+HONEST: dict[str, list[int]] = {
+    "every step": list(range(1, 41)),
+    "every fifth": list(range(5, 205, 5)),
+    "every tenth from the first": list(range(1, 401, 10)),
+    "resumed": list(range(1001, 1041)),
+    "a tenth is lost": [n for n in range(1, 45) if n % 11],
+    "resumed out of step": [*range(10, 210, 10), *range(205, 405, 10)],
+    "two epochs": [*range(1, 21), *range(1, 21)],
+}
+DELETED: dict[str, list[int]] = {
+    "an irregular third": [n for n in range(1, 61) if n * n % 7 > 1],
+    "every second, then an irregular third": [n for n in range(1, 121, 2) if n * n % 7 > 1],
+    "a block": [*range(1, 21), *range(30, 51)],
+    "two of three": [n for n in range(1, 121) if n * n * n % 19 < 5],
+    "in turn": [n for n in range(1, 61) if n % 3],
+    "a tenth and more": [n for n in range(1, 61) if n % 8],
+}
+
+
+@pytest.mark.parametrize("what", HONEST)
+def test_steps_at_one_log_interval_are_a_row(what: str) -> None:
+    log = numbered(HONEST[what])
+    consistency.row(log, select(log))
+
+
+@pytest.mark.parametrize("what", DELETED)
+def test_a_log_with_holes_makes_no_figure(what: str) -> None:
+    log = numbered(DELETED[what])
+    with pytest.raises(UnusableLog, match="lacks"):
+        consistency.row(log, select(log))
+
+
+def test_a_log_without_its_slow_lines_does_not_pass(tmp_path: Path) -> None:
+    """Every second step and an irregular third of the others were slow."""
+    seconds = [85.7 if i % 2 and i * i % 7 > 1 else 140.0 for i in range(120)]
+    lines = nemo2(seconds, 2048).splitlines(keepends=True)
+    kept = [line for line, s in zip(lines, seconds, strict=True) if s < 100]
+    result = judged(tmp_path, b"".join(kept))
+    assert result.status is Status.NOT_ASSESSED
+    assert "logs every 2. step" in result.cause
+
+
+@pytest.mark.parametrize("every", [1, 5, 10])
+@pytest.mark.parametrize(
+    "dressed",
+    [
+        lambda line, i: b"3: [default0]:" + line,
+        lambda line, i: b"\x1b[32m" + line.rstrip(b"\n") + b"\x1b[0m\n",
+        lambda line, i: line.replace(b"\n", b"\r\n"),
+        lambda line, i: line + line,
+        lambda line, i: line + b"validation loss at iteration %d | lm loss value: 2.0\n" % i,
+    ],
+)
+def test_honest_logs_pass_whatever_stands_about_their_lines(
+    tmp_path: Path, every: int, dressed: Callable[[bytes, int], bytes]
+) -> None:
+    lines = megatron([85.7] * 40 * every, 2048).splitlines(keepends=True)[every - 1 :: every]
+    result = judged(tmp_path, b"".join(dressed(line, i) for i, line in enumerate(lines)))
+    assert result.status is Status.PASS

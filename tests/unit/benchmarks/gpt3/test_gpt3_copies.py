@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -134,7 +135,8 @@ def test_parts_of_a_run_are_no_two_runs(
     put(tmp_path / "x", POD, b=halves[1])
     found = judged(tmp_path / "x")
     assert {r.status for r in found} == {Status.NOT_ASSESSED}
-    assert "one training is given as 2 results" in found[0].cause
+    # Blocks in turn have holes: each is no log by itself.
+    assert re.search("one training is given as 2 results|from step .* lacks", found[0].cause)
 
 
 @pytest.mark.parametrize(("first", "stride"), [(1, 1), (1, 10), (4096, 4096)])
@@ -194,3 +196,91 @@ def test_logs_of_few_digits_are_no_copies_of_each_other(tmp_path: Path) -> None:
     )
     (found,) = judged(tmp_path)
     assert "mean of 3 runs" in found.evidence
+
+
+LONG = times(85.7, 1, 60)
+
+
+def part(kind: str, first: int, last: int) -> bytes:
+    """Some steps of one training of sixty, the first of them 0."""
+    if kind in EVENTS:
+        each = 3 if kind == "tensorboard" else 4
+        whole = list(_records(WRITERS[kind](LONG, BATCH)))
+        return b"".join([whole[0], *whole[1 + each * first : 1 + each * (last + 1)]])
+    kind, _, change = kind.partition(" ")
+    lines = WRITERS[kind](LONG, BATCH).splitlines(keepends=True)[kind == "dllogger" :]
+    kept = lines[first : last + 1]
+    return b"".join(re.sub(rb"^ \[[^]]*\]", b"", x) if change == "undated" else x for x in kept)
+
+
+def _records(data: bytes) -> list[bytes]:
+    found, at = [], 0
+    while at < len(data):
+        end = at + 16 + int.from_bytes(data[at : at + 8], "little")
+        found.append(data[at:end])
+        at = end
+    return found
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (("nemo2", 0, 19), ("nemo2", 40, 59)),
+        (("nemo2", 0, 19), ("nemo2", 22, 59)),
+        (("nemo2", 0, 25), ("nemo2", 20, 59)),
+        (("megatron undated", 0, 19), ("megatron undated", 40, 59)),
+        (("megatron", 0, 19), ("megatron undated", 40, 59)),
+        (("megatron undated", 0, 19), ("megatron", 40, 59)),
+        (("megatron", 0, 19), ("megatron", 40, 59)),
+        (("megatron", 0, 22), ("megatron", 20, 59)),
+        (("megatron", 0, 29), ("dllogger", 30, 59)),
+        (("dllogger", 0, 29), ("megatron", 30, 59)),
+        (("megatron", 0, 29), ("tensorboard", 30, 59)),
+        (("megatron", 0, 29), ("megatron events", 30, 59)),
+        (("nemo2", 0, 29), ("dllogger", 35, 59)),
+        (("nemo2", 0, 29), ("tensorboard", 30, 59)),
+    ],
+)
+def test_parts_of_a_run_in_any_format_are_no_two_results(
+    tmp_path: Path, ours: tuple[str, int, int], theirs: tuple[str, int, int]
+) -> None:
+    put(tmp_path, BARE, a=part(*ours))
+    put(tmp_path, POD, b=part(*theirs))
+    found = judged(tmp_path)
+    assert [r.status for r in found] == [Status.NOT_ASSESSED] * 2
+    assert "one training is given as 2 results" in found[0].cause
+    undated = any(what.startswith("nemo2") or "undated" in what for what in (ours[0], theirs[0]))
+    assert ("not both are dated" in found[0].cause) is undated
+
+
+def test_a_cut_at_a_checkpoint_makes_no_two_trainings(tmp_path: Path) -> None:
+    put(tmp_path, BARE, a=part("megatron", 0, 29))
+    put(tmp_path, POD, b=_later(part("megatron", 30, 59), minutes=50))
+    assert {r.status for r in judged(tmp_path)} == {Status.NOT_ASSESSED}
+
+
+def test_a_training_that_went_on_elsewhere_the_next_day_is_another(tmp_path: Path) -> None:
+    put(tmp_path, BARE, a=part("megatron", 0, 29))
+    put(tmp_path, POD, b=_later(part("megatron", 30, 59), minutes=24 * 60))
+    assert {r.status for r in judged(tmp_path)} == {Status.PASS}
+
+
+def _later(text: bytes, minutes: int) -> bytes:
+    def moved(found: re.Match[bytes]) -> bytes:
+        at = datetime.fromisoformat(found[1].decode()) + timedelta(minutes=minutes)
+        return f" [{at:%Y-%m-%d %H:%M:%S}]".encode()
+
+    return re.sub(rb" \[(2023[^]]*)\]", moved, text)
+
+
+@pytest.mark.parametrize("kind", ["nemo2", "megatron", "megatron undated"])
+def test_trainings_that_both_begin_at_the_first_step_are_two(tmp_path: Path, kind: str) -> None:
+    """Of other lengths, and of another log interval."""
+    text = part(kind, 0, 39)
+    name, _, change = kind.partition(" ")
+    other = WRITERS[name](times(85.7, 9, 200), BATCH)
+    if change:
+        other = re.sub(rb"(?m)^ \[[^]]*\]", b"", other)
+    put(tmp_path, BARE, a=text)
+    put(tmp_path, POD, b=b"".join(other.splitlines(keepends=True)[4::5]))
+    assert {r.status for r in judged(tmp_path)} == {Status.PASS}

@@ -173,6 +173,17 @@ def test_what_is_no_file_is_no_log_and_is_not_waited_for(folder: Path, log: str)
     assert found.cause.startswith(f"{folder / log}: ")
 
 
+@pytest.mark.parametrize("kind", ["pipe", "device", "dangling"])
+def test_what_lies_in_a_cell_and_is_no_file_is_named(folder: Path, kind: str) -> None:
+    log = folder / "5b/bare-metal/1n-again.log"
+    if kind == "pipe":
+        os.mkfifo(log)
+    else:
+        log.symlink_to("/dev/zero" if kind == "device" else "nowhere")
+    found = [r for r in from_logs([folder])[0] if r.status is Status.NOT_ASSESSED and r.required]
+    assert [r.cause.startswith(f"{log}: ") for r in found] == [True]
+
+
 def test_without_a_gpu_named_nothing_is_gated(folder: Path) -> None:
     (folder / "runs.yml").unlink()
     assert not [r for r in from_logs([folder])[0] if r.status is Status.PASS]
