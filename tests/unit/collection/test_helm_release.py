@@ -325,14 +325,27 @@ def test_an_offline_source_is_used_once_its_digests_are_right(
     assert "--repo" not in command, "Helm would fetch the chart from there"
 
 
+def test_a_digest_in_capitals_is_one(run: Run, host: Any, tmp_path: Path) -> None:
+    place = source(tmp_path / "source")
+    for beside in place.rglob("*.sha256"):
+        digest, name = beside.read_text().split()
+        beside.write_text(f"{digest.upper()} *{name}\r\n")
+    host.answer(f"{place}/bin/helm version", (0, "v4.3.0", ""))
+    host.answer(f"{place}/bin/helm history", NONE)
+    host.answer(f"{place}/bin/helm upgrade", (0, "", ""))
+    assert run("helm_release", source=str(place), **GIVEN)["changed"]
+
+
 @pytest.mark.parametrize("name", ["bin/helm", "charts/kai-scheduler-v0.17.0.tgz"])
-@pytest.mark.parametrize("what", ["other", "missing", "without digest"])
+@pytest.mark.parametrize("what", ["other", "missing", "without digest", "binary", "empty"])
 def test_what_is_not_as_its_digest_says_is_not_used(
     run: Run, host: Any, tmp_path: Path, name: str, what: str
 ) -> None:
     place = source(tmp_path / "source")
     if what == "other":
         (place / name).write_text("another")
+    elif what in ("binary", "empty"):
+        (place / f"{name}.sha256").write_bytes(b"\xff\xfe\0" * 9 if what == "binary" else b"")
     else:
         (place / (name if what == "missing" else f"{name}.sha256")).unlink()
     message = run("helm_release", source=str(place), **GIVEN)["msg"]

@@ -234,7 +234,8 @@ def test_signatures_of_others_are_not_kept(
 def test_the_end_of_a_keys_life_is_read(
     plugin: Callable[[str], ModuleType], owner: Callable[..., Owner], life: str, days: int
 ) -> None:
-    found = plugin("module_utils.openpgp").certificate(owner(life=life).exported()).expires
+    one = owner(life=life)
+    found = plugin("module_utils.openpgp").certificate(one.exported(), one.fingerprint).expires
     assert round((found - time.time()) / 86400) == days if days else found == 0
 
 
@@ -300,3 +301,97 @@ def accepted(signer: Owner, keyring: Path) -> bool:
     words = [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
     done = process.run(("apt-get", "update", *words), check=False)
     return "not signed" not in done.stderr and "NO_PUBKEY" not in done.stdout + done.stderr
+
+
+def multiprecision(number: int) -> bytes:
+    return number.bit_length().to_bytes(2, "big") + number.to_bytes(
+        number.bit_length() + 7 >> 3, "big"
+    )
+
+
+def of_numbers(algorithm: int, *numbers: int) -> bytes:
+    """A key's body."""
+    return b"\4\0\0\0\1" + bytes([algorithm]) + b"".join(map(multiprecision, numbers))
+
+
+HUGE = (1 << 16383) + 1
+COSTLY: dict[str, tuple[int, tuple[int, ...], tuple[int, ...]]] = {
+    "modulus": (1, (HUGE, 65537), (5,)),
+    "exponent": (1, ((1 << 2047) + 1, (1 << 2046) + 1), (5,)),
+    "p": (17, (HUGE, (1 << 255) + 1, 2, 3), (5, 5)),
+    "q": (17, ((1 << 2047) + 1, (1 << 2046) + 1, 2, 3), (5, 5)),
+}
+
+
+@pytest.mark.parametrize("what", COSTLY)
+def test_numbers_that_would_cost_seconds_are_no_keys(
+    plugin: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    module = plugin("module_utils.openpgp_signature")
+
+    def power(*_: int) -> int:
+        raise AssertionError("a power was computed")
+
+    monkeypatch.setattr(module, "pow", power, raising=False)
+    algorithm, public, made = COSTLY[what]
+    key = module.PrimaryKey(of_numbers(algorithm, *public))
+    head = b"\4\x13" + bytes([algorithm]) + b"\x08\0\0\0\0"
+    values = b"".join(map(multiprecision, made))
+    unsigned = module.Signature.read(head + b"\0\0" + values)
+    start = unsigned.digest(module.framed(key.body) + b"x")[:2]
+    signature = module.Signature.read(head + start + values)
+    assert signature.digest(module.framed(key.body) + b"x")[:2] == signature.start
+    assert not key.signed(signature, b"x", needed=False)
+
+
+def test_of_another_key_no_signature_is_verified(
+    plugin: Callable[[str], ModuleType],
+    owner: Callable[..., Owner],
+    fetch: Fetch,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = plugin("module_utils.openpgp_signature")
+    verified: list[object] = []
+    monkeypatch.setattr(module.PrimaryKey, "signed", lambda *a, **_: verified.append(a))
+    one = owner()
+    assert one.fingerprint in fetch(one.exported(), OTHER)["msg"]
+    assert verified == []
+    fetch(one.exported(), one.fingerprint)
+    assert verified != []
+
+
+EMBEDDED_TEXTS: dict[str, tuple[int, bytes, bool]] = {
+    "a subkey's own": (0x18, b"\4\x19\x16\x08\0\0\0\0\1\2values", True),
+    "of a user id": (0x13, b"\4\x19\x16\x08\0\0\0\0\1\2values", False),
+    "of a revocation": (0x28, b"\4\x19\x16\x08\0\0\0\0\1\2values", False),
+    "of another type": (0x18, b"\4\x18\x16\x08\0\0\0\0\1\2values", False),
+    "of version 3": (0x18, b"\3\5\x19" + bytes(20), False),
+    "no signature": (0x18, b"anything that was put here", False),
+    "too large": (0x18, b"\4\x19\x16\x08\0\0\0\0\1\2" + bytes(5000), False),
+}
+
+
+@pytest.mark.parametrize("what", EMBEDDED_TEXTS)
+def test_an_embedded_signature_is_kept_where_it_is_a_subkeys_own(
+    plugin: Callable[[str], ModuleType], what: str
+) -> None:
+    module = plugin("module_utils.openpgp_signature")
+    kind, text, kept = EMBEDDED_TEXTS[what]
+    unhashed = module._subpacket(32, text)
+    body = bytes([4, kind, 1, 8]) + b"\0\0" + len(unhashed).to_bytes(2, "big") + unhashed
+    plain = module.Signature.read(body + b"\1\2values of its own").plain()
+    assert (text in plain) is kept
+    assert module.Signature.read(plain) is not None
+
+
+def test_what_is_beside_an_embedded_signature_is_not_kept(
+    plugin: Callable[[str], ModuleType],
+) -> None:
+    module = plugin("module_utils.openpgp_signature")
+    junk = module._subpacket(20, b"planted")
+    back = b"\4\x19\x16\x08\0\0" + len(junk).to_bytes(2, "big") + junk + b"\1\2values"
+    unhashed = module._subpacket(32, back)
+    body = b"\4\x18\1\x08\0\0" + len(unhashed).to_bytes(2, "big") + unhashed + b"\1\2values"
+    plain = module.Signature.read(body).plain()
+    assert b"\4\x19\x16\x08" in plain
+    assert b"planted" not in plain

@@ -24,6 +24,9 @@ from ansible_collections.appliance.host.plugins.module_utils.places import (
     status,
 )
 
+MOST_STATED = 4096
+"""Bytes of a .sha256 that are read: a digest and a name."""
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -95,6 +98,13 @@ def sha256(path: str) -> str:
         for piece in iter(lambda: file.read(1 << 20), b""):
             found.update(piece)
     return found.hexdigest()
+
+
+def stated_sha256(path: str) -> str:
+    """The digest in the file beside it, as sha256sum and other programs write one; empty for what begins with none. Raises OSError."""
+    with open(path + ".sha256", "rb") as file:
+        words = file.read(MOST_STATED).decode("ascii", "replace").split()
+    return words[0].lower() if words else ""
 
 
 def attributes_differ(

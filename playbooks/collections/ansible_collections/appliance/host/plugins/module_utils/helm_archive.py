@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.appliance.host.plugins.module_utils.disk import sha256
+from ansible_collections.appliance.host.plugins.module_utils.disk import sha256, stated_sha256
 from ansible_collections.appliance.host.plugins.module_utils.guarded import guarded
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
 
@@ -20,16 +20,14 @@ def proved(path: str, pinned: str = "") -> str:
     guarded(path + ".sha256")
     guarded(path)
     try:
-        with open(path + ".sha256") as file:
-            stated = file.read().split()[0]
-        found = sha256(path)
-    except (OSError, IndexError):
+        stated, found = stated_sha256(path), sha256(path)
+    except OSError:
         raise Problem(
             f"the offline source lacks {path} or the digest beside it, {path}.sha256"
         ) from None
     if found != stated:
         raise Problem(f"{path} is not what its .sha256 says: copy the offline source again")
-    if pinned and found != pinned:
+    if pinned and found != pinned.lower():
         raise Problem(f"{path} is another archive than the one pinned: its sha256 is {found}")
     return path
 

@@ -22,7 +22,14 @@ DER = {
     11: "302d300d06096086480165030402040500041c",
 }
 """What stands before a digest in RSA's padding (RFC 4880, 5.2.2)."""
+MOST_RSA_BITS, MOST_EXPONENT_BITS, MOST_DSA_BITS, MOST_ORDER_BITS = 8192, 64, 4096, 512
+"""Of RSA's two numbers and of DSA's p and q. gpg makes keys of up to 4096 bits, of DSA 3072 with a q of 256."""
 LIFETIME, ISSUER, EMBEDDED, ISSUER_FINGERPRINT = 9, 16, 32, 33
+
+
+BINDS, BOUND_BACK = 0x18, 0x19
+MOST_EMBEDDED = 4096
+"""Bytes: an RSA signature of 8192 bits has 1,024, and its subpackets a few dozen."""
 
 
 def length_of(data: bytes, at: int) -> tuple[int, int]:
@@ -88,16 +95,19 @@ class Signature:
         return [int.from_bytes(text, "big") for k, text in subpackets(self.hashed) if k == kind]
 
     def plain(self) -> bytes:
-        """The packet's body, of what is not signed no more than who made it and a subkey's own signature."""
+        """The packet's body, of what is not signed no more than who made it and a signature by the subkey that this one binds."""
         if self.version == 3:
             return self.body
-        kept = b"".join(
-            _subpacket(kind, text)
-            for kind, text in subpackets(self.unhashed)
-            if kind in (ISSUER, EMBEDDED, ISSUER_FINGERPRINT)
-        )
+        kept = b"".join(_subpacket(kind, text) for kind, text in self._kept())
         head = self.body[: 6 + len(self.hashed)] + len(kept).to_bytes(2, "big")
         return head + kept + self.start + self.values
+
+    def _kept(self) -> Iterator[tuple[int, bytes]]:
+        for kind, text in subpackets(self.unhashed):
+            if kind in (ISSUER, ISSUER_FINGERPRINT):
+                yield kind, text
+            elif kind == EMBEDDED and self.kind == BINDS and (back := _bound_back(text)):
+                yield kind, back
 
     def digest(self, text: bytes) -> bytes:
         """That of ``text`` and of what it says itself (RFC 4880, 5.2.4); empty for a hash that is not known here."""
@@ -114,6 +124,14 @@ class Signature:
     def _said(self) -> Iterator[tuple[int, bytes]]:
         yield from subpackets(self.hashed)
         yield from subpackets(self.unhashed)
+
+
+def _bound_back(text: bytes) -> bytes:
+    """A subkey's signature over its primary key (RFC 4880, 5.2.1), which gpg and rpm verify; empty for what does not read as one."""
+    found = Signature.read(text) if len(text) <= MOST_EMBEDDED else None
+    if found is None or found.version != 4 or found.kind != BOUND_BACK:
+        return b""
+    return found.plain()
 
 
 def subpackets(area: bytes) -> Iterator[tuple[int, bytes]]:
@@ -161,6 +179,8 @@ def _by_rsa(public: bytes, signature: Signature, digest: bytes) -> bool:
     if not key or not made or key[0] < 3:
         return False
     modulus, exponent = key
+    if modulus.bit_length() > MOST_RSA_BITS or exponent.bit_length() > MOST_EXPONENT_BITS:
+        return False
     text = bytes.fromhex(DER[signature.hash]) + digest
     size = modulus.bit_length() + 7 >> 3
     padded = b"\0\1" + b"\xff" * (size - len(text) - 3) + b"\0" + text
@@ -172,6 +192,8 @@ def _by_dsa(public: bytes, signature: Signature, digest: bytes) -> bool:
     if not key or not made:
         return False
     (p, q, g, y), (r, s) = key, made
+    if p.bit_length() > MOST_DSA_BITS or q.bit_length() > MOST_ORDER_BITS:
+        return False
     if p < 3 or q < 3 or not (0 < r < q and 0 < s < q):
         return False
     hashed = int.from_bytes(digest, "big") >> max(0, 8 * len(digest) - q.bit_length())

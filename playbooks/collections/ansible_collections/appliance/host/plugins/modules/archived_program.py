@@ -43,9 +43,11 @@ from ansible_collections.appliance.host.plugins.module_utils.disk import (
     read,
     sha256,
 )
+from ansible_collections.appliance.host.plugins.module_utils.download import downloaded
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
 
 MOST = 256 << 20
+MOST_SECONDS = 1800
 NOTE = ".from"
 """Beside the program: the archive's digest and its own."""
 
@@ -59,7 +61,9 @@ def is_there(path: str, archive: str) -> bool:
 def fetched(url: str, wanted: str) -> bytes:
     """The archive. Raises Problem for any other."""
     try:
-        data = bytes(open_url(url, timeout=60, http_agent="appliance").read(MOST))
+        data = downloaded(
+            lambda: open_url(url, timeout=60, http_agent="appliance"), MOST, MOST_SECONDS
+        )
     except Exception as error:  # noqa: BLE001 - the library raises what urllib, ssl and sockets do
         raise Problem(f"{url} cannot be fetched: {error}") from None
     found = hashlib.sha256(data).hexdigest()

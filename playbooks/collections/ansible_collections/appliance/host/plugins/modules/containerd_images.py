@@ -32,7 +32,10 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.appliance.host.plugins.module_utils.disk import sha256
+from ansible_collections.appliance.host.plugins.module_utils.disk import (
+    sha256,
+    stated_sha256,
+)
 from ansible_collections.appliance.host.plugins.module_utils.guarded import guarded
 from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
@@ -69,9 +72,8 @@ def lacking(archive: str, present: set[str]) -> bool:
 def stated(archive: str) -> str:
     """The digest its source states; empty where it states none."""
     try:
-        with open(archive + ".sha256") as opened:
-            return opened.read().split()[0]
-    except (OSError, IndexError):
+        return stated_sha256(archive)
+    except OSError:
         return ""
 
 

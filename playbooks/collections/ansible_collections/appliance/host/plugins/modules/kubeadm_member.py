@@ -44,10 +44,12 @@ import ssl
 import tempfile
 import time
 import urllib.request
+from http.client import HTTPException
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.appliance.host.plugins.module_utils.download import ended_after
 from ansible_collections.appliance.host.plugins.module_utils.kubelet import last_words
 from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
 
@@ -76,9 +78,11 @@ def ready(address: str) -> bool:
     url = f"https://{address}:{PORT}/readyz"
     anybody = ssl._create_unverified_context()  # whoever joins checks it against the authority
     try:
-        with urllib.request.urlopen(url, timeout=PATIENCE, context=anybody) as answer:
+        with ended_after(PATIENCE), urllib.request.urlopen(
+            url, timeout=PATIENCE, context=anybody
+        ) as answer:
             return bool(answer.status == 200)
-    except (OSError, ValueError):
+    except (OSError, HTTPException, ValueError):
         return False
 
 

@@ -50,12 +50,14 @@ import re
 import ssl
 import time
 import urllib.request
+from http.client import HTTPException
 from typing import IO, Any
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.appliance.host.plugins.module_utils.apt import Apt, available
 from ansible_collections.appliance.host.plugins.module_utils.dnf import Dnf
+from ansible_collections.appliance.host.plugins.module_utils.download import downloaded
 from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
 from ansible_collections.appliance.host.plugins.module_utils.releases import newest, numbers
@@ -66,6 +68,7 @@ LOCK, LOCK_S = "private.lock", 3600.0
 PACKAGES = ("kubeadm", "kubectl", "kubelet")
 CREDENTIALS = "/etc/kubernetes/kubelet.conf"
 PORT = 6443
+MOST_VERSION = 1 << 16
 PAUSE = 2.0
 CRASHES = 3
 """So many starts of kubelet in a row say that the next one fails, too."""
@@ -303,9 +306,11 @@ class Upgrade:
         anybody = ssl._create_unverified_context()
         try:
             url = f"https://{address}:{PORT}/version"
-            with urllib.request.urlopen(url, timeout=10, context=anybody) as answer:
-                return str(json.load(answer)["gitVersion"])
-        except (OSError, ValueError, KeyError):
+            said = downloaded(
+                lambda: urllib.request.urlopen(url, timeout=10, context=anybody), MOST_VERSION, 10
+            )
+            return str(json.loads(said)["gitVersion"])
+        except (OSError, HTTPException, ValueError, KeyError, TypeError, RecursionError):
             return ""
 
     def recall(self) -> dict[str, Any]:

@@ -43,30 +43,34 @@ from ansible_collections.appliance.host.plugins.module_utils.disk import (
     make_parents,
     read,
 )
+from ansible_collections.appliance.host.plugins.module_utils.download import downloaded
 from ansible_collections.appliance.host.plugins.module_utils.openpgp import (
     MOST_BYTES,
+    AnotherKey,
     Certificate,
     certificate,
 )
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
 
 SPARE_SECONDS = 30 * 86400
+MOST_SECONDS = 120
 
 
 def kept(path: str, wanted: str) -> tuple[bytes, Certificate | None]:
     """The file that is there, and its certificate where it is one key and the wanted one."""
     there = read(path) or b""
     try:
-        found = certificate(there)
+        return there, certificate(there, wanted)
     except Problem:
         return there, None
-    return there, found if found.fingerprint == wanted else None
 
 
 def fetched(url: str) -> bytes:
     """What the mirror gives. Raises Problem."""
     try:
-        return bytes(open_url(url, timeout=30, http_agent="appliance").read(MOST_BYTES + 1))
+        return downloaded(
+            lambda: open_url(url, timeout=30, http_agent="appliance"), MOST_BYTES + 1, MOST_SECONDS
+        )
     except Exception as error:  # noqa: BLE001 - the library raises what urllib, ssl and sockets do
         raise Problem(f"the signing key cannot be fetched from {url}: {error}") from None
 
@@ -74,17 +78,16 @@ def fetched(url: str) -> bytes:
 def judged(text: bytes, url: str, wanted: str) -> Certificate:
     """The certificate of a fetched key. Raises Problem for any other and for any more."""
     try:
-        found = certificate(text)
+        return certificate(text, wanted)
+    except AnotherKey as other:
+        raise Problem(
+            f"the key at {url} is not the one that was named: its fingerprint is {other.fingerprint}, wanted is {wanted};"
+            " ask whose repository this is before you change its fingerprint in section repositories"
+        ) from None
     except Problem as problem:
         raise Problem(
             f"the key at {url} is refused: {problem}; it must be one public key with the fingerprint {wanted}"
         ) from None
-    if found.fingerprint != wanted:
-        raise Problem(
-            f"the key at {url} is not the one that was named: its fingerprint is {found.fingerprint}, wanted is {wanted};"
-            " ask whose repository this is before you change its fingerprint in section repositories"
-        )
-    return found
 
 
 def wanted_key(found: Certificate | None, url: str, wanted: str) -> Certificate:
