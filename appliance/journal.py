@@ -453,7 +453,7 @@ def _note(file: TextIO) -> dict[str, str]:
     file.seek(0)
     try:
         note = json.loads(file.read() or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return note if isinstance(note, dict) else {}
 

@@ -180,8 +180,7 @@ def _report(session: Session, record: RunRecord, folder: Path) -> HandOver:
     """Writes the report as a page, as a PDF where a browser prints one, and as JSON, which says why where none does."""
     from appliance.report.html import render
 
-    safe = session.redact(told(record, session.address).model_dump_json(indent=1))
-    record = RunRecord.model_validate_json(safe)
+    record = session.redact.texts(told(record, session.address))
     page = folder / "handover.html"
     _write(page, render(record))
     assert record.handover is not None

@@ -36,6 +36,8 @@ VAULT_PASSWORD = "ANSIBLE_VAULT_PASSWORD_FILE"
 KEPT = frozenset({VAULT_PASSWORD, "ANSIBLE_LOCAL_TEMP"})
 TICKET = "JOB_ID"
 """A number in the environment of ansible-playbook that ansible-runner's callback writes into each event."""
+LONGEST = 400
+"""Characters of a reason."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Play:
 
     ``plays``: what is run of it. ``mark`` is what its processes are found by, see leftovers.mark. ``private_key`` None
     means the agent or the user's own keys. All paths are absolute.
+    ``redact`` takes secrets out of what a host says, before that is cut: half of a secret is none that it knows.
     """
 
     playbook: Path
@@ -54,6 +57,7 @@ class Play:
     known_hosts: Path
     private_key: Path | None
     mark: str
+    redact: Callable[[str], str] = str
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,7 @@ def play(
             envvars=environment,
             quiet=True,
             event_handler=lambda event: _follow(
-                _genuine(event, ticket), outcome, on_event, on_through, stray
+                _genuine(event, ticket), outcome, on_event, on_through, stray, request.redact
             ),
             cancel_callback=cancelled,
             suppress_env_files=True,
@@ -286,6 +290,7 @@ def _follow(
     on_event: Callable[[TaskEvent], None],
     on_through: Callable[[HostPlay], None],
     stray: list[str],
+    redact: Callable[[str], str] = str,
 ) -> bool:
     kind = str(event.get("event", ""))
     data = event.get("event_data")
@@ -315,10 +320,10 @@ def _follow(
             on_event(TaskEvent(host.host, task, "changed" if changed else "ok", told))
         case "runner_on_failed" if not detail.get("ignore_errors"):
             host.tasks += 1
-            host.failed_task, host.message = task, _reason(result)
+            host.failed_task, host.message = task, _reason(result, redact)
             on_event(TaskEvent(host.host, task, "failed", host.message))
         case "runner_on_unreachable":
-            host.unreachable, host.failed_task, host.message = True, task, _reason(result)
+            host.unreachable, host.failed_task, host.message = True, task, _reason(result, redact)
             on_event(TaskEvent(host.host, task, "unreachable", host.message))
     return False
 
@@ -333,14 +338,14 @@ def _collect(host: HostPlay, result: Json) -> None:
                 host.resources[key] = wanted if isinstance(wanted, dict) else {}
 
 
-def _reason(result: Json) -> str:
+def _reason(result: Json, redact: Callable[[str], str] = str) -> str:
     """The one line that says most: the first of the module's message, else the last a program wrote."""
     message = str(result.get("msg") or "").strip()
     if message and message != "non-zero return code" and not message.startswith("MODULE FAILURE"):
-        return _lines(message)[0][:400]
+        return redact(_lines(message)[0])[:LONGEST]
     for key in ("stderr", "module_stderr", "stdout", "module_stdout"):
         if lines := _lines(str(result.get(key) or "")):
-            return lines[-1][:400]
+            return redact(lines[-1])[:LONGEST]
     return message or "no reason given"
 
 

@@ -5,7 +5,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_origin
 
 from pydantic import BaseModel
 
@@ -59,7 +59,7 @@ class Redactor:
         if type(value) is str or isinstance(value, Secret):
             return self(str(value))
         if isinstance(value, BaseModel):
-            changed = {name: self._within(item) for name, item in value}
+            changed = {n: self._within(item) for n, item in value if not _is_word(value, n)}
             return value.model_copy(update=changed)
         if isinstance(value, Mapping):
             return {self._within(key): self._within(item) for key, item in value.items()}
@@ -68,12 +68,19 @@ class Redactor:
         return value
 
 
+def _is_word(model: BaseModel, name: str) -> bool:
+    """Whether a field takes a few words of ours and no others, as the kind of a line: what is read again needs them."""
+    field = type(model).model_fields.get(name)
+    return field is not None and get_origin(field.annotation) is Literal
+
+
 def _texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield str(value)
     elif isinstance(value, BaseModel):
-        for _, item in value:
-            yield from _texts(item)
+        for name, item in value:
+            if not _is_word(value, name):
+                yield from _texts(item)
     elif isinstance(value, Mapping):
         for key, item in value.items():
             yield from _texts(key)

@@ -54,7 +54,7 @@ class Origin:
 
 def keep_evidence(session: Session, evidence: Evidence) -> None:
     """Enters evidence into the site's record, without the site's secrets."""
-    safe = Evidence.model_validate_json(session.redact(evidence.model_dump_json()))
+    safe = session.redact.texts(evidence)
     session.journal.append(session.run, EVIDENCE, evidence=safe.model_dump(mode="json"))
 
 

@@ -184,7 +184,7 @@ def _asked(
         return ""
     if done.returncode:
         said = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
-        return shortened(one_line(said))
+        return shortened(session.redact(one_line(said)))
     try:
         told = parsed(done.stdout[:LONGEST])
     except ValueError:

@@ -124,9 +124,9 @@ def save(session: Session, record: RunRecord) -> None:
 
     folder = session.folder_of_run
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    text = session.redact(told(record, session.address).model_dump_json(indent=1))
-    (folder / "report.json").write_text(text, encoding="utf-8")
-    safe = RunRecord.model_validate_json(text)
+    # Texts, not the JSON: a secret may be a word of its form.
+    safe = session.redact.texts(told(record, session.address))
+    (folder / "report.json").write_text(safe.model_dump_json(indent=1), encoding="utf-8")
     (folder / "report.html").write_text(render_html(safe), encoding="utf-8")
     _hand_over(session.runs)
     session.journal.append_all(

@@ -167,6 +167,7 @@ def play_of(
         known_hosts=session.folder / access.known_hosts,
         private_key=session.folder / access.private_key if access.private_key else None,
         mark=leftovers.mark(session.folder_of_run),
+        redact=session.redact,
     )
 
 

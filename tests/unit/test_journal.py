@@ -344,7 +344,7 @@ def test_a_folder_that_cannot_hold_runs_is_said_in_one_line(tmp_path: Path) -> N
         pass
 
 
-@pytest.mark.parametrize("note", ['{"run": "r0", "ver', "[]", "\x00\x00"])
+@pytest.mark.parametrize("note", ['{"run": "r0", "ver', "[]", "\x00\x00", "[" * 100_000])
 def test_a_note_that_was_cut_off_does_not_keep_the_site_from_its_next_run(
     note: str, tmp_path: Path
 ) -> None:

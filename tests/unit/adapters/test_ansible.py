@@ -4,6 +4,9 @@ import pytest
 
 from appliance.adapters import ansible
 from appliance.adapters.ansible import THROUGH, HostPlay, TaskEvent
+from appliance.config.secrets import Redactor
+
+NO_SECRETS = Redactor(())
 
 
 class Followed:
@@ -14,7 +17,7 @@ class Followed:
         self.events: list[TaskEvent] = []
         self.through: list[str] = []
 
-    def tell(self, kind: str, task: str, **result: object) -> None:
+    def tell(self, kind: str, task: str, redact: Redactor = NO_SECRETS, **result: object) -> None:
         """One event as ansible-runner brings it."""
         detail = {"host": "gpu-1", "task": task, "res": result}
         ansible._follow(
@@ -23,6 +26,7 @@ class Followed:
             self.events.append,
             lambda play: self.through.append(play.host),
             [],
+            redact,
         )
 
 
@@ -95,3 +99,16 @@ def test_event_without_the_ticket_of_the_run_is_a_line_of_output(ticket: object)
         "stdout": "[WARNING] x",
     }
     assert ansible._genuine({**told, "job_id": 7}, 7)["event"] == "runner_on_failed"
+
+
+@pytest.mark.parametrize("key", ["msg", "stderr"])
+@pytest.mark.parametrize("kind", ["runner_on_failed", "runner_on_unreachable"])
+def test_a_secret_that_stands_where_a_reason_is_cut_is_not_told(
+    followed: Followed, key: str, kind: str
+) -> None:
+    secret = "a password of twenty-five"
+    for before in range(370, 402):
+        followed.tell(kind, "x", Redactor((secret,)), **{key: "." * before + secret})
+        message = followed.events[-1].message
+        assert len(message) <= 400
+        assert secret[:3] not in message

@@ -22,6 +22,7 @@ from appliance.benchmarks.benchmark import (
     per_pair,
 )
 from appliance.checks.check import View, failed, not_assessed, passed
+from appliance.config.secrets import Redactor
 from appliance.engine.acceptance import gates_of
 from appliance.engine.earlier import remember
 from appliance.engine.evidence import (
@@ -37,7 +38,7 @@ from appliance.engine.gather import Round
 from appliance.engine.session import Session
 from appliance.engine.waivers import give
 from appliance.models.acceptance import Gate, GateState, Level
-from appliance.models.evidence import Source
+from appliance.models.evidence import Evidence, Source
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Place, Status
 from appliance.models.run import Table
@@ -676,3 +677,21 @@ def test_a_stage_that_told_no_end_of_its_kind_changed_the_host(
     _run(session, view, _good(*HOSTS))
     session.journal.append("r2", "host_failed", stage="gpu", host="gpu-2", changes=0)
     assert "last change of stage gpu on gpu-2" in _gate(session, view).why
+
+
+WORDS = ("user", "site", "passed", "status", "version", "benchmark", "pass", "2026", "null", "true")
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_secret_that_is_a_word_of_the_form_harms_no_record(
+    session: Session, view: View, word: str
+) -> None:
+    session = replace(session, redact=Redactor((word,)))
+    origin = Origin(Source.TOOL, f"a file of {word}", datetime.now(UTC), "its own clock")
+    outcome = Outcome(tuple(_good(*HOSTS)))
+    made = evidence_of(session, view, _benchmark(), outcome, origin)
+    keep_evidence(session, made)
+    (entry,) = [e for e in session.journal.entries() if e.kind == "evidence"]
+    kept = Evidence.model_validate(entry.data["evidence"])
+    assert kept.origin == "a file of ***"
+    assert [r.status for r in kept.results] == [r.status for r in made.results]

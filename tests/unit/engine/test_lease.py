@@ -24,7 +24,7 @@ from appliance.probe.collectors import receipts
 from appliance.probe.state import Observer
 from tests.facts import facts_of
 from tests.unit.engine.conftest import hosts, recorder, session
-from tests.unit.engine.world import FakeHosts, Recorder, stage_of
+from tests.unit.engine.world import PASSWORD, FakeHosts, Recorder, stage_of
 
 __all__ = ["hosts", "recorder", "session"]
 
@@ -425,3 +425,17 @@ def test_hosts_of_a_plan_are_those_it_may_come_to_change(session: Session) -> No
     rest = (cell("one", "gpu-1", Action.SKIP),)
     at_rest = Plan.model_validate({**names, "stages": ("one",), "cells": rest})
     assert hosts_changed(session, at_rest, (one,)) == ()
+
+
+def test_a_secret_that_stands_where_an_answer_is_cut_is_not_told(
+    mine: Session, rack: Rack, recorder: Recorder
+) -> None:
+    def run(host: str, argv: Sequence[str], **_: object) -> Completed:
+        return Completed(tuple(argv), 1, "", "." * (8192 - 9) + PASSWORD)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rack, "run", run)
+        with leased(mine, ("gpu-1",)):
+            pass
+    assert "that it is being changed: ....." in said(recorder)
+    assert PASSWORD[:5] not in said(recorder)

@@ -2,16 +2,18 @@
 
 import locale
 import os
+from dataclasses import replace
 
 import pytest
 
 from appliance import ownership
+from appliance.config.secrets import Redactor
 from appliance.engine import record as recording
 from appliance.engine.gather import Round
 from appliance.engine.record import Findings, record_of, save
 from appliance.engine.session import Session
 from appliance.models.result import CheckResult, Status, Verdict
-from appliance.models.run import RunRecord, StageOutcome, StageState
+from appliance.models.run import Plot, RunRecord, Series, StageOutcome, StageState, Table
 from appliance.report.html import checks
 from tests.facts import facts_of
 
@@ -125,3 +127,21 @@ def test_under_sudo_runs_belong_to_whom_the_site_belongs(
     state = session.folder_of_run.stat()
     assert (state.st_uid, state.st_mode & 0o777) == (owner, mode)
     ownership.require(session.folder_of_run / "report.html")
+
+
+@pytest.mark.parametrize(
+    "word", ["user", "site", "passed", "pass", "version", "measured", "ideal", "2026", "true"]
+)
+def test_a_secret_that_is_a_word_of_the_form_harms_no_report(session: Session, word: str) -> None:
+    session = replace(session, redact=Redactor((word,)))
+    result = GOOD.model_copy(update={"status": Status.FAIL, "cause": f"it said {word}"})
+    plot = Plot(title=word, x_label="x", y_label="y", series=(Series(label=word, points=()),))
+    table = Table(title="t", columns=("a",), rows=(("b",),), plot=plot)
+    record = _record(session, [], [result]).model_copy(update={"tables": (table,)})
+    save(session, record)
+    text = (session.folder_of_run / "report.json").read_text()
+    kept = RunRecord.model_validate_json(text)
+    assert [r.cause for r in kept.results] == ["it said ***"]
+    assert kept.tables[0].plot is not None
+    assert kept.tables[0].plot.title == "***"
+    assert kept.tables[0].plot.series[0].kind == "measured"
