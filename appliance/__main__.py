@@ -1,10 +1,14 @@
-"""The program's entry, also as python -m appliance."""
+"""The program's entry, also as python -m appliance.
+
+Python itself takes a folder ``appliance`` of the current folder for this one then, before any line of it is read: in a
+folder of others call the program ``appliance``, or python -I -m appliance.
+"""
 
 import os
 import sys
 
 if __name__ == "__main__" and sys.path[0] != os.path.dirname(os.path.dirname(__file__)):  # noqa: PTH120
-    # python -m looks in the current folder first, which may be anybody's.
+    # python -m has put the current folder first, which may be anybody's: nothing more is imported from there.
     sys.path[:] = [place for place in sys.path if place not in {"", os.getcwd()}]  # noqa: PTH109
 
 import faulthandler

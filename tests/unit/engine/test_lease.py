@@ -427,15 +427,19 @@ def test_hosts_of_a_plan_are_those_it_may_come_to_change(session: Session) -> No
     assert hosts_changed(session, at_rest, (one,)) == ()
 
 
+CANNOT_TELL = "cannot tell other control machines that it is being changed: "
+
+
+@pytest.mark.parametrize("before", [8192 - 9, 8192 - 9 - len(CANNOT_TELL)])
 def test_a_secret_that_stands_where_an_answer_is_cut_is_not_told(
-    mine: Session, rack: Rack, recorder: Recorder
+    mine: Session, rack: Rack, recorder: Recorder, before: int
 ) -> None:
     def run(host: str, argv: Sequence[str], **_: object) -> Completed:
-        return Completed(tuple(argv), 1, "", "." * (8192 - 9) + PASSWORD)
+        return Completed(tuple(argv), 1, "", "." * before + PASSWORD)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rack, "run", run)
         with leased(mine, ("gpu-1",)):
             pass
-    assert "that it is being changed: ....." in said(recorder)
+    assert CANNOT_TELL + "....." in said(recorder)
     assert PASSWORD[:5] not in said(recorder)
