@@ -228,6 +228,12 @@ def own_claim() -> Body:
     return {**kind, "metadata": meta, "spec": _claim_spec()}
 
 
+def own_secret() -> Body:
+    """An honest secret of Alice's, for cheats that would read it."""
+    meta = {"name": MINE, "namespace": ALPHA}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": {"token": "x"}}
+
+
 def _ephemeral(**spec: Any) -> Body:
     return {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": _claim_spec(**spec)}}}
 
@@ -239,6 +245,61 @@ def _key_in_env() -> Body:
 
 def _env(**entry: Any) -> Body:
     return {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", **entry}]}
+
+
+def _box(name: str, **more: Any) -> Body:
+    return {"name": name, "image": "none", **more}
+
+
+VOID: Body = {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]}
+"""What a container without GPUs writes, so that its image shows it none."""
+BETA_CLASS = {"volume.beta.kubernetes.io/storage-class": ""}
+
+
+def _gpus(amount: str) -> Body:
+    return {"resources": {"limits": {"nvidia.com/gpu": amount}}}
+
+
+def _noted_claim(name: str, notes: Body) -> Cheat:
+    path = f"/api/v1/namespaces/{ALPHA}/persistentvolumeclaims"
+    body = {"metadata": {"name": "try", "annotations": notes}, "spec": _claim_spec()}
+    return Cheat(name, "appliance-claims", path, body)
+
+
+def _noted_ephemeral(notes: Body) -> Body:
+    made = _ephemeral()
+    made["ephemeral"]["volumeClaimTemplate"]["metadata"] = {"annotations": notes}
+    return made
+
+
+def _kept(notes: Body | None = None, **spec: Any) -> Body:
+    """A StatefulSet with a claim for each of its pods."""
+    made = stateful(pod())
+    meta = {"name": "data", "annotations": notes or {}}
+    made["spec"]["volumeClaimTemplates"] = [{"metadata": meta, "spec": _claim_spec(**spec)}]
+    return made
+
+
+def _probe(host: str, kind: str = "httpGet") -> Body:
+    return {kind: {"port": 80, "host": host}}
+
+
+def _delete(name: str, judge: str, path: str, **options: Any) -> Cheat:
+    body = {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"], **options}
+    return Cheat(name, judge, path, body, "DELETE")
+
+
+def _noted(made: Body, notes: Body, kind: str = "annotations") -> Body:
+    """The same with marks on the object itself."""
+    changed = copy.deepcopy(made)
+    changed["metadata"].setdefault(kind, {}).update(notes)
+    return changed
+
+
+def _cron_of(notes: Body) -> Body:
+    made = cron(pod())
+    made["spec"]["jobTemplate"]["metadata"] = {"annotations": notes}
+    return made
 
 
 def _secure(**context: Any) -> Body:
@@ -321,6 +382,123 @@ CHEATS: tuple[Cheat, ...] = (
         },
     ),
     # A quota: GPUs that nobody counts.
+    *(
+        _pod(f"the GPU runtime with {name}", "appliance-gpus", pod(**spec))
+        for name, spec in (
+            ("an amount of 0", {"runtimeClassName": "nvidia", "container": _gpus("0")}),
+            (
+                "a second container that asks for none",
+                {
+                    "runtimeClassName": "nvidia",
+                    "containers": [_box("a", **_gpus("1")), _box("b")],
+                },
+            ),
+            (
+                "an init container that asks for none",
+                {"runtimeClassName": "nvidia", "initContainers": [_box("i")]},
+            ),
+            (
+                "a sidecar that asks for none",
+                {
+                    "runtimeClassName": "nvidia",
+                    "initContainers": [_box("i", restartPolicy="Always")],
+                },
+            ),
+            (
+                "a second container, by the class that KAI's admission writes",
+                {"containers": [_box("a", **_gpus("1")), _box("b")]},
+            ),
+            (
+                "a second container that asks for 0",
+                {"containers": [_box("a", **_gpus("1")), _box("b", **_gpus("0"))]},
+            ),
+        )
+    ),
+    *(
+        _pod(
+            f"GPUs by a mount at {at}",
+            "appliance-gpus",
+            pod(
+                volumes=[{"name": "v", "emptyDir": {}}],
+                container={"volumeMounts": [{"name": "v", "mountPath": at}]},
+            ),
+        )
+        for at in (
+            "/var/run/nvidia-container-devices/all",
+            "/run/nvidia-container-devices/0",
+            "/var/run//nvidia-container-devices",
+        )
+    ),
+    # What KAI and NVIDIA's programs read, at all places a member may write it.
+    *(
+        _pod(f"the annotation {key}", "appliance-marks", pod(notes={key: value}))
+        for key, value in (
+            ("nvidia.com/mig-1g.10gb", "7"),
+            ("nvidia.com/container.work.gpu-memory.limit", "1Gi"),
+            ("kai.scheduler/last-start-timestamp", "2099-01-01T00:00:00Z"),
+            ("kai.scheduler/top-owner-metadata", "x"),
+            ("kai.scheduler/what-comes-later", "x"),
+            ("scheduling.kai.scheduler/x", "x"),
+            ("runai/job-id", "x"),
+            ("runai-job-id", "x"),
+            ("run.ai/fake.gpu", "x"),
+            ("mps", "true"),
+            ("received-resource-type", "Fraction"),
+            ("gpu-group", "x"),
+            ("cdi.k8s.io/all", "nvidia.com/gpu=all"),
+        )
+    ),
+    *(
+        _pod(f"the label {key}", "appliance-marks", pod(labels={key: "x"}))
+        for key in (
+            *("runai-gpu-group", "runai-gpu-group/a", "kai.scheduler/subgroup-name"),
+            *("kai.scheduler/preemptibility", "kai.scheduler/task-priority", "runai-job-id"),
+            "nvidia.com/mig.config",
+        )
+    ),
+    *(
+        _in(
+            kind,
+            "another count of GPUs",
+            "appliance-marks",
+            pod(notes={"nvidia.com/mig-1g.10gb": "7"}),
+        )
+        for kind in MAKERS
+        if kind != "TrainJob"
+    ),
+    _in(
+        "Job", "the group of another's pods", "appliance-marks", pod(notes={"pod-group-name": "x"})
+    ),
+    _in(
+        "Job", "another pod's part of a GPU", "appliance-marks", pod(notes={SHARED: "x-shared-gpu"})
+    ),
+    *(
+        Cheat(f"{name}, on a {kind}", "appliance-marks", place(kind), body, member=kind == "Job")
+        for name, kind, body in (
+            ("not to be evicted", "Job", job(pod(), {"kai.scheduler/preemptibility": "x"})),
+            ("a MIG count", "Job", _noted(job(pod()), {"nvidia.com/mig-1g.10gb": "7"})),
+            ("a MIG count", "TrainJob", _noted(trainjob({}), {"nvidia.com/mig-1g.10gb": "7"})),
+            ("not to be evicted", "JobSet", _noted(jobset(pod()), {"runai/x": "y"})),
+        )
+    ),
+    Cheat(
+        "a start in the future, of the Jobs of a CronJob",
+        "appliance-marks",
+        place("CronJob"),
+        _cron_of({"kai.scheduler/last-start-timestamp": "2099-01-01T00:00:00Z"}),
+    ),
+    *(
+        _change(f"the annotation {key}, once the pod runs", {"annotations": {key: "7"}})
+        for key in (
+            *("nvidia.com/mig-1g.10gb", "received-resource-type", "mps", "runai-job-id"),
+            *("kai.scheduler/last-start-timestamp", "kai.scheduler/what-comes-later"),
+            *("kai.scheduler/topology", "cdi.k8s.io/all"),
+        )
+    ),
+    *(
+        _change(f"the label {key}, once the pod runs", {"labels": {key: "7"}})
+        for key in ("runai-gpu-group/a", "kai.scheduler/preemptibility", "runai-job-id")
+    ),
     _pod("all GPUs by NVIDIA_VISIBLE_DEVICES", "appliance-gpus", pod(container=_env(value="all"))),
     _pod(
         "GPUs by NVIDIA_VISIBLE_DEVICES of a ConfigMap",
@@ -442,6 +620,33 @@ CHEATS: tuple[Cheat, ...] = (
             "metadata": {**named(pod("alpha-build"))["metadata"], "ownerReferences": DECOY},
         },
     ),
+    *(
+        Cheat(
+            f"a pod owned by a pod{name}",
+            "appliance-marks",
+            pods(ALPHA),
+            {
+                **named(pod("alpha-build")),
+                "metadata": {
+                    **named(pod("alpha-build"))["metadata"],
+                    "ownerReferences": [{**DECOY[0], "kind": "Pod", "controller": controls}],
+                },
+            },
+        )
+        for name, controls in ((", which controls it", True), ("", False))
+    ),
+    _delete(
+        "a pod deleted with a grace of a year",
+        "appliance-leaving",
+        f"{pods(ALPHA)}/{MINE}",
+        gracePeriodSeconds=31_536_000,
+    ),
+    _delete(
+        "a pod deleted with a grace of eleven minutes",
+        "appliance-leaving",
+        f"{pods(ALPHA)}/{MINE}",
+        gracePeriodSeconds=660,
+    ),
     _change("an owner given to a pod that runs", {"ownerReferences": DECOY}, "appliance-marks"),
     _pod(
         "the group of another's pods joined", "appliance-marks", pod(notes={"pod-group-name": "x"})
@@ -530,7 +735,68 @@ CHEATS: tuple[Cheat, ...] = (
             ("the host's processes", {"hostPID": True}),
             ("the host's memory", {"hostIPC": True}),
             ("the host's network", {"hostNetwork": True}),
+            (
+                "a port of the host",
+                {"container": {"ports": [{"containerPort": 80, "hostPort": 80}]}},
+            ),
+            (
+                "a port of the host for an init container",
+                {
+                    "gpus": 0,
+                    "initContainers": [
+                        _box("i", ports=[{"containerPort": 80, "hostPort": 8080}]),
+                    ],
+                },
+            ),
+            ("all of /proc", {"hostUsers": False, "container": _secure(procMount="Unmasked")}),
+            ("NET_RAW", {"container": _secure(capabilities={"add": ["NET_RAW"]})}),
+            ("every capability", {"container": _secure(capabilities={"add": ["ALL"]})}),
+            ("a type of SELinux", {"container": _secure(seLinuxOptions={"type": "spc_t"})}),
+            ("a user of SELinux", {"securityContext": {"seLinuxOptions": {"user": "root"}}}),
+            ("no seccomp", {"container": _secure(seccompProfile={"type": "Unconfined"})}),
+            (
+                "no seccomp of the pod",
+                {"securityContext": {"seccompProfile": {"type": "Unconfined"}}},
+            ),
+            ("no AppArmor", {"container": _secure(appArmorProfile={"type": "Unconfined"})}),
+            (
+                "no AppArmor of the pod",
+                {"securityContext": {"appArmorProfile": {"type": "Unconfined"}}},
+            ),
+            (
+                "a sysctl of the host",
+                {"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}},
+            ),
+            ("a probe of another host", {"container": {"livenessProbe": _probe("10.0.0.1")}}),
+            (
+                "a probe by TCP of another host",
+                {"container": {"readinessProbe": _probe("10.0.0.1", "tcpSocket")}},
+            ),
+            (
+                "a hook to another host",
+                {"container": {"lifecycle": {"preStop": _probe("10.0.0.1")}}},
+            ),
         )
+    ),
+    Cheat(
+        "no AppArmor by its older annotation, where RDMA is allowed",
+        "appliance-host",
+        place("Job", FABRIC),
+        {
+            **job(
+                pod(
+                    "fabric-train",
+                    notes={"container.apparmor.security.beta.kubernetes.io/work": "unconfined"},
+                )
+            ),
+            "metadata": {"name": "try"},
+        },
+    ),
+    Cheat(
+        "IPC_LOCK by a Job, where RDMA is not",
+        "appliance-host",
+        place("Job"),
+        job(pod(container=_secure(capabilities={"add": ["IPC_LOCK"]}))),
     ),
     *(
         _pod(
@@ -571,6 +837,48 @@ CHEATS: tuple[Cheat, ...] = (
         pod(volumes=[_ephemeral(storageClassName="")]),
     ),
     _claim("a claim of a volume that is there", volumeName="homes"),
+    _noted_claim("a claim without a class, by the annotation that goes before it", BETA_CLASS),
+    *(
+        _noted_claim(f"a claim that says {key}", {key: "x"})
+        for key in (
+            "pv.kubernetes.io/bind-completed",
+            "pv.kubernetes.io/bound-by-controller",
+            "volume.kubernetes.io/selected-node",
+            "volume.kubernetes.io/storage-provisioner",
+            "volume.beta.kubernetes.io/mount-options",
+            "volume.alpha.kubernetes.io/storage-class",
+        )
+    ),
+    *(
+        Cheat(
+            f"{key} written on a claim that waits",
+            "appliance-claims",
+            f"/api/v1/namespaces/{ALPHA}/persistentvolumeclaims/{MINE}",
+            {"metadata": {"annotations": {key: ""}}},
+            "PATCH",
+        )
+        for key in (*BETA_CLASS, "volume.kubernetes.io/selected-node")
+    ),
+    _pod(
+        "an ephemeral claim without a class, by the annotation that goes before it",
+        "appliance-volumes",
+        pod(volumes=[_noted_ephemeral(BETA_CLASS)]),
+    ),
+    *(
+        Cheat(
+            f"a StatefulSet's claims {name}",
+            "appliance-claim-templates",
+            place("StatefulSet"),
+            made,
+        )
+        for name, made in (
+            ("of a volume that is there", _kept(volumeName="homes")),
+            ("without a class", _kept(storageClassName="")),
+            ("that select a volume", _kept(selector={"matchLabels": {"a": "b"}})),
+            ("without a class, by the annotation that goes before it", _kept(BETA_CLASS)),
+            ("that say they are bound", _kept({"pv.kubernetes.io/bind-completed": "yes"})),
+        )
+    ),
     _claim("a claim of volumes without a class", storageClassName=""),
     _claim("a claim where no class is the default", storageClassName=None),
     _claim("a claim that selects a volume", selector={"matchLabels": {"a": "b"}}),
@@ -611,7 +919,7 @@ CHEATS: tuple[Cheat, ...] = (
             ("in envFrom", {"container": {"envFrom": [{"secretRef": {"name": "ngc"}}]}}),
             (
                 "in an init container",
-                {"initContainers": [{"name": "i", "image": "none", **_key_in_env()}]},
+                {"gpus": 0, "initContainers": [{"name": "i", "image": "none", **_key_in_env()}]},
             ),
         )
     ),
@@ -648,6 +956,19 @@ CHEATS: tuple[Cheat, ...] = (
         "appliance-secrets",
         f"/api/v1/namespaces/{ALPHA}/secrets/ngc",
         method="DELETE",
+    ),
+    *(
+        _delete(
+            f"a secret read from the answer to its deletion, {name}",
+            "appliance-secrets",
+            f"/api/v1/namespaces/{ALPHA}/secrets/{MINE}",
+            **options,
+        )
+        for name, options in (
+            ("tried only", {}),
+            ("in the foreground", {"propagationPolicy": "Foreground"}),
+            ("which leaves orphans", {"propagationPolicy": "Orphan"}),
+        )
     ),
     Cheat(
         "a token that never expires",
@@ -948,6 +1269,47 @@ def _honest() -> tuple[tuple[str, str, Body], ...]:
         "GPU hosts tolerated": (ALPHA, gpu_taint),
         "an instance of MIG": (ALPHA, mig),
         "the GPU runtime with a GPU": (ALPHA, pod(runtimeClassName="nvidia")),
+        "containers without a GPU beside one with": (
+            ALPHA,
+            pod(
+                runtimeClassName="nvidia",
+                containers=[_box("a", **_gpus("1")), _box("b", **VOID)],
+                initContainers=[_box("i", **VOID), _box("s", restartPolicy="Always", **VOID)],
+            ),
+        ),
+        "hosts near each other": (
+            ALPHA,
+            pod(
+                notes={
+                    "kai.scheduler/topology": "fabric",
+                    "kai.scheduler/topology-required-placement": "fabric.topograph.run/tier-1",
+                    "kai.scheduler/batch-min-member": "2",
+                    "example.com/nvidia.com": "x",
+                },
+                labels={"app.kubernetes.io/name": "a", "project": "a"},
+            ),
+        ),
+        "probes, hooks, ports and what confines a container": (
+            FABRIC,
+            pod(
+                "fabric-train",
+                securityContext={
+                    "seccompProfile": {"type": "RuntimeDefault"},
+                    "sysctls": [{"name": "net.ipv4.tcp_syncookies", "value": "1"}],
+                    "seLinuxOptions": {"level": "s0:c1,c2"},
+                },
+                container={
+                    **_secure(
+                        capabilities={"drop": ["ALL"], "add": ["IPC_LOCK", "NET_BIND_SERVICE"]},
+                        appArmorProfile={"type": "RuntimeDefault"},
+                    ),
+                    "ports": [{"containerPort": 8080}],
+                    "livenessProbe": {"httpGet": {"port": 8080}},
+                    "readinessProbe": {"tcpSocket": {"port": 8080}},
+                    "lifecycle": {"preStop": {"exec": {"command": ["true"]}}},
+                },
+            ),
+        ),
         "a host asked of KAI": (ALPHA, pod(nodeSelector={"kubernetes.io/hostname": "gpu-1"})),
         "interactive work": (ALPHA, pod("alpha-build", priorityClassName="build")),
         "volumes of all kinds a project has": (
@@ -991,6 +1353,15 @@ def _honest() -> tuple[tuple[str, str, Body], ...]:
     meta = {"metadata": {"name": "try"}}
     others: tuple[tuple[str, str, Body], ...] = (
         ("a claim", f"{core}/persistentvolumeclaims", {**meta, "spec": _claim_spec()}),
+        ("a StatefulSet with claims", place("StatefulSet"), _kept()),
+        (
+            "a claim with annotations of one's own",
+            f"{core}/persistentvolumeclaims",
+            {
+                "metadata": {"name": "try", "annotations": {"example.com/a": "b"}},
+                "spec": _claim_spec(),
+            },
+        ),
         ("a token of a model hub", f"{core}/secrets", {**meta, "stringData": {"token": "x"}}),
         ("a ConfigMap of 100 KB", f"{core}/configmaps", {**meta, "data": {"a": "x" * 100_000}}),
         (
@@ -1013,4 +1384,5 @@ def _honest() -> tuple[tuple[str, str, Body], ...]:
     return (*pods_, *others, *((f"a {k}", place(k), MAKERS[k][2](pod())) for k in MAKERS))
 
 
+OTHERS = (own_secret(),)
 HONEST = _honest()

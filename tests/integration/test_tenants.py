@@ -73,6 +73,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
             admin.apply(secret)
         alice.apply(cheats.named(cheats.pod(), ALPHA, MINE))
         alice.apply(cheats.own_claim())
+        path = f"/api/v1/namespaces/{ALPHA}/secrets"
+        alice.send("POST", path, "a secret of Alice's", cheats.own_secret())
         # The server takes each policy up by itself, a moment after it was made.
         for cheat in one_of_each().values():
             until(partial(judges, found, cheat, True))

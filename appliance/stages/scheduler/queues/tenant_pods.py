@@ -5,6 +5,7 @@ from appliance.stages.scheduler.queues.admission import (
     EVERY,
     MEMBERS,
     NOT_KAI,
+    TEMPLATED,
     WRITES,
     Policy,
     Rule,
@@ -12,20 +13,14 @@ from appliance.stages.scheduler.queues.admission import (
     objects,
     of_templates,
 )
-from appliance.stages.scheduler.queues.kai import POOL_LABEL
-from appliance.stages.scheduler.queues.tenant_queues import PRIORITY_LABEL, QUEUE
+from appliance.stages.scheduler.queues.tenant_baseline import baseline
+from appliance.stages.scheduler.queues.tenant_keys import PARTS, known, unchanged
+from appliance.stages.scheduler.queues.tenant_queues import PRIORITY_LABEL
 from appliance.stages.scheduler.site import SchedulerOptions
 
 LONGEST_GRACE = 600
 """Seconds. Evicted work keeps its GPUs for its grace, and their owner waits for it."""
 
-# Baseline's own list, and what RDMA needs (Kubernetes, Pod Security Standards).
-CAPABILITIES = (
-    *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD"),
-    *("NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT", "IPC_LOCK"),
-)
-PARTS = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "gpu-fraction-container-name")
-"""Annotations by which a pod asks for a part of a GPU (KAI v0.12 to v0.18)."""
 SHARED = "runai/shared-gpu-configmap"
 """Where a pod's part of a GPU will stand. KAI's admission writes it, as the maker of the pod, before policies look (seen, v0.12.0)."""
 BINDERS = ("received-resource-type", "runai-gpu-group", SHARED)
@@ -33,15 +28,29 @@ BINDERS = ("received-resource-type", "runai-gpu-group", SHARED)
 STAMPS = ("kai.scheduler/last-start-timestamp", "kai.scheduler/stale-podgroup-timestamp")
 """The pod-grouper copies an owner's annotations to its group, where the scheduler reads since when the work runs (v0.12.0)."""
 GROUP = "pod-group-name"
+SPARK = "spark"
+"""The account of Spark's drivers in each project."""
 PLACED = ("tolerations", "nodeSelector", "affinity", "terminationGracePeriodSeconds")
 """What the API lets anybody who may change a pod change in its spec, at least while it waits for its host; judged when it was made."""
 
 
-def _asks_gpu(boxes: str) -> str:
-    return (
-        f"{boxes}.exists(c, has(c.resources) && has(c.resources.limits)"
-        " && c.resources.limits.exists(r, r.startsWith('nvidia.com/')))"
-    )
+VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+NONE = "['void', 'none']"
+"""Values by which a container is shown no GPU, whatever its image says."""
+DEVICES = "nvidia-container-devices"
+"""A mount below such a folder names GPUs to NVIDIA's toolkit."""
+ASKS = (
+    "(has(c.resources) && has(c.resources.limits) && c.resources.limits.exists(r,"
+    " r.startsWith('nvidia.com/')"
+    " && quantity(string(c.resources.limits[r])).isGreaterThan(quantity('0'))))"
+)
+"""CEL: container c has a GPU. An amount of 0 is none."""
+OF_OPERATORS = (
+    "(request.userInfo.username.startsWith('system:serviceaccount:')"
+    " && !request.userInfo.username.startsWith('system:serviceaccount:kube-system:')"
+    " && !request.userInfo.username.startsWith('system:serviceaccount:' + request.namespace + ':'))"
+)
+"""CEL: made by an operator from a template that was judged. Ray's puts an init container of its own before it."""
 
 
 def gpus(options: SchedulerOptions) -> Policy:
@@ -57,8 +66,8 @@ def gpus(options: SchedulerOptions) -> Policy:
     rules = [
         Rule(
             f"variables.templates.all(t, {EVERY}.all(c, !has(c.env) || c.env.all(e,"
-            f" e.name != 'NVIDIA_VISIBLE_DEVICES' || {own})))",
-            "NVIDIA_VISIBLE_DEVICES would show the container GPUs it was not given: take it out of env; "
+            f" e.name != '{VISIBLE}' || (has(e.value) && e.value in {NONE}) || {own})))",
+            f"{VISIBLE} would show the container GPUs it was not given: take it out of env, or write void; "
             "the GPUs of nvidia.com/gpu under resources.limits are visible by themselves",
         ),
         Rule(
@@ -67,10 +76,18 @@ def gpus(options: SchedulerOptions) -> Policy:
             "the prefix under envFrom could make NVIDIA_VISIBLE_DEVICES: choose another prefix",
         ),
         Rule(
-            "variables.templates.all(t, !has(t.spec.runtimeClassName) || t.spec.runtimeClassName == null"
-            f" || !t.spec.runtimeClassName.startsWith('nvidia') || {given} || {_asks_gpu('t.spec.containers')})",
-            "the runtime class nvidia shows GPUs to a pod that asks for none: take runtimeClassName out, "
-            "or ask for nvidia.com/gpu under resources.limits",
+            f"variables.templates.all(t, {EVERY}.all(c,"
+            f" (!has(c.volumeMounts) || c.volumeMounts.all(m, !m.mountPath.contains('{DEVICES}')))"
+            f" && (!has(c.volumeDevices) || c.volumeDevices.all(m, !m.devicePath.contains('{DEVICES}')))))",
+            f"a mount at {DEVICES} would show the container GPUs it was not given: choose another mountPath",
+        ),
+        Rule(
+            f"variables.templates.all(t, !{_gpu_runtime(given)} || {_dark(own)}"
+            f".size() <= ({given} && !{EVERY}.exists(c, has(c.env) && c.env.exists(e,"
+            f" e.name == '{VISIBLE}' && {own})) ? 1 : 0))",
+            "the runtime class nvidia, which KAI gives each pod with GPUs, shows GPUs to a container that asks for none: "
+            "ask for nvidia.com/gpu under resources.limits, or write "
+            f"env: [{{name: {VISIBLE}, value: void}}] in each container and init container that needs none",
         ),
         Rule(
             f"variables.templates.all(t, {EVERY}.all(c, !has(c.resources) || !has(c.resources.limits)"
@@ -80,7 +97,7 @@ def gpus(options: SchedulerOptions) -> Policy:
         ),
         Rule(
             "variables.templates.all(t, !has(t.spec.initContainers)"
-            f" || !{_asks_gpu('t.spec.initContainers')})",
+            f" || !t.spec.initContainers.exists(c, {ASKS}))",
             "GPUs of init containers are not counted beside those of the others: ask for them in containers",
         ),
         Rule(
@@ -98,6 +115,29 @@ def gpus(options: SchedulerOptions) -> Policy:
             )
         )
     return of_templates("appliance-gpus", *rules, more=True)
+
+
+def _gpu_runtime(given: str) -> str:
+    """CEL: NVIDIA's runtime starts the containers: by its class, which KAI's admission writes on pods with GPUs (v0.12.0)."""
+    named = (
+        "(has(t.spec.runtimeClassName) && t.spec.runtimeClassName != null"
+        " && t.spec.runtimeClassName.startsWith('nvidia'))"
+    )
+    return f"({named} || {given} || {EVERY}.exists(c, {ASKS}))"
+
+
+def _dark(own: str) -> str:
+    """CEL: the containers that have no GPU, and whose images alone say what they see. Members add none later."""
+    boxes = (
+        "(t.spec.containers + (has(t.spec.initContainers) ? t.spec.initContainers.filter(c,"
+        " (has(c.restartPolicy) && c.restartPolicy == 'Always')"
+        f" || !(request.resource.resource == 'pods' && {OF_OPERATORS})) : []))"
+    )
+    hidden = (
+        "(has(c.env) && c.env.exists(e,"
+        f" e.name == '{VISIBLE}' && ((has(e.value) && e.value in {NONE}) || {own})))"
+    )
+    return f"{boxes}.filter(c, !{ASKS} && !{hidden})"
 
 
 def gpu_words() -> Policy:
@@ -120,26 +160,7 @@ def gpu_words() -> Policy:
 
 def host(options: SchedulerOptions) -> Policy:
     """Also where the site says pod_security: privileged, which RDMA needs: a pod that has the host has all of its GPUs."""
-    names = ", ".join(f"'{name}'" for name in CAPABILITIES)
-    spaces = ("hostPID", "hostIPC", *(() if options.rdma == "host" else ("hostNetwork",)))
-    none = " && ".join(f"(!has(t.spec.{name}) || !t.spec.{name})" for name in spaces)
-    context = "has(c.securityContext)"
-    return of_templates(
-        "appliance-host",
-        Rule(
-            f"variables.templates.all(t, {none})",
-            f"the pod asks for the host's own namespaces: take {', '.join(spaces)} out",
-        ),
-        Rule(
-            f"variables.templates.all(t, {EVERY}.all(c, !{context}"
-            " || ((!has(c.securityContext.privileged) || !c.securityContext.privileged)"
-            " && (!has(c.securityContext.procMount) || c.securityContext.procMount == 'Default')"
-            " && (!has(c.securityContext.capabilities) || !has(c.securityContext.capabilities.add)"
-            f" || c.securityContext.capabilities.add.all(k, k in [{names}])))))",
-            "the container asks for power over the host: take privileged, procMount and all added capabilities out but IPC_LOCK",
-        ),
-        more=True,
-    )
+    return of_templates("appliance-host", *baseline(options), more=True)
 
 
 def end() -> Policy:
@@ -155,16 +176,29 @@ def end() -> Policy:
     )
 
 
-def marks() -> Policy:
+def leaving() -> Policy:
+    """That who is deleted goes: a grace of the deletion's own takes the place of the pod's, and limits and drains see it as gone."""
+    rule = Rule(
+        "request.options == null || !has(request.options.gracePeriodSeconds)"
+        f" || request.options.gracePeriodSeconds <= {LONGEST_GRACE}",
+        f"a pod that is deleted keeps its GPUs for the grace: delete it with --grace-period={LONGEST_GRACE} at most",
+    )
+    on = (objects("", ["pods"], ["DELETE"]),)
+    return Policy("appliance-leaving", (rule,), on, {"by-members": MEMBERS})
+
+
+def marks(options: SchedulerOptions) -> Policy:
     """What the cluster's own programs write, and a person could only forge."""
     stamped = " && ".join(f"!{note('object', key)}" for key in STAMPS)
     forged = [f"!{note('object', key)}" for key in (*BINDERS, GROUP) if key != SHARED]
     parts = " || ".join(note("object", key) for key in PARTS)
     named = f"object.metadata.annotations['{SHARED}'].endsWith('-shared-gpu')"
     written = " && ".join((*forged, f"(!{note('object', SHARED)} || (({parts}) && {named}))"))
+    # Spark's driver makes its executors, and owns them. An owner of a person's choice would be judged in the pod's place.
     owned = (
-        "!has(object.metadata.ownerReferences)"
-        " || object.metadata.ownerReferences.all(o, o.kind == 'Pod' && o.apiVersion == 'v1')"
+        "!has(object.metadata.ownerReferences) || (request.userInfo.username =="
+        f" 'system:serviceaccount:' + request.namespace + ':{SPARK}'"
+        " && object.metadata.ownerReferences.all(o, o.kind == 'Pod' && o.apiVersion == 'v1'))"
     )
     before = "(oldObject != null && has(oldObject.metadata.ownerReferences) ? oldObject.metadata.ownerReferences : [])"
     now = "(has(object.metadata.ownerReferences) ? object.metadata.ownerReferences : [])"
@@ -180,28 +214,43 @@ def marks() -> Policy:
             f"the annotation says what KAI gave the pod, and is KAI's to write: take {GROUP} and its like out",
         ),
         Rule(
-            f"!({runs}) || {now} == {before} || {owned}",
+            f"!{MEMBERS} || !({runs}) || {now} == {before} || {owned}",
             "only the cluster's controllers make a pod or Job somebody's: take ownerReferences out",
         ),
     )
-    return Policy("appliance-marks", rules, ANY, {"by-members": MEMBERS})
+    first = "request.operation == 'UPDATE' && request.resource.resource == 'pods'"
+    inner = (
+        "(request.resource.resource == 'cronjobs' ? [object.spec.jobTemplate]"
+        " : request.resource.resource == 'jobsets' ? object.spec.replicatedJobs.map(j, j.template)"
+        " : [])"
+    )
+    read = Rule(
+        f"({first}) || ({known('object', options, SHARED, *STAMPS, *BINDERS, GROUP, old='oldObject')}"
+        f" && (variables.templates == variables.before || variables.templates.all(t,"
+        f" {known('t', options, SHARED, *BINDERS, GROUP)}))"
+        f" && {inner}.all(t, {known('t', options)}))",
+        "KAI or NVIDIA's programs read this label or annotation in the place of what the pod asks for: take it out; "
+        "a project sets kai.scheduler/queue, kai.scheduler/node-pool, kai.scheduler/topology and its placements",
+    )
+    owner = Rule(
+        f"({first}) || request.resource.resource == 'pods' || variables.templates == variables.before"
+        f" || variables.templates.all(t, {known('t', options)})",
+        f"the annotation in the pod's template is KAI's to write: take {GROUP} and its like out",
+    )
+    made = f"(request.resource.resource == 'pods' && request.operation == 'CREATE' && {NOT_KAI})"
+    conditions = {"by-members": f"{MEMBERS} || {made}"}
+    return Policy("appliance-marks", (*rules, read, owner), ANY, conditions, dict(TEMPLATED))
 
 
 def frozen() -> Policy:
     """What a pod was admitted with stays: KAI keeps its group's queue, limits of time read the pod's."""
-    labels = (QUEUE, POOL_LABEL, PRIORITY_LABEL, "kai.scheduler/subgroup-name", "runai-gpu-group")
-    notes = (*PARTS, *BINDERS, GROUP)
-
-    def same(kind: str, keys: tuple[str, ...]) -> str:
-        new, old = f"object.metadata.{kind}", f"oldObject.metadata.{kind}"
-        listed = ", ".join(f"'{key}'" for key in keys)
-        return (
-            f"[{listed}].all(k, (has({new}) && k in {new} ? {new}[k] : '')"
-            f" == (has({old}) && k in {old} ? {old}[k] : ''))"
-        )
-
+    label = f"'{PRIORITY_LABEL}'"
+    new, old = (
+        f"(has({of}.metadata.labels) && {label} in {of}.metadata.labels ? {of}.metadata.labels[{label}] : '')"
+        for of in ("object", "oldObject")
+    )
     rule = Rule(
-        f"{same('labels', labels)} && {same('annotations', notes)}",
+        f"{new} == {old} && {unchanged()}",
         "queue, pool, priority and GPUs of a pod stay as they were when it was made: delete the pod, "
         "and make it anew in the queue you want",
     )

@@ -22,6 +22,8 @@ VOLUMES = (
 )
 SOURCES = ("clusterTrustBundle", "configMap", "downwardAPI", "secret", "serviceAccountToken")
 """Of a projected volume."""
+RESERVED = r"^([a-z0-9.-]+[.])?(pv|volume|volumes|storage)([.]alpha|[.]beta)?[.]kubernetes[.]io/.*$"
+"""Annotations of claims that Kubernetes' own controllers read: volume.beta.kubernetes.io/storage-class goes before the field."""
 SECRET_TYPES = (
     *("Opaque", "kubernetes.io/basic-auth", "kubernetes.io/dockerconfigjson"),
     *("kubernetes.io/ssh-auth", "kubernetes.io/tls"),
@@ -65,6 +67,10 @@ def volumes(own: Sizes) -> Policy:
             every.format("!has(v.ephemeral) || " + _claim("v.ephemeral.volumeClaimTemplate.spec")),
             _CLASS,
         ),
+        Rule(
+            every.format("!has(v.ephemeral) || " + _plain("v.ephemeral.volumeClaimTemplate")),
+            _RESERVED,
+        ),
     ]
     if own.most_disk:
         bounded = f"!has({empty}.sizeLimit) || {_at_most(f'{empty}.sizeLimit', own.most_disk)}"
@@ -84,6 +90,11 @@ _CLASS = (
     "and take volumeName and selector out"
 )
 
+_RESERVED = (
+    "annotations of volume.kubernetes.io, volume.beta.kubernetes.io and pv.kubernetes.io are the cluster's to write, "
+    "for they choose the volume of a claim: take them out, and name the class in storageClassName"
+)
+
 
 def claims() -> Policy:
     """Else a claim takes any volume of the cluster that nobody holds, as one of an export that was made for another project.
@@ -97,12 +108,35 @@ def claims() -> Policy:
         f" : has(object.spec.storageClassName) && {_claim('object.spec')}",
         _CLASS,
     )
+    notes = ("object.metadata.annotations", "oldObject.metadata.annotations")
+    kept = " && ".join(
+        f"(!has({one}) || {one}.all(k, !k.matches({RESERVED!r})"
+        f" || (has({other}) && k in {other} && {one}[k] == {other}[k])))"
+        for one, other in (notes, notes[::-1])
+    )
+    marked = Rule(
+        f"request.operation == 'UPDATE' ? {kept} : {_plain('object')}",
+        _RESERVED,
+    )
     conditions = {
         "not-bound-by-controllers": f"request.operation == 'CREATE' || {MEMBERS}",
         "not-by-operators": f"!{OPERATOR}",
     }
     on = (objects("", ["persistentvolumeclaims"], WRITES),)
-    return Policy("appliance-claims", (rule,), on, conditions)
+    return Policy("appliance-claims", (rule, marked), on, conditions)
+
+
+def claim_templates() -> Policy:
+    """Of a StatefulSet: its claims are judged too, but nobody reads that event beside the error of kubectl apply."""
+    held = "(has({0}.spec.volumeClaimTemplates) ? {0}.spec.volumeClaimTemplates : [])"
+    new, old = (held.format(of) for of in _BOTH)
+    same = f"(request.operation == 'UPDATE' && {new} == {old})"
+    rules = (
+        Rule(f"{same} || {new}.all(c, {_claim('c.spec')})", _CLASS),
+        Rule(f"{same} || {new}.all(c, {_plain('c')})", _RESERVED),
+    )
+    on = (objects("apps", ["statefulsets"], WRITES),)
+    return Policy("appliance-claim-templates", rules, on, {"not-by-operators": f"!{OPERATOR}"})
 
 
 _BOTH = ("object", "oldObject")
@@ -113,6 +147,12 @@ def _claim(spec: str) -> str:
         f"(!has({spec}.volumeName) && !has({spec}.selector)"
         f" && (!has({spec}.storageClassName) || {spec}.storageClassName != ''))"
     )
+
+
+def _plain(claim: str) -> str:
+    """CEL: without annotations of the controllers'."""
+    notes = f"{claim}.metadata.annotations"
+    return f"(!has({claim}.metadata) || !has({notes}) || {notes}.all(k, !k.matches({RESERVED!r})))"
 
 
 def pull_secret() -> Policy:
@@ -160,6 +200,14 @@ def secrets() -> Policy:
             " || (request.operation == 'UPDATE' && object.type == oldObject.type)",
             f"a project's secret is of the type {', '.join(SECRET_TYPES)}: write one of these; "
             "kubectl create token gives tokens that expire",
+        ),
+        Rule(
+            "request.operation != 'DELETE' || request.options == null"
+            " || ((!has(request.options.dryRun) || request.options.dryRun.size() == 0)"
+            " && (!has(request.options.propagationPolicy) || request.options.propagationPolicy == 'Background')"
+            " && (!has(request.options.orphanDependents) || !request.options.orphanDependents))",
+            "the answer to such a deletion holds the secret, and a project's secrets are not read: "
+            "delete it with --cascade=background and without --dry-run",
         ),
     )
     on = (objects("", ["secrets"], [*WRITES, "DELETE"]),)

@@ -1,0 +1,57 @@
+"""Labels and annotations that KAI and NVIDIA's programs read: of these a project sets the ones listed here, and no others.
+
+What is allowed is listed, so a key that a later KAI reads is refused.
+"""
+
+from appliance.stages.scheduler.queues.kai import POOL_LABEL
+from appliance.stages.scheduler.queues.tenant_queues import QUEUE
+from appliance.stages.scheduler.site import SchedulerOptions
+
+READ = (
+    r"^(runai.*|([a-z0-9.-]+[.])?(nvidia[.]com|kai[.]scheduler|run[.]ai|cdi[.]k8s[.]io)/.*"
+    r"|gpu-(fraction|memory|group|device|index).*|mps|received-resource-type|pod-group-name)$"
+)
+"""KAI v0.12 to main, NVIDIA's device plugin and container toolkit. nvidia.com/mig-* goes before a pod's request (KAI, legacy MIG)."""
+PARTS = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "gpu-fraction-container-name")
+"""Annotations by which a pod asks for a part of a GPU (KAI v0.12 to v0.18)."""
+LABELS = (QUEUE, POOL_LABEL)
+NOTES = (
+    *("kai.scheduler/batch-min-member", "kai.scheduler/topology"),
+    *("kai.scheduler/topology-preferred-placement", "kai.scheduler/topology-required-placement"),
+    *PARTS,
+)
+FRACTIONS = r"^nvidia[.]com/container[.].+[.]gpu-memory[.](request|limit)$"
+"""NVIDIA's own parts of GPUs (KAI v0.18)."""
+
+
+def known(of: str, options: SchedulerOptions, *more: str, old: str = "") -> str:
+    """CEL: all keys KAI reads on it are ones a project sets, or stand on ``old``. ``more``: annotations that are judged elsewhere."""
+    fractions = f" || k.matches({FRACTIONS!r})" if options.sharing == "nvidia" else ""
+    kinds = (("labels", LABELS, ""), ("annotations", (*NOTES, *more), fractions))
+    told = (_known(of, old, kind, keys, also) for kind, keys, also in kinds)
+    return f"(!has({of}.metadata) || ({' && '.join(told)}))"
+
+
+def _known(of: str, old: str, kind: str, keys: tuple[str, ...], also: str) -> str:
+    held = f"{of}.metadata.{kind}"
+    before = f"{old}.metadata.{kind}"
+    stood = (
+        f" || ({old} != null && has({before}) && k in {before} && {before}[k] == {held}[k])"
+        if old
+        else ""
+    )
+    listed = ", ".join(f"'{key}'" for key in keys)
+    return f"(!has({held}) || {held}.all(k, !k.matches({READ!r}) || k in [{listed}]{also}{stood}))"
+
+
+def unchanged() -> str:
+    """CEL: none of them came, went or changed."""
+    both = ("object", "oldObject")
+    told = (
+        f"(!has({one}.metadata.{kind}) || {one}.metadata.{kind}.all(k, !k.matches({READ!r})"
+        f" || (has({other}.metadata.{kind}) && k in {other}.metadata.{kind}"
+        f" && {other}.metadata.{kind}[k] == {one}.metadata.{kind}[k])))"
+        for kind in ("labels", "annotations")
+        for one, other in (both, both[::-1])
+    )
+    return " && ".join(told)
