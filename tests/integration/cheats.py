@@ -20,6 +20,8 @@ RANGE = "LimitRange"
 MERGE = "application/merge-patch+json"
 MINE = "mine"
 """An honest pod of Alice's that runs before the cheats that change one."""
+BOUND = "bound"
+"""Another, which has its host: one that waits for it goes at once, whatever grace is asked for."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,12 @@ def named(template: Body, space: str = ALPHA, name: str = "try") -> Body:
     made = copy.deepcopy(template)
     made["metadata"] |= {"name": name, "namespace": space}
     return {"apiVersion": "v1", "kind": "Pod", **made}
+
+
+def binding(name: str) -> Body:
+    """What gives a pod its host."""
+    target = {"apiVersion": "v1", "kind": "Node", "name": "gpu-1"}
+    return {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
 
 
 def pods(space: str) -> str:
@@ -253,6 +261,8 @@ def _box(name: str, **more: Any) -> Body:
 
 VOID: Body = {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]}
 """What a container without GPUs writes, so that its image shows it none."""
+QUEUES = "/appliance-queues"
+OFF: Body = {"app.kubernetes.io/managed-by": None, "appliance/site": None}
 BETA_CLASS = {"volume.beta.kubernetes.io/storage-class": ""}
 
 
@@ -374,12 +384,7 @@ CHEATS: tuple[Cheat, ...] = (
         "a pod bound by its owner",
         RBAC,
         f"{pods(ALPHA)}/{MINE}/binding",
-        {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": MINE},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": "gpu-1"},
-        },
+        binding(MINE),
     ),
     # A quota: GPUs that nobody counts.
     *(
@@ -638,13 +643,13 @@ CHEATS: tuple[Cheat, ...] = (
     _delete(
         "a pod deleted with a grace of a year",
         "appliance-leaving",
-        f"{pods(ALPHA)}/{MINE}",
+        f"{pods(ALPHA)}/{BOUND}",
         gracePeriodSeconds=31_536_000,
     ),
     _delete(
         "a pod deleted with a grace of eleven minutes",
         "appliance-leaving",
-        f"{pods(ALPHA)}/{MINE}",
+        f"{pods(ALPHA)}/{BOUND}",
         gracePeriodSeconds=660,
     ),
     _change("an owner given to a pod that runs", {"ownerReferences": DECOY}, "appliance-marks"),
@@ -1076,6 +1081,34 @@ CHEATS: tuple[Cheat, ...] = (
         "appliance-weight",
         place("Job"),
         job(pod(container={"args": ["x" * 900_000]})),
+    ),
+    # What the appliance wrote.
+    *(
+        Cheat(name, "appliance-own", f"/api/v1/namespaces/{ALPHA}/configmaps{at}", body, method)
+        for name, method, at, body in (
+            ("the queues' defaults changed", "PATCH", QUEUES, {"data": {"train": "x"}}),
+            ("the queues' defaults made immutable", "PATCH", QUEUES, {"immutable": True}),
+            (
+                "a finalizer on the queues' defaults",
+                "PATCH",
+                QUEUES,
+                {"metadata": {"finalizers": ["a.example/b"]}},
+            ),
+            (
+                "the appliance's label taken off the queues' defaults",
+                "PATCH",
+                QUEUES,
+                {"metadata": {"labels": OFF}},
+            ),
+            ("the queues' defaults deleted", "DELETE", QUEUES, {}),
+            ("a name of the appliance's taken", "POST", "", {"metadata": {"name": "appliance-x"}}),
+            (
+                "an object that seems the appliance's",
+                "POST",
+                "",
+                {"metadata": {"name": "try", "labels": dict.fromkeys(OFF, "appliance")}},
+            ),
+        )
     ),
     # A host that cannot be drained.
     *(

@@ -21,7 +21,7 @@ from appliance.stages.scheduler.queues.namespaces import pull_secrets
 from appliance.stages.scheduler.queues.rendered import rendered
 from tests.integration import cheats
 from tests.integration.api_server import compiled, established, running, until
-from tests.integration.cheats import ALPHA, CHEATS, HONEST, MINE, Cheat
+from tests.integration.cheats import ALPHA, BOUND, CHEATS, HONEST, MINE, Cheat
 from tests.integration.test_queues import HOME, definitions, site
 from tests.unit.acceptance.test_hello import templates
 
@@ -72,6 +72,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         for secret in pull_secrets(loaded.site, "a key"):
             admin.apply(secret)
         alice.apply(cheats.named(cheats.pod(), ALPHA, MINE))
+        alice.apply(cheats.named(cheats.pod(), ALPHA, BOUND))
+        admin.send("POST", f"{cheats.pods(ALPHA)}/{BOUND}/binding", "a host", cheats.binding(BOUND))
         alice.apply(cheats.own_claim())
         path = f"/api/v1/namespaces/{ALPHA}/secrets"
         alice.send("POST", path, "a secret of Alice's", cheats.own_secret())

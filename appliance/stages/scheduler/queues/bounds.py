@@ -35,6 +35,8 @@ OBJECTS = {
 about 200 MB in etcd."""
 OF_AN_ADDON = 100
 """Of each kind that stage workloads brings."""
+ENDED = 4
+"""Pods that have ended leave the quota of pods and stay in etcd: so many times the pods of one time, with those that work."""
 GROUPS = "count/podgroups.scheduling.run.ai"
 """KAI makes one for each workload, so there are no more than pods."""
 
@@ -97,6 +99,7 @@ def quota(site: Site, project: Project, space: str, kinds: list[str]) -> Manifes
     """GPUs are no part of it: it would refuse a job that only has to wait. ``kinds``: those of add-ons, as jobsets.jobset.x-k8s.io."""
     hard = {
         "pods": project.pods,
+        "count/pods": project.pods * ENDED,
         GROUPS: project.pods,
         **OBJECTS,
         **{f"count/{holder}": OF_AN_ADDON for holder in kinds},

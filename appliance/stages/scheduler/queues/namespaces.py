@@ -105,11 +105,11 @@ def _namespace(site: Site, project: Project) -> Manifest:
 def _inside(site: Site, project: Project, kept: bool) -> list[Manifest]:
     space = namespace_of(project.name)
     defaults = {queue.name: _defaults(project, queue) for queue in project.queues}
+    queues = {"data": defaults}
     found = [
+        manifest(site.name, "v1", "ConfigMap", "appliance-queues", queues, namespace=space),
+        # After what it would count, so that a namespace that is full cannot keep it out.
         quota(site, project, space, _holders(site)),
-        manifest(
-            site.name, "v1", "ConfigMap", "appliance-queues", {"data": defaults}, namespace=space
-        ),
     ]
     # Without a key, too: a name of a secret that is gone would give each pod a warning.
     body = {"imagePullSecrets": [{"name": PULL_SECRET}]} if NGC_KEY in site.secrets else None

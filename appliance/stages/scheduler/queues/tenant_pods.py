@@ -204,9 +204,10 @@ def marks(options: SchedulerOptions) -> Policy:
     now = "(has(object.metadata.ownerReferences) ? object.metadata.ownerReferences : [])"
     pod = "request.resource.group != '' || request.resource.resource != 'pods'"
     runs = "request.resource.resource in ['pods', 'jobs', 'deployments', 'replicasets', 'statefulsets']"
+    first = "request.operation == 'UPDATE' && request.resource.resource == 'pods'"
     rules = (
         Rule(
-            f"{stamped}",
+            f"({first}) || ({stamped})",
             "the annotation tells KAI since when work runs, and is KAI's to write: take it out",
         ),
         Rule(
@@ -218,7 +219,6 @@ def marks(options: SchedulerOptions) -> Policy:
             "only the cluster's controllers make a pod or Job somebody's: take ownerReferences out",
         ),
     )
-    first = "request.operation == 'UPDATE' && request.resource.resource == 'pods'"
     inner = (
         "(request.resource.resource == 'cronjobs' ? [object.spec.jobTemplate]"
         " : request.resource.resource == 'jobsets' ? object.spec.replicatedJobs.map(j, j.template)"

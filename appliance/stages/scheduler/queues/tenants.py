@@ -4,6 +4,7 @@ from appliance.models.profile import Profile
 from appliance.models.site import Site
 from appliance.stages.kubernetes.variables.releases import told
 from appliance.stages.scheduler.queues import (
+    tenant_own,
     tenant_pods,
     tenant_queues,
     tenant_sizes,
@@ -77,6 +78,7 @@ def policies(options: SchedulerOptions, own: Sizes) -> tuple[Policy, ...]:
         tenant_pods.marks(options),
         tenant_pods.frozen(),
         tenant_pods.services(),
+        tenant_own.own(),
         tenant_sizes.weight(),
         tenant_sizes.budgets(),
     )
