@@ -49,6 +49,10 @@ class ClusterFailed(ApplianceError):
     """The Kubernetes API did not answer, or refused what was asked."""
 
 
+class ClusterRefused(ClusterFailed):
+    """It answered, and refused this one request: the next may pass."""
+
+
 class AnsibleFailed(ApplianceError):
     """ansible-runner could not run a playbook at all (a host's failure is a value instead)."""
 

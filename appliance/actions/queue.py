@@ -15,7 +15,7 @@ from appliance.actions.queue_work import holds_work
 from appliance.adapters.kubernetes import Cluster, KubernetesApi, Ref, Resource
 from appliance.config.load import LoadedSite, load_site
 from appliance.config.secrets import resolve
-from appliance.errors import ConfigError
+from appliance.errors import ClusterFailed, ClusterRefused, ConfigError
 from appliance.models.queue_plan import Change, QueuePlan, QueueTree, Step
 from appliance.models.site import Site
 from appliance.stages.scheduler.queues.kai import TITLE
@@ -23,6 +23,7 @@ from appliance.stages.scheduler.queues.manifest import Manifest
 from appliance.stages.scheduler.queues.namespaces import NGC_KEY, pull_secrets
 from appliance.stages.scheduler.queues.rendered import Rendered, rendered
 from appliance.stages.workloads.releases import STAGE
+from appliance.text import plural
 
 REPLACED = frozenset({"Topology", "PriorityClass"})
 """Kinds whose content cannot be changed in place: Topology's levels and a PriorityClass's value are immutable."""
@@ -99,21 +100,41 @@ def plan(site: Site, wanted: Rendered, cluster: Cluster, server: str = "") -> Qu
 
 
 def apply(made: QueuePlan, wanted: Rendered, cluster: Cluster, progress: Progress) -> int:
-    """Does what the plan says, in its order; how many steps. A run that is cut off is continued by the next."""
+    """Does what the plan says, in its order; how many steps. A run that is cut off is continued by the next.
+
+    What fails in one project's namespace keeps no other project from its own. Raises ClusterFailed with the first of these.
+    """
+    failed: list[ClusterRefused] = []
     by_ref = {_key(Ref.of(resource)): resource for resource in wanted.resources}
     for change in made.work:
-        key = (change.kind, change.name, change.namespace)
-        if change.kind == "Node":
-            gone: dict[str, str | None] = {wanted.pool_label: None}
-            cluster.label(change.name, wanted.node_labels.get(change.name, gone))
-        elif change.step is Step.DELETE:
-            cluster.delete(_ref_of(change))
-        else:
-            if change.step is Step.REPLACE:
-                cluster.delete(Ref.of(by_ref[key]))
-            cluster.apply(by_ref[key])
+        try:
+            _do(change, by_ref, wanted, cluster)
+        except ClusterRefused as error:
+            if not change.namespace:
+                raise
+            failed.append(error)
+            continue
         progress(f"{change.step.value:<8} {change.kind} {change.title}")
+    if failed:
+        more = f"; and {plural(len(failed) - 1, 'more')}" if failed[1:] else ""
+        raise ClusterFailed(f"{failed[0].message}{more}", failed[0].hint)
     return len(made.work)
+
+
+def _do(
+    change: Change, by_ref: dict[tuple[str, str, str], Resource], wanted: Rendered, cluster: Cluster
+) -> None:
+    """One step of a plan."""
+    key = (change.kind, change.name, change.namespace)
+    if change.kind == "Node":
+        gone: dict[str, str | None] = {wanted.pool_label: None}
+        cluster.label(change.name, wanted.node_labels.get(change.name, gone))
+    elif change.step is Step.DELETE:
+        cluster.delete(_ref_of(change))
+    else:
+        if change.step is Step.REPLACE:
+            cluster.delete(Ref.of(by_ref[key]))
+        cluster.apply(by_ref[key])
 
 
 def _change(wanted: Manifest, found: Resource | None) -> Change | None:

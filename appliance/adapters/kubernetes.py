@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, urlencode, urlsplit
 
 from appliance.adapters.answers import parsed
-from appliance.errors import ApplianceError, ClusterFailed, ConfigError
+from appliance.errors import ApplianceError, ClusterFailed, ClusterRefused, ConfigError
 
 Resource = dict[str, Any]
 
@@ -29,6 +29,9 @@ PASSING = frozenset({409, 429, 500, 502, 503, 504})
 """Answers that may be another the next time; everything is repeatable, since applying twice is applying once."""
 
 WEBHOOK = re.compile(r'failed calling webhook "([^"]+)"')
+QUOTA = re.compile(
+    r"exceeded quota: .*?used: (?:count/)?(?P<kind>[a-z.]+)=(?P<used>\d+).*?limited: (?:count/)?(?P=kind)=(?P<most>\d+)"
+)
 KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("v1", "ConfigMap"): ("configmaps", True),
     ("v1", "LimitRange"): ("limitranges", True),
@@ -355,6 +358,12 @@ class KubernetesApi:
                 f"{doing}: admission webhook {hook.group(1)} does not answer",
                 "see the pods behind it (kubectl get pods -A), then run this again",
             )
+        if full := QUOTA.search(answer.message):
+            kind, used, most = full.group("kind", "used", "most")
+            return ClusterRefused(
+                f"{doing}: the namespace has {used} of {most} {kind} (its quota)",
+                f"let the project delete some of its {kind}, or raise its quota, then run this again",
+            )
         remedies = {
             403: "give the kubeconfig's user this permission, or use an administrator's",
             409: "somebody else changes it at this moment: run this again",
@@ -365,7 +374,8 @@ class KubernetesApi:
         remedy = remedies.get(
             answer.status, late if answer.status >= 500 else "see kubectl explain"
         )
-        return ClusterFailed(f"{doing}: {answer.message} (HTTP {answer.status})", remedy)
+        kind = ClusterRefused if 400 <= answer.status < 500 else ClusterFailed
+        return kind(f"{doing}: {answer.message} (HTTP {answer.status})", remedy)
 
 
 class _NoAnswer(ClusterFailed):

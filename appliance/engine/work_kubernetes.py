@@ -17,6 +17,8 @@ DIVIDED = Work("MIG on demand, which divides GPUs there", is_ending=True)
 
 TAINT = on_demand.OWNER
 MIRROR = "kubernetes.io/config.mirror"
+LONGEST_GRACE = 600
+"""Seconds. What the policy appliance-end lets a project's work have."""
 OVER = frozenset({"Succeeded", "Failed"})
 CORDON = "node.kubernetes.io/unschedulable"
 NO_NEW = "NoSchedule"
@@ -82,12 +84,24 @@ class KubernetesHosts:
         """One step of a pod on its way out, and where it stands."""
         meta = pod["metadata"]
         if meta.get("deletionTimestamp"):
-            return Work(_name(pod), is_ending=True)
+            return self._hurried(pod, force)
         if ends_by_itself(pod) and not force:
             return Work(_name(pod))
         if self._nodes.evict(meta.get("namespace", "default"), meta["name"]):
             return Work(_name(pod), is_ending=True)
         return Work(f"{_name(pod)} (its disruption budget lets none go now)")
+
+    def _hurried(self, pod: Resource, force: bool) -> Work:
+        """A pod on its way out, for as long as its own grace; whoever deleted it with a longer one would hold the host."""
+        meta = pod["metadata"]
+        held = (meta.get("deletionGracePeriodSeconds") or 0) > LONGEST_GRACE
+        if held and (force or not ends_by_itself(pod)):
+            own = pod.get("spec", {}).get("terminationGracePeriodSeconds")
+            grace = LONGEST_GRACE if own is None else min(own, LONGEST_GRACE)
+            self._nodes.evict(meta.get("namespace", "default"), meta["name"], grace)
+        elif held:
+            return Work(f"{_name(pod)} (deleted with a grace of {meta['deletionGracePeriodSeconds']} s; --force ends it)")
+        return Work(_name(pod), is_ending=True)
 
     def _node(self, host: str) -> Resource | None:
         try:

@@ -95,9 +95,13 @@ class Api:
         """Changes the named fields; None where there is no such resource."""
         return self._call("PATCH", path, change)
 
-    def delete(self, path: str, uid: str) -> Resource | None:
-        """Deletes the one with this UID, and not one that came after it under the same name."""
-        return self._call("DELETE", path, {"preconditions": {"uid": uid}})
+    def delete(self, path: str, uid: str, grace: int) -> Resource | None:
+        """Deletes the one with this UID, and not one that came after it under the same name.
+
+        ``grace`` in seconds also shortens that of one which is on its way out.
+        """
+        body = {"preconditions": {"uid": uid}, "gracePeriodSeconds": grace}
+        return self._call("DELETE", path, body)
 
     def _call(
         self, method: str, path: str, body: Resource | None = None, accept: str = JSON

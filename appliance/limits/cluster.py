@@ -9,7 +9,7 @@ from appliance.limits import owners as owning
 from appliance.limits import rules
 from appliance.limits.api import METADATA
 from appliance.limits.pods import Pod, Work, pod
-from appliance.limits.trouble import Trouble, Unknown
+from appliance.limits.trouble import Trouble, Unknown, Unowned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -111,6 +111,10 @@ def works(
             root, queue = (
                 (one.me, one.queue) if one.owner is None else owners.root(api, one.owner, one.queue)
             )
+        except Unowned as error:
+            # Left alone, it would outlast every limit by an owner of its maker's choice.
+            doubt(str(one.me), str(error))
+            root, queue = one.me, one.queue
         except Unknown as error:
             doubt(str(one.me), str(error))
             continue

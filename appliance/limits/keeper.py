@@ -185,11 +185,11 @@ class Keeper:
         if self._dry_run:
             self._journal.say(str(work.root), f"has reached {title}, and is left (dry run)")
             return
-        how = owners.end(api, work.root)
+        again = work.root in self._ended
+        how = owners.end(api, work.root, work.pods, again=again)
         if not how:
             return
         now = self._clocks.steady()
-        again = work.root in self._ended
         self._ended[work.root] = (self._ended[work.root][0] if again else now, now)
         self.totals[due.limit] += 0 if again else 1
         still = ", was ended before and is still there" if again else ""

@@ -6,13 +6,14 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from appliance.limits.api import METADATA
-from appliance.limits.pods import QUEUE, Owner, controller
-from appliance.limits.trouble import Unknown
+from appliance.limits.pods import QUEUE, Owner, controller, grace_of
+from appliance.limits.trouble import Unknown, Unowned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from appliance.limits.api import Api, Resource
+    from appliance.limits.pods import Pod
 
 PLURALS = {
     ("apps/v1", "Deployment"): "deployments",
@@ -49,7 +50,7 @@ class Owners:
         self._gone: set[Owner] = set()
 
     def root(self, api: Api, first: Owner, queue: str) -> tuple[Owner, str]:
-        """The topmost owner this program can end, and the queue of the work. Raises Unknown."""
+        """The topmost owner this program can end, and the queue of the work. Raises Unknown, Unowned."""
         here = first
         for _ in range(STEPS):
             if _kind(here) not in PLURALS:
@@ -61,7 +62,7 @@ class Owners:
             if known.owner is None or _kind(known.owner) in TOPMOST:
                 return here, queue
             here = known.owner
-        raise Unknown(f"has more than {STEPS} owners above each other")
+        raise Unowned(f"it has more than {STEPS} owners above each other")
 
     def learn(self, api: Api, owners: Iterable[Owner]) -> None:
         """Reads these and what is above them, as far as they are many; they are of a list before. Raises Trouble."""
@@ -91,10 +92,10 @@ class Owners:
     def _read(self, api: Api, owner: Owner) -> Known:
         if owner not in self._known:
             if not NAME.fullmatch(owner.name):
-                raise Unknown(f"its {owner.kind} has a name that none can have")
+                raise Unowned(f"its {owner.kind} has a name that none can have")
             found = None if owner in self._gone else api.get(path(owner))
             if found is None or found["metadata"].get("uid") != owner.uid:
-                raise Unknown(f"its {owner.kind} {owner.name} is gone")
+                raise Unowned(f"its {owner.kind} {owner.name} is gone")
             self._known[owner] = _known(found["metadata"], owner.namespace)
         return self._known[owner]
 
@@ -116,13 +117,26 @@ def path(owner: Owner) -> str:
     return f"{base}/namespaces/{owner.namespace}/{plural}/{owner.name}"
 
 
-def end(api: Api, root: Owner) -> str:
-    """Ends it, and says how; "" where it is gone or another one by now. Raises Trouble."""
+def end(api: Api, root: Owner, pods: Sequence[Pod] = (), *, again: bool = False) -> str:
+    """Ends it, and says how; "" where it is gone or another one by now. Raises Trouble.
+
+    ``pods``: of it, as seen; ``again``: it was ended before. A StatefulSet scaled down deletes its pods one by one, and one
+    that is not ready keeps the others. No controller deletes a pod anew that somebody deleted with a grace of his own.
+    """
+    how = _end(api, root)
+    if how:
+        for pod in pods:
+            if pod.me != root and (pod.held or (again and root.kind == "StatefulSet")):
+                api.delete(path(pod.me), pod.me.uid, pod.grace)
+    return how
+
+
+def _end(api: Api, root: Owner) -> str:
     found: Resource | None = api.get(path(root))
     if found is None or found["metadata"].get("uid") != root.uid:
         return ""
     if root.kind == "Pod":
-        api.delete(path(root), root.uid)
+        api.delete(path(root), root.uid, grace_of(found))
         return "deleted: a pod of its own cannot be stopped otherwise"
     if root.kind == "Job":
         # The Job's own controller ends its pods, with their grace, and makes no new ones: it has failed, DeadlineExceeded.

@@ -22,6 +22,10 @@ FACTORS: dict[str, int] = {
     **{letter + "i": 1024**power for power, letter in enumerate("KMGTPE", 1)},
 }
 """Suffixes of the API's quantities."""
+GRACE = 30
+"""Seconds, of a pod that says nothing (Kubernetes)."""
+LONGEST_GRACE = 600
+"""What the policy appliance-end lets a project's work have."""
 SHARED = ("gpu-fraction", "gpu-memory")
 """Annotations of KAI for a part of a GPU."""
 FRACTION = re.compile(r"nvidia\.com/container\..+\.gpu-memory\.(request|limit)")
@@ -42,7 +46,10 @@ class Owner(NamedTuple):
 
 
 class Pod(NamedTuple):
-    """``started``: when its host took it, in seconds; None: not yet. ``shared``: has a part of a GPU."""
+    """``started``: when its host took it, in seconds; None: not yet. ``shared``: has a part of a GPU.
+
+    ``held``: somebody deleted it with a longer grace than its own, and it works on until then.
+    """
 
     me: Owner
     queue: str
@@ -51,6 +58,8 @@ class Pod(NamedTuple):
     gpus: int
     shared: bool
     owner: Owner | None
+    grace: int = GRACE
+    held: bool = False
 
 
 class Work(NamedTuple):
@@ -64,7 +73,11 @@ class Work(NamedTuple):
 def pod(found: Resource) -> Pod | None:
     """One pod; None for one that has ended or is about to. Raises Unknown for a date nobody can read."""
     meta, spec, status = found["metadata"], found.get("spec", {}), found.get("status", {})
-    if "deletionTimestamp" in meta or status.get("phase") in ("Succeeded", "Failed"):
+    if status.get("phase") in ("Succeeded", "Failed"):
+        return None
+    grace, leaving = grace_of(found), "deletionTimestamp" in meta
+    held = leaving and (meta.get("deletionGracePeriodSeconds") or 0) > grace
+    if leaving and not held:
         return None
     space = str(meta.get("namespace", ""))
     return Pod(
@@ -76,7 +89,15 @@ def pod(found: Resource) -> Pod | None:
         shared=bool(spec.get("resourceClaims"))
         or any(key in SHARED or FRACTION.fullmatch(key) for key in meta.get("annotations") or {}),
         owner=controller(meta, space),
+        grace=grace,
+        held=held,
     )
+
+
+def grace_of(found: Resource) -> int:
+    """Seconds a pod is given to end: its own, within what a project's work may have."""
+    own = found.get("spec", {}).get("terminationGracePeriodSeconds")
+    return min(GRACE if own is None else int(own), LONGEST_GRACE)
 
 
 def containers(spec: Resource) -> list[Resource]:

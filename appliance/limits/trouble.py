@@ -13,3 +13,7 @@ class Conflict(Trouble):
 
 class Unknown(Trouble):
     """What must be known before work is ended cannot be had."""
+
+
+class Unowned(Unknown):
+    """What a pod says of its owner leads to none; the pod itself is judged in its place."""

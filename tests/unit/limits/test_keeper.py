@@ -7,6 +7,7 @@ from appliance.limits.trouble import Trouble
 from tests.unit.limits.conftest import SPACE, World, hang, status
 
 JOB = ("batch/v1", "Job", "train")
+GRACIOUS = {"terminationGracePeriodSeconds": 300}
 
 
 def idle(_: float) -> float:
@@ -221,9 +222,8 @@ def test_a_clock_that_jumps_costs_a_round_and_no_work(world: World) -> None:
         ({"age": -2}, "starts in the future"),
         ({"owner": ("kubeflow.org/v1", "PyTorchJob", "x")}, "which is not known here"),
         ({"owner": ("batch/v1?x", "Job", "x")}, "which is not known here"),
-        ({"owner": JOB}, "its Job train is gone"),
     ],
-    ids=["no-start", "odd-start", "future", "foreign-owner", "odd-version", "no-owner"],
+    ids=["no-start", "odd-start", "future", "foreign-owner", "odd-version"],
 )
 def test_work_nobody_can_judge_is_left_alone(
     world: World, capsys: pytest.CaptureFixture[str], given: dict[str, object], told: str
@@ -244,7 +244,7 @@ def test_an_owner_that_a_member_made_up_keeps_no_limit_from_being_kept(
     world.pod("late", age=100)
     world.server.faults.extend([("GET", "/log", status(403, "pods/log is forbidden"))] * 40)
     world.rounds(16)
-    assert [path.rsplit("/", 1)[-1] for _, path, _ in world.changes] == ["late"]
+    assert sorted(path.rsplit("/", 1)[-1] for _, path, _ in world.changes) == ["forged", "late"]
     assert not [path for _, path, _ in world.server.seen if "served" in path or ".." in path]
     assert "its Pod has a name that none can have" in capsys.readouterr().err
 
@@ -260,8 +260,55 @@ def test_the_uid_of_a_known_owner_beside_a_name_that_none_can_have_keeps_no_limi
     world.pod("late", age=100)
     world.server.faults.extend([("GET", "/log", status(403, "jobs/log is forbidden"))] * 40)
     world.rounds(16)
-    assert [path.rsplit("/", 1)[-1] for _, path, _ in world.changes] == ["late"]
+    assert sorted(path.rsplit("/", 1)[-1] for _, path, _ in world.changes) == ["forged", "late"]
     assert "its Job has a name that none can have" in capsys.readouterr().err
+
+
+def test_a_pod_whose_owner_is_gone_is_ended_by_itself(world: World) -> None:
+    world.pod("puzzle", age=100, owner=JOB)
+    world.rounds(16)
+    assert [path for _, path, _ in world.changes] == [f"/api/v1/namespaces/{SPACE}/pods/puzzle"]
+
+
+@pytest.mark.parametrize("length", [2, 8], ids=["a-circle", "a-long-chain"])
+def test_pods_that_own_each_other_are_ended_one_by_one(world: World, length: int) -> None:
+    """A member may write a pod of his as the owner of another, where no policy refuses it."""
+    for number in range(length):
+        above = f"p{(number + 1) % length}"
+        path = world.pod(f"p{number}", age=100, owner=("v1", "Pod", above))
+        world.server.store[path]["metadata"]["uid"] = f"uid-Pod-p{number}"
+    world.rounds(16)
+    ended = {path.rsplit("/", 1)[-1] for _, path, _ in world.changes}
+    assert ended == {f"p{number}" for number in range(length)}
+
+
+def test_a_pod_deleted_with_a_grace_of_a_year_is_ended_at_its_limit(world: World) -> None:
+    """The Job's controller deletes no pod that is on its way out already."""
+    world.owner("jobs", "batch/v1", "Job", "train")
+    for name, grace, spec in (("year", 31_536_000, {}), ("own", 300, GRACIOUS), ("soon", 30, {})):
+        path = world.pod(name, age=100, owner=JOB, spec=spec)
+        leaving = {"deletionTimestamp": "2099-01-01T00:00:00Z", "deletionGracePeriodSeconds": grace}
+        world.server.store[path]["metadata"] |= leaving
+    world.rounds(16)
+    deleted = [
+        (path.rsplit("/", 1)[-1], body) for how, path, body in world.changes if how == "DELETE"
+    ]
+    assert deleted == [
+        ("year", {"preconditions": {"uid": "uid-year"}, "gracePeriodSeconds": 30}),
+    ]
+
+
+def test_pods_that_a_stateful_set_keeps_go_with_it(world: World) -> None:
+    """Scaled down, it waits for each pod to be ready before it deletes the one below."""
+    path = world.owner("statefulsets", "apps/v1", "StatefulSet", "db", replicas=2)
+    for name in ("db-0", "db-1"):
+        world.pod(name, age=100, owner=("apps/v1", "StatefulSet", "db"))
+    world.rounds(16)
+    assert [path.rsplit("/", 1)[-1] for _, path, _ in world.changes] == ["scale"]
+    world.server.store[path]["spec"]["replicas"] = 2
+    world.rounds(3)
+    ended = [path.rsplit("/", 1)[-1] for _, path, _ in world.changes]
+    assert ended == ["scale", "scale", "db-0", "db-1"]
 
 
 def test_administrators_exempt_work_and_members_cannot(world: World) -> None:
