@@ -100,7 +100,9 @@ class KubernetesHosts:
             grace = LONGEST_GRACE if own is None else min(own, LONGEST_GRACE)
             self._nodes.evict(meta.get("namespace", "default"), meta["name"], grace)
         elif held:
-            return Work(f"{_name(pod)} (deleted with a grace of {meta['deletionGracePeriodSeconds']} s; --force ends it)")
+            return Work(
+                f"{_name(pod)} (deleted with a grace of {meta['deletionGracePeriodSeconds']} s; --force ends it)"
+            )
         return Work(_name(pod), is_ending=True)
 
     def _node(self, host: str) -> Resource | None:

@@ -714,6 +714,15 @@ CHEATS: tuple[Cheat, ...] = (
             "spec": {"ports": [{"port": 80}], "externalIPs": ["10.0.0.10"]},
         },
     ),
+    *(
+        Cheat(
+            f"a port of every host, by a {kind}",
+            "appliance-services",
+            f"/api/v1/namespaces/{ALPHA}/services",
+            {"metadata": {"name": "try"}, "spec": {"ports": [{"port": 80}], "type": kind}},
+        )
+        for kind in ("NodePort", "LoadBalancer")
+    ),
     Cheat(
         "a neighbour's pod evicted",
         RBAC,

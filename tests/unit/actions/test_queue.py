@@ -11,11 +11,11 @@ import pytest
 
 from appliance.actions import queue as action
 from appliance.actions.opening import Target
-from appliance.adapters.kubernetes import KubernetesApi
+from appliance.adapters.kubernetes import KubernetesApi, Resource
 from appliance.cli import main as program
 from appliance.config.finding import InvalidConfig
 from appliance.config.load import load_site
-from appliance.errors import ClusterFailed, ConfigError
+from appliance.errors import ClusterFailed, ClusterRefused, ConfigError
 from appliance.models.queue_plan import QueuePlan, Step
 from appliance.stages.workloads.network import policies
 from appliance.stages.workloads.releases import namespaces
@@ -410,3 +410,42 @@ def test_render_into_what_is_no_folder_says_what_to_name(
     (tmp_path / "file").write_text("")
     assert world.run(monkeypatch, "render", "--output", os.fspath(tmp_path / "file" / "x")) == 2
     assert "fix: name a folder you own with --output" in capsys.readouterr().err
+
+
+def test_what_one_namespace_refuses_keeps_no_other_from_its_own(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded, wanted = action.describe(Target(world.folder))
+    with KubernetesApi(world.folder / "kubeconfig", sleep=lambda _: None) as cluster:
+        made = action.plan(loaded.site, wanted, cluster)
+        real, lines = cluster.apply, []
+
+        def full(resource: Resource) -> Resource:
+            if resource["kind"] == "ConfigMap":
+                raise ClusterRefused("apply it: 200 of 200 configmaps", "delete some")
+            return real(resource)
+
+        monkeypatch.setattr(cluster, "apply", full)
+        with pytest.raises(ClusterFailed, match="200 of 200 configmaps; and"):
+            action.apply(made, wanted, cluster, lines.append)
+    left = [c for c in made.work if c.kind == "ConfigMap"]
+    assert len(left) > 1
+    assert len(lines) == len(made.work) - len(left)
+
+
+def test_a_cluster_that_does_not_answer_ends_the_run_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded, wanted = action.describe(Target(world.folder))
+    asked: list[Resource] = []
+    with KubernetesApi(world.folder / "kubeconfig", sleep=lambda _: None) as cluster:
+        made = action.plan(loaded.site, wanted, cluster)
+
+        def gone(resource: Resource) -> Resource:
+            asked.append(resource)
+            raise ClusterFailed("it takes no connection", "see whether it runs")
+
+        monkeypatch.setattr(cluster, "apply", gone)
+        with pytest.raises(ClusterFailed, match="it takes no connection"):
+            action.apply(made, wanted, cluster, lambda _: None)
+    assert len(asked) == 1

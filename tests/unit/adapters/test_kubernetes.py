@@ -87,6 +87,17 @@ def test_what_passes_is_tried_again(world: World, fault: object) -> None:
     assert world.waited == [0.5, 1.0]
 
 
+def test_a_full_quota_is_named_with_what_fills_it(world: World) -> None:
+    told = (
+        'configmaps "appliance-queues" is forbidden: exceeded quota: appliance, requested: '
+        "configmaps=1, used: configmaps=200, limited: configmaps=200"
+    )
+    world.api.faults.append(status(403, told))
+    error = world.fails()
+    assert "the namespace has 200 of 200 configmaps (its quota)" in error.message
+    assert "delete some of its configmaps" in error.hint
+
+
 @pytest.mark.parametrize(
     ("fault", "says", "remedy"),
     [

@@ -47,6 +47,7 @@ class World:
         self.broken: dict[str, str] = {}
         self.units: dict[str, str] = {}
         self.evicted: list[str] = []
+        self.graces: dict[str, int | None] = {}
 
     def answer(self, host: str, argv: Sequence[str]) -> Completed:
         words = list(argv[2:] if argv[0] == "timeout" else argv)
@@ -98,6 +99,7 @@ class World:
         assert sent["metadata"] == {"name": name, "namespace": "team"}
         if name in self.budget:
             return 1, "", self.refusal
+        self.graces[name] = sent.get("deleteOptions", {}).get("gracePeriodSeconds")
         self.evicted.append(name)
         self.pods = [p for p in self.pods if p["metadata"]["name"] != name]
         return 0, "", ""
@@ -189,6 +191,29 @@ def test_computations_are_waited_for_and_evicted_with_consent_alone(
     drain(session, ("gpu-1",), at_most(0, force=True))
     assert set(world.evicted) == {"train", "bare", "mpi"}
     assert world.jobs == []
+
+
+def test_a_pod_deleted_with_a_grace_of_a_year_does_not_hold_the_host(
+    session: Session, world: World
+) -> None:
+    year = {"deletionTimestamp": "2099-01-01T00:00:00Z", "deletionGracePeriodSeconds": 31_536_000}
+    world.pods = [pod("web", **year), pod("train", "Job", "Never", **year)]
+    told = r"pod team/train \(deleted with a grace of 31536000 s; --force ends it\)"
+    with pytest.raises(DeadlineExceeded, match=told):
+        drain(session, ("gpu-1",), at_most(0))
+    assert world.graces == {"web": 600}
+    drain(session, ("gpu-1",), at_most(0, force=True))
+    assert world.graces == {"web": 600, "train": 600}
+
+
+def test_a_pod_on_its_way_out_by_its_own_grace_is_left_to_it(
+    session: Session, world: World
+) -> None:
+    soon = {"deletionTimestamp": "2099-01-01T00:00:00Z", "deletionGracePeriodSeconds": 600}
+    world.pods = [pod("web", **soon)]
+    with pytest.raises(DeadlineExceeded, match="pod team/web"):
+        drain(session, ("gpu-1",), at_most(0, force=True))
+    assert world.evicted == []
 
 
 @pytest.mark.parametrize(

@@ -32,10 +32,10 @@ OBJECTS = {
     "count/statefulsets.apps": 50,
 }
 """Of one project at most, of every kind that its members or controllers acting for them create. With the sizes below it comes to
-about 200 MB in etcd."""
+about 240 MB in etcd."""
 OF_AN_ADDON = 100
 """Of each kind that stage workloads brings."""
-ENDED = 4
+ENDED = 2
 """Pods that have ended leave the quota of pods and stay in etcd: so many times the pods of one time, with those that work."""
 GROUPS = "count/podgroups.scheduling.run.ai"
 """KAI makes one for each workload, so there are no more than pods."""

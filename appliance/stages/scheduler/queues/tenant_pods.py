@@ -273,4 +273,9 @@ def services() -> Policy:
         "!has(object.spec.externalIPs) || object.spec.externalIPs.size() == 0",
         "externalIPs would draw traffic of others to this project (CVE-2020-8554): take them out",
     )
-    return Policy("appliance-services", (rule,), (objects("", ["services"], WRITES),))
+    inside = Rule(
+        "!has(object.spec.type) || object.spec.type in ['ClusterIP', 'ExternalName']",
+        "NodePort and LoadBalancer open a port of every host: write type: ClusterIP, "
+        "and reach it by kubectl port-forward or ask the administrator for an ingress",
+    )
+    return Policy("appliance-services", (rule, inside), (objects("", ["services"], WRITES),))
