@@ -487,6 +487,12 @@ CHEATS: tuple[Cheat, ...] = (
         )
     ),
     Cheat(
+        "the group of another's pods, on a Job itself",
+        "appliance-marks",
+        place("Job"),
+        _noted(job(pod()), {"pod-group-name": "x"}),
+    ),
+    Cheat(
         "a start in the future, of the Jobs of a CronJob",
         "appliance-marks",
         place("CronJob"),

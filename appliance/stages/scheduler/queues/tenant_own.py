@@ -24,7 +24,7 @@ def own() -> Policy:
     )
     one = "(object != null ? object : oldObject)"
     named = (
-        f"(has({one}.metadata) && has({one}.metadata.name)"
+        f"({one} != null && has({one}.metadata) && has({one}.metadata.name)"
         f" && ({one}.metadata.name == '{OURS}' || {one}.metadata.name.startsWith('{PREFIX}')))"
     )
     rules = (

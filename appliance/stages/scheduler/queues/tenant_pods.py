@@ -233,9 +233,10 @@ def marks(options: SchedulerOptions) -> Policy:
         "a project sets kai.scheduler/queue, kai.scheduler/node-pool, kai.scheduler/topology and its placements",
     )
     owner = Rule(
-        f"({first}) || request.resource.resource == 'pods' || variables.templates == variables.before"
-        f" || variables.templates.all(t, {known('t', options)})",
-        f"the annotation in the pod's template is KAI's to write: take {GROUP} and its like out",
+        f"({first}) || request.resource.resource == 'pods'"
+        f" || ({known('object', options, *STAMPS, old='oldObject')} && (variables.templates == variables.before"
+        f" || variables.templates.all(t, {known('t', options)})))",
+        f"the annotation of the object or of its pods' template is KAI's to write: take {GROUP} and its like out",
     )
     made = f"(request.resource.resource == 'pods' && request.operation == 'CREATE' && {NOT_KAI})"
     conditions = {"by-members": f"{MEMBERS} || {made}"}

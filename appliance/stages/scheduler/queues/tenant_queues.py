@@ -23,6 +23,8 @@ PRIORITY_OF = "priority.appliance/"
 """The same of priority classes."""
 SCHEDULER = "kai-scheduler"
 QUEUE = "kai.scheduler/queue"
+PROJECT_LABEL = "project"
+"""Read as a queue where neither the pod nor its owner has one (KAI v0.12, default_grouper)."""
 PRIORITY_LABEL = "priorityClassName"
 """Goes before the field of this name (KAI v0.12.0, default_grouper)."""
 
@@ -61,19 +63,28 @@ def queue(options: SchedulerOptions) -> Policy:
         f" || t.metadata.labels['{QUEUE}'] == object.metadata.labels['{QUEUE}'])",
         f"the label {QUEUE} of the object and of its pods differ: write the same queue in both",
     )
-    return of_templates("appliance-queue", *(() if lax else (named,)), own, like)
+    fallen = Rule(
+        f"{label('object', QUEUE)} || variables.templates.all(t, {label('t', QUEUE)})"
+        f" || ([object] + variables.templates).all(t, !{label('t', PROJECT_LABEL)})",
+        f"KAI takes the label {PROJECT_LABEL} for the queue of work that names none: take it out, or write the label {QUEUE} too",
+    )
+    return of_templates("appliance-queue", *(() if lax else (named,)), own, like, fallen)
 
 
 def queue_label(options: SchedulerOptions) -> Policy:
     """Whatever else carries the label, custom resources too: KAI takes the queue of a pod from what owns it."""
     judged = ", ".join(f"'{resource}'" for resource in ("pods", *(r for _, r, _ in TEMPLATES)))
     old, new = (f"{of}.metadata.labels['{QUEUE}']" for of in ("oldObject", "object"))
+    # Where pods may name no queue, what owns them may do it by this label, too. Kubernetes' own groups have no dot, or own no pods.
+    lax = options.unassigned == "idle" or options.kind != "kai"
+    fallen = f"({label('object', PROJECT_LABEL)} && request.resource.group.contains('.'))"
+    either = f"({label('object', QUEUE)}{f' || {fallen}' if lax else ''})"
     conditions = {
-        "labelled": f"has(object.metadata) && {label('object', QUEUE)}",
+        "labelled": f"has(object.metadata) && {either}",
         "changed": f"request.operation == 'CREATE' || !{label('oldObject', QUEUE)} || {old} != {new}",
         "not-judged-elsewhere": f"!(request.resource.resource in [{judged}])",
     }
-    rule = Rule(_own("object", options), FOREIGN)
+    rule = Rule(f"{label('object', QUEUE)} && {_own('object', options)}", FOREIGN)
     return Policy("appliance-queue-label", (rule,), ANY, conditions)
 
 
