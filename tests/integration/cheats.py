@@ -1432,5 +1432,4 @@ def _honest() -> tuple[tuple[str, str, Body], ...]:
     return (*pods_, *others, *((f"a {k}", place(k), MAKERS[k][2](pod())) for k in MAKERS))
 
 
-OTHERS = (own_secret(),)
 HONEST = _honest()
