@@ -418,7 +418,8 @@ def test_what_one_namespace_refuses_keeps_no_other_from_its_own(
     loaded, wanted = action.describe(Target(world.folder))
     with KubernetesApi(world.folder / "kubeconfig", sleep=lambda _: None) as cluster:
         made = action.plan(loaded.site, wanted, cluster)
-        real, lines = cluster.apply, []
+        real = cluster.apply
+        lines: list[str] = []
 
         def full(resource: Resource) -> Resource:
             if resource["kind"] == "ConfigMap":

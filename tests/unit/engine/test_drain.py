@@ -196,7 +196,10 @@ def test_computations_are_waited_for_and_evicted_with_consent_alone(
 def test_a_pod_deleted_with_a_grace_of_a_year_does_not_hold_the_host(
     session: Session, world: World
 ) -> None:
-    year = {"deletionTimestamp": "2099-01-01T00:00:00Z", "deletionGracePeriodSeconds": 31_536_000}
+    year: dict[str, Any] = {
+        "deletionTimestamp": "2099-01-01T00:00:00Z",
+        "deletionGracePeriodSeconds": 31_536_000,
+    }
     world.pods = [pod("web", **year), pod("train", "Job", "Never", **year)]
     told = r"pod team/train \(deleted with a grace of 31536000 s; --force ends it\)"
     with pytest.raises(DeadlineExceeded, match=told):
@@ -209,7 +212,10 @@ def test_a_pod_deleted_with_a_grace_of_a_year_does_not_hold_the_host(
 def test_a_pod_on_its_way_out_by_its_own_grace_is_left_to_it(
     session: Session, world: World
 ) -> None:
-    soon = {"deletionTimestamp": "2099-01-01T00:00:00Z", "deletionGracePeriodSeconds": 600}
+    soon: dict[str, Any] = {
+        "deletionTimestamp": "2099-01-01T00:00:00Z",
+        "deletionGracePeriodSeconds": 600,
+    }
     world.pods = [pod("web", **soon)]
     with pytest.raises(DeadlineExceeded, match="pod team/web"):
         drain(session, ("gpu-1",), at_most(0, force=True))
