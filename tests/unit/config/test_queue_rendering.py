@@ -260,7 +260,7 @@ def test_a_container_that_says_nothing_gets_a_part_of_a_gpus_share(
     assert item["default"]["memory"] == f"{memory}Mi"
     assert item["defaultRequest"]["memory"] == f"{memory // 4}Mi"
     assert set(item["default"]) == {"memory", "ephemeral-storage"}
-    assert item["maxLimitRequestRatio"] == {"memory": "4", "ephemeral-storage": "4"}
+    assert item["maxLimitRequestRatio"] == {"memory": "4", "ephemeral-storage": "16"}
 
 
 def test_every_kind_that_members_create_is_counted(folder: Path) -> None:

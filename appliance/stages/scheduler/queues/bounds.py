@@ -11,9 +11,9 @@ NAME = "appliance"
 MEMBERS = "appliance-members"
 FLOW = "flowcontrol.apiserver.k8s.io/v1"
 
-RATIO = 4
-"""How far a limit of memory or local disk may pass its request. Under pressure the kernel and kubelet end first what uses more
-than it requested, so work that requests what it needs survives its neighbours."""
+RATIO = {"memory": 4, "ephemeral-storage": 16}
+"""How far a limit may pass its request. Under pressure the kernel and kubelet end first what uses more than it requested, so work
+that requests what it needs survives its neighbours. A disk is shared by far more pods than a host's memory is."""
 
 OBJECTS = {
     "configmaps": 200,
@@ -80,13 +80,13 @@ def limit_range(site: Site, space: str, hardware: Hardware, deny: bool) -> Manif
     """
     own = sizes(hardware)
     default = {"memory": _mib(own.memory)}
-    request = {"cpu": "50m", "memory": _mib(own.memory // RATIO)}
-    ratio = {"memory": str(RATIO)}
+    request = {"cpu": "50m", "memory": _mib(own.memory // RATIO["memory"])}
+    ratio = {"memory": str(RATIO["memory"])}
     most = {}
     if own.disk:
         default["ephemeral-storage"] = _mib(own.disk)
-        request["ephemeral-storage"] = _mib(own.disk // RATIO)
-        ratio["ephemeral-storage"] = str(RATIO)
+        request["ephemeral-storage"] = _mib(own.disk // RATIO["ephemeral-storage"])
+        ratio["ephemeral-storage"] = str(RATIO["ephemeral-storage"])
         most["ephemeral-storage"] = _mib(own.most_disk)
     item = {"type": "Container", "default": default, "defaultRequest": request}
     if deny:

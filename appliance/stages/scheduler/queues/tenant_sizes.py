@@ -31,17 +31,18 @@ def sizes() -> Policy:
             f"(has(c.resources) && has(c.resources.{kind}) && '{name}' in c.resources.{kind})"
             for kind in ("limits", "requests")
         )
-        much = f"{_float(limit)} <= {RATIO}.0 * {_float(request)}"
+        ratio = RATIO[name]
+        much = f"{_float(limit)} <= {ratio}.0 * {_float(request)}"
         rules += [
             Rule(
                 every.format(f"!{requested} || {limited}"),
                 f"the container requests {words} and has no limit of it: write resources.limits of {name} too, "
-                f"{RATIO} times the request at most",
+                f"{ratio} times the request at most",
             ),
             Rule(
                 every.format(f"!{requested} || !{limited} || {much}"),
-                f"the limit of {words} is more than {RATIO} times its request, and what passes a request ends the work of others: "
-                f"request at least a quarter of the limit under resources.requests of {name}",
+                f"the limit of {words} is more than {ratio} times its request, and what passes a request ends the work of others: "
+                f"request at least 1/{ratio} of the limit under resources.requests of {name}",
             ),
         ]
     pod = "request.resource.group != '' || request.resource.resource != 'pods' || request.operation != 'CREATE'"
