@@ -718,7 +718,7 @@ TRUST = (
         ("gpu-2", D, "/usr/lib/systemd/system/dbus.service.d/y.conf", TRUE),
         ("gpu-1", D, "/usr/lib/udev/rules.d/99-x.rules", 'RUN+="/tmp/evil"'),
         ("gpu-1", D, "/root/.config/systemd/user/x.service", UNIT),
-        ("gpu-2", D, "/var/lib/systemd/linger/games", ""),
+        ("gpu-2", H, "/var/lib/systemd/linger/games", ""),
     ),
     *_undone(
         "trust",

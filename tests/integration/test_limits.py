@@ -139,25 +139,16 @@ def test_idle_work_ends_when_prometheus_says_so_and_not_before(place: Place) -> 
     assert {"busy", "unknown"} <= {pod["metadata"]["name"] for pod in _pods(admin)}
 
 
-def test_an_owner_that_is_no_pod_but_its_log_keeps_no_limit_from_being_kept(place: Place) -> None:
-    """The server takes such a name, and policies leave owners of kind Pod to members."""
+def test_nobody_gives_a_pod_an_owner_by_hand(place: Place) -> None:
+    """What limits make of such owners where policies only warn: tests/unit/limits/test_keeper.py."""
     admin, template = place.admin, _template("team-build")
     labels = template["metadata"]["labels"]
-    for name in ("forged", "late"):
-        _make(admin, "v1", "pods", "Pod", name, template["spec"], labels)
-        _runs(admin, _get(admin, "v1", "pods", name), hours=9)
+    _make(admin, "v1", "pods", "Pod", "forged", template["spec"], labels)
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "late/log", "uid": "1", "controller": True}
-    change = {"metadata": {"ownerReferences": [owner]}}
-    assert admin.patch(_path("v1", "pods", "forged"), change) is not None
-    keeper = Keeper(Lease("head"), "http://127.0.0.1:9")
-    assert keeper.round(Api(str(place.kubeconfig)))["unknown"]["any"] == 1
-    time.sleep(NOTICE_S)
-    keeper.round(Api(str(place.kubeconfig)))
-    until(lambda: admin.get(_path("v1", "pods", "late")) is None)
-    assert admin.get(_path("v1", "pods", "forged")) is not None
-    admin.delete(
-        _path("v1", "pods", "forged"), _get(admin, "v1", "pods", "forged")["metadata"]["uid"]
-    )
+    with pytest.raises(Trouble, match="appliance-marks"):
+        admin.patch(_path("v1", "pods", "forged"), {"metadata": {"ownerReferences": [owner]}})
+    forged = _get(admin, "v1", "pods", "forged")
+    admin.delete(_path("v1", "pods", "forged"), forged["metadata"]["uid"], 0)
 
 
 def test_owners_that_are_many_are_read_by_the_lists_it_may_read(place: Place) -> None:
@@ -235,7 +226,7 @@ def test_everything_beyond_is_refused(place: Place, method: str, path: str) -> N
         "GET": lambda: own.get(path),
         "POST": lambda: own.create(path, {}),
         "PATCH": lambda: own.patch(path, {"metadata": {"labels": {"x": "y"}}}),
-        "DELETE": lambda: own.delete(path, "some-uid"),
+        "DELETE": lambda: own.delete(path, "some-uid", 0),
     }
     with pytest.raises(Trouble, match=r"forbidden.*HTTP 403"):
         tries[method]()
