@@ -21,6 +21,7 @@ import pytest
 
 from appliance.adapters import leftovers
 from appliance.adapters.process import run
+from appliance.probe import lease
 from tests.integration.rack import PROGRAM, own_name
 from tests.ssh_server import SshServer, serving
 
@@ -36,6 +37,8 @@ NETWORK, ADDRESS = f"{PART}.0/24", f"{PART}.10"
 SECONDS = 60.0
 # Hosts are asked through sudo or not; Ansible's own commands go through a shell.
 OF_ANSIBLE = re.compile(r"^/bin/sh -c ")
+NOTE = Path(lease.FOLDER, lease.NAME)
+"""The host is this machine: a run that is killed leaves its note here, and each test has a site of its own."""
 
 
 @dataclass
@@ -92,6 +95,7 @@ class Work:
 @pytest.fixture
 def work(tmp_path: Path) -> Iterator[Work]:
     (tmp_path / "home").mkdir()
+    NOTE.unlink(missing_ok=True)
     run(("ip", "address", "add", f"{ADDRESS}/32", "dev", "lo"))
     try:
         with serving(tmp_path / "home", ADDRESS) as server:
@@ -109,6 +113,7 @@ def work(tmp_path: Path) -> Iterator[Work]:
             yield Work(server, site)
     finally:
         run(("ip", "address", "del", f"{ADDRESS}/32", "dev", "lo"))
+        NOTE.unlink(missing_ok=True)
 
 
 DEPLOY = ("deploy", "--yes", "--stage", "base")
