@@ -37,6 +37,9 @@ def rack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rack:
     for name, text in seed.marks(made, host).items():
         (host.root / name).parent.mkdir(parents=True, exist_ok=True)
         (host.root / name).write_text(text)
+    (host.root / "etc/os-release").write_text("ID=debian\nVERSION_ID=12\n")
+    (host.root / "proc/self").mkdir(parents=True, exist_ok=True)
+    (host.root / "proc/self/mountinfo").write_text("1 0 0:1 / / rw - overlay overlay rw\n")
     (host.root / "run/systemd").mkdir(parents=True)
     (host.root / "run/systemd/container").write_text("systemd-nspawn\n")
     return made
