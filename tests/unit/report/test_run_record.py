@@ -41,7 +41,7 @@ def facts() -> HostFacts:
         versions={"chrony": "4.3"},
     )
     return HostFacts(
-        version=1, host="gpu-1", taken="t", cpu_seconds=0.1, user="root",
+        version=1, host="gpu-1", taken="2026-11-29T00:00:00Z", cpu_seconds=0.1, user="root",
         os=Os(id="debian", version_id="12", kernel="6.1", boot_id="b", hostname="gpu-1", cgroup="v2"),
         cpu=Cpu(model="EPYC", sockets=1, cores=64, threads=128), memory=Memory(total=2**40, available=1),
         clock=Clock(time=0), gpus=Gpus(driver="580.82", nvml="12", devices=(gpu,)), ports=(port,),
