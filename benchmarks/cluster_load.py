@@ -231,7 +231,7 @@ def jobs(shape: Shape, queue: str) -> Iterable[tuple[str, Resource]]:
         each = shape.pods // shape.projects
         pods = shape.build if queue == "build" else each - shape.build
         labels = {"kai.scheduler/queue": f"{project}-{queue}", "load": queue}
-        spec = {
+        spec: Resource = {
             "parallelism": pods,
             "completions": pods,
             "backoffLimit": 1000,
