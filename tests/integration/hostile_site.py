@@ -223,6 +223,8 @@ SAMPLES: Mapping[Any, str] = {
     fact_types.NodeName: "gpu-1",
     fact_types.PackageName: "slurmd",
     fact_types.PackageVersion: "1.2-3",
+    fact_types.Route: "10.0.0.0/24 eno1",
+    fact_types.Stamp: "2026-11-29T12:00:00+00:00",
     fact_types.UnitName: "slurmd.service",
     fact_types.SysctlKey: "kernel.panic",
 }
