@@ -153,7 +153,7 @@ def _considered(session: Session, delete: str) -> Repair:
         )
     members = _members(session)
     if others := sorted({a for member in members.values() for a in member.alarms} - {"NOSPACE"}):
-        text = f"etcd has raised {' and '.join(others)}, and no room mends that"
+        text = f"etcd has raised {' and '.join(others)}, and more room does not fix that"
         raise ApplianceError(text, "appliance etcd list, then appliance etcd restore")
     first = next(iter(members))
     count = answer(session, first, Left, REPAIR, "count", delete).count if delete else 0
