@@ -284,6 +284,19 @@ def _genuine(event: Json, ticket: int) -> Json:
     return {"event": "verbose", "stdout": event.get("stdout", "")}
 
 
+def _parts(host: HostPlay, task: str, result: Json, on_event: Callable[[TaskEvent], None]) -> None:
+    """Tells what a task did: each entry of appliance.host.apply by its name, which failed ones are told of elsewhere."""
+    done = result.get("done")
+    parts = done if isinstance(done, dict) else {task: result} if task else {}
+    for name, said in parts.items():
+        if not isinstance(said, dict) or said.get("failed"):
+            continue
+        changed = bool(said.get("changed"))
+        host.changes += changed
+        told = str(said.get("tells") or "")
+        on_event(TaskEvent(host.host, str(name), "changed" if changed else "ok", told))
+
+
 def _follow(
     event: Json,
     outcome: dict[str, HostPlay],
@@ -313,15 +326,14 @@ def _follow(
             on_event(TaskEvent(host.host, task, "started"))
         case "runner_on_ok":
             host.tasks += 1
-            changed = bool(result.get("changed"))
-            host.changes += changed
             _collect(host, result)
-            told = str(result.get("tells") or "")
-            on_event(TaskEvent(host.host, task, "changed" if changed else "ok", told))
+            _parts(host, task, result, on_event)
         case "runner_on_failed" if not detail.get("ignore_errors"):
             host.tasks += 1
-            host.failed_task, host.message = task, _reason(result, redact)
-            on_event(TaskEvent(host.host, task, "failed", host.message))
+            _parts(host, "", result, on_event)
+            host.failed_task = str(result.get("entry") or task)
+            host.message = _reason(result, redact)
+            on_event(TaskEvent(host.host, host.failed_task, "failed", host.message))
         case "runner_on_unreachable":
             host.unreachable, host.failed_task, host.message = True, task, _reason(result, redact)
             on_event(TaskEvent(host.host, task, "unreachable", host.message))

@@ -28,9 +28,12 @@ NUMBERS = frozenset({int, bool})
 ALL_MODULES = "modules"
 """The input of receipts up to 0.1.0 that stood for every module of the collection at once."""
 PLUGINS = Path("playbooks/collections/ansible_collections/appliance/host/plugins")
+RESOURCES = Path("module_utils/resources")
 CALLS = re.compile(r"\bappliance\.host\.(\w+):")
+NAMES = re.compile(r"^ +(?:- )?(\w+):", re.M)
+"""Keys of tasks and of the entries of appliance.host.apply."""
 SHARES = re.compile(
-    r"^from ansible_collections\.appliance\.host\.plugins\.module_utils\.(\w+) import ", re.M
+    r"^from ansible_collections\.appliance\.host\.plugins\.(\w+utils[.\w]*) import ", re.M
 )
 
 
@@ -119,7 +122,7 @@ def _files(stage: str, roles: tuple[str, ...], data: Path) -> Mapping[str, str]:
     """Digests of what is the same for all hosts."""
     found = {f"role {name}": _tree(data / "roles" / name) for name in roles}
     found["playbook"] = _file(data / "playbooks" / f"{stage}.yml")
-    called = sorted(module for name in roles for module in _called(data / "roles" / name))
+    called = sorted({m for name in roles for m in _called(data / "roles" / name, data / PLUGINS)})
     return found | {f"module {name}": _module(data / PLUGINS, name) for name in called}
 
 
@@ -137,10 +140,14 @@ def _tree(folder: Path) -> str:
 
 
 @cache
-def _called(role: Path) -> frozenset[str]:
-    """Modules of the collection that the role's tasks call."""
-    texts = (path.read_text(encoding="utf-8") for path in role.glob("tasks/*.yml"))
-    return frozenset(name for text in texts for name in CALLS.findall(text))
+def _called(role: Path, plugins: Path) -> frozenset[str]:
+    """Modules of the collection that the role's tasks call, by themselves or as entries of appliance.host.apply."""
+    texts = [path.read_text(encoding="utf-8") for path in role.glob("tasks/*.yml")]
+    called = {name for text in texts for name in CALLS.findall(text)}
+    if "apply" in called:
+        known = {path.stem for path in (plugins / RESOURCES).glob("*.py")}
+        called |= known.intersection(name for text in texts for name in NAMES.findall(text))
+    return frozenset(called)
 
 
 @cache
@@ -153,15 +160,16 @@ def _module(plugins: Path, name: str) -> str:
 
 
 def _parts(plugins: Path, name: str) -> set[Path]:
-    halves = (plugins / "modules" / f"{name}.py", plugins / "action" / f"{name}.py")
+    folders = (Path("modules"), Path("action"), RESOURCES)
     found: set[Path] = set()
-    left = {path for path in halves if path.is_file()}
+    left = {path for folder in folders if (path := plugins / folder / f"{name}.py").is_file()}
     while left:
         found |= left
         shared = {
             other for path in left for other in SHARES.findall(path.read_text(encoding="utf-8"))
         }
-        left = {plugins / "module_utils" / f"{other}.py" for other in shared} - found
+        files = {plugins / f"{other.replace('.', '/')}.py" for other in shared}
+        left = {path for path in files if path.is_file()} - found
     return found
 
 

@@ -92,7 +92,7 @@ def test_what_splits_at_more_is_found(source: str, *, is_told: bool) -> None:
 
 def test_the_programs_are_there() -> None:
     names = {str(file.relative_to(ROOT)) for file in ON_HOSTS}
-    assert {"appliance/probe/mounts.py", f"{COLLECTION}/modules/live.py"} < names
+    assert {"appliance/probe/mounts.py", f"{COLLECTION}/module_utils/resources/live.py"} < names
     assert "roles/slurm/files/usr/local/libexec/appliance/job_places.py" in names
     assert set(ALLOWED) <= names
 

@@ -21,16 +21,16 @@ FOLDERS = frozenset({"dir_fd", "src_dir_fd"})
 HANDLES = frozenset({"handle", "fd", "at"})
 """What descriptors are called: os.truncate and the like take one in the place of a path."""
 ROOTS_OWN = {
-    "modules/gpu_driver.py": "its note in /var/lib/appliance",
-    "modules/slurm_containers.py": "/var/lib/appliance, /usr/local/lib/slurm and /etc/slurm; a new folder of mkdtemp(3)",
-    "modules/kubeadm_ticket.py": "a new file of mkstemp(3) in memory",
-    "modules/kubeadm_member.py": "a new file of mkstemp(3) in memory",
-    "modules/kubeadm_control.py": "its stamp in /var/lib/appliance",
-    "modules/kubernetes_upgrade.py": "/etc/kubernetes and its notes in /var/lib/appliance",
-    "modules/ssh_for_jobs.py": "/etc/pam.d and its note in /var/lib/appliance",
-    "modules/signing_key.py": "keyrings below /etc and /usr/share",
-    "modules/sysctl.py": "/proc/sys",
-    "modules/homes.py": "a folder that it has just made, below the descriptor of one that only root can write to",
+    "module_utils/resources/gpu_driver.py": "its note in /var/lib/appliance",
+    "module_utils/resources/slurm_containers.py": "/var/lib/appliance, /usr/local/lib/slurm and /etc/slurm; a new folder of mkdtemp(3)",
+    "module_utils/resources/kubeadm_ticket.py": "a new file of mkstemp(3) in memory",
+    "module_utils/resources/kubeadm_member.py": "a new file of mkstemp(3) in memory",
+    "module_utils/resources/kubeadm_control.py": "its stamp in /var/lib/appliance",
+    "module_utils/resources/kubernetes_upgrade.py": "/etc/kubernetes and its notes in /var/lib/appliance",
+    "module_utils/resources/ssh_for_jobs.py": "/etc/pam.d and its note in /var/lib/appliance",
+    "module_utils/resources/signing_key.py": "keyrings below /etc and /usr/share",
+    "module_utils/resources/sysctl.py": "/proc/sys",
+    "module_utils/resources/homes.py": "a folder that it has just made, below the descriptor of one that only root can write to",
     "module_utils/apt.py": "dpkg's lock",
     "module_utils/helm.py": "its state and locks, in folders of root's",
 }
@@ -73,7 +73,11 @@ def _writes(call: ast.Call) -> bool:
 
 
 def modules() -> list[Path]:
-    return sorted(path for path in PLUGINS.rglob("*.py") if path.parent.name.startswith("module"))
+    return sorted(
+        path
+        for path in PLUGINS.rglob("*.py")
+        if "module" in str(path.relative_to(PLUGINS).parts[0])
+    )
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: path.stem)

@@ -30,6 +30,9 @@ ROOT = data.root()
 ROLES = sorted(path.parent.parent for path in (ROOT / "roles").glob("*/tasks/main.yml"))
 PHASES = ("preflight", "install", "configure", "service", "verify")
 MENU = ("Requirements", "Tags", "Variables", "Example", "Limits")
+OF_ENTRY = {"name", "when", "vars", "after_change", "ignore_failure"}
+COLLECTION = ROOT / "playbooks/collections/ansible_collections/appliance/host/plugins"
+RESOURCES = {file.stem for file in (COLLECTION / "module_utils/resources").glob("*.py")}
 FOREIGN = re.compile(r"\bhostvars\b|\bgroups\b\s*[\[.]|\bgroup_names\b")
 each_role = pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
 
@@ -84,15 +87,45 @@ def test_every_variable_bears_the_roles_name(role: Path) -> None:
     assert [name for name in inner if not name.startswith(own)] == []
 
 
+def entries(role: Path) -> Iterator[dict[str, Any]]:
+    """What a role applies by appliance.host.apply, in the order of its files' names but main's first."""
+    files = sorted((role / "tasks").glob("*.yml"), key=lambda file: (file.stem != "main", file))
+    for file in files:
+        for task in tasks(read(file)):
+            yield from task.get("appliance.host.apply", {}).get("resources", [])
+
+
 @each_role
-def test_main_only_imports_the_phases_in_their_order(role: Path) -> None:
+def test_main_tells_the_phases_in_their_order(role: Path) -> None:
     main = read(role / "tasks/main.yml")
-    imports = [task["ansible.builtin.import_tasks"].removesuffix(".yml") for task in main]
-    assert imports == [phase for phase in PHASES if (role / f"tasks/{phase}.yml").exists()]
-    assert {"preflight", "verify"} <= set(imports)
+    imports = [task.get("ansible.builtin.import_tasks", "") for task in main]
+    if "preflight.yml" not in imports:
+        return
+    names = [name.removesuffix(".yml") for name in imports]
+    assert names == [phase for phase in PHASES if (role / f"tasks/{phase}.yml").exists()]
     tags = {task["ansible.builtin.import_tasks"]: task["tags"] for task in main}
     assert tags.pop("preflight.yml") == ["always"]
     assert all(tag == [role.name, f"{role.name}:{file[:-4]}"] for file, tag in tags.items())
+
+
+@each_role
+def test_an_applied_entry_names_its_phase(role: Path) -> None:
+    named = [entry["name"] for entry in entries(role)]
+    assert [n for n in named if not re.match(rf"({'|'.join(PHASES[1:])}) \| [A-Z]", n)] == []
+    assert len(named) == len(set(named)), "an entry is found by its name"
+    main = read(role / "tasks/main.yml")
+    applied = [task for task in main if "appliance.host.apply" in task]
+    phases = {f"{role.name}:{name.partition(' | ')[0]}" for name in named}
+    for task in applied:
+        assert {role.name} < set(task["tags"]) <= {role.name, *phases}
+
+
+@each_role
+def test_an_entry_has_one_resource_of_the_collection(role: Path) -> None:
+    for entry in entries(role):
+        resource = [key for key in entry if key not in OF_ENTRY]
+        assert len(resource) == 1, entry
+        assert resource[0] in RESOURCES, entry
 
 
 @each_role

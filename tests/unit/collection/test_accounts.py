@@ -52,7 +52,7 @@ def database(
 ) -> Database:
     """An empty database; the shadow file knows ada's password and that bob has none."""
     found = Database(homes)
-    module = plugin("modules.accounts")
+    module = plugin("module_utils.resources.accounts")
     (tmp_path / "shadow").write_text("ada:$6$x:1::::::\nbob:*:1::::::\n")
     monkeypatch.setattr(module, "SHADOW", str(tmp_path / "shadow"))
     monkeypatch.setattr(module.pwd, "getpwnam", lambda name: found.users[name])
@@ -84,7 +84,7 @@ def test_a_new_group_and_user_are_made(run: Run, host: Host, database: Database)
 def test_who_comes_back_gets_the_number_of_the_home(
     run: Run, host: Host, database: Database, plugin: Plugin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = plugin("modules.accounts")
+    module = plugin("module_utils.resources.accounts")
     database.user("ada")
     del database.users["ada"]
     monkeypatch.setattr(module, "HOMES", str(database.home))
@@ -229,7 +229,7 @@ def test_who_comes_back_has_an_account_that_has_not_expired(
 def test_keys_apart_are_a_file_of_roots_and_the_home_is_left_alone(
     run: Run, host: Host, database: Database, monkeypatch: pytest.MonkeyPatch, plugin: Plugin
 ) -> None:
-    module = plugin("modules.accounts")
+    module = plugin("module_utils.resources.accounts")
     me = (str(os.geteuid()), str(os.getegid()))
     real = module.Wanted
     monkeypatch.setattr(module, "Wanted", lambda *a: real(*a[:3], *me))

@@ -50,7 +50,7 @@ def world(
     plugin: Callable[[str], ModuleType], run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> World:
     made = World(run, tmp_path / "lib/helm")
-    monkeypatch.setattr(plugin("modules.archived_program"), "open_url", made.open)
+    monkeypatch.setattr(plugin("module_utils.resources.archived_program"), "open_url", made.open)
     monkeypatch.setattr(plugin("module_utils.disk"), "set_attributes", lambda *_: None)
     return made
 

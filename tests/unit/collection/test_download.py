@@ -93,7 +93,9 @@ def test_a_mirror_that_drips_ends_the_module(
     tmp_path: Path,
     module: str,
 ) -> None:
-    monkeypatch.setattr(plugin(f"modules.{module}"), "MOST_SECONDS", 0.3, raising=False)
+    monkeypatch.setattr(
+        plugin(f"module_utils.resources.{module}"), "MOST_SECONDS", 0.3, raising=False
+    )
     given = {"url": serve(HEAD, b"x" * 40), "path": str(tmp_path / "x")}
     if module == "signing_key":
         given["fingerprint"] = "1" * 40
@@ -108,7 +110,7 @@ def test_an_api_that_drips_is_not_ready(
     serve: Callable[[bytes, bytes], str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    member = plugin("modules.kubeadm_member")
+    member = plugin("module_utils.resources.kubeadm_member")
     url = serve(b"HTTP/1.1 200 OK\r\nX: ", b"y" * 20 + b"\r\n\r\n")
     real = urllib.request.urlopen
     monkeypatch.setattr(urllib.request, "urlopen", lambda *_, **__: real(url, timeout=5))

@@ -6,7 +6,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.appliance.host.plugins.modules import fabric_driver
+from ansible_collections.appliance.host.plugins.module_utils.resources import fabric_driver
 
 OLD, NEW, OTHER = "3.1.0-091000", "3.1.1-000001", "3.2.1-044000"
 MODULES = {OLD: "25.07-0.9.7", NEW: "25.07-1.0.0", OTHER: "25.10-1.2.8"}

@@ -30,7 +30,7 @@ def run(run: Run, plugin: Plugin) -> Run:
 
     def packed(name: str, **given: Any) -> dict[str, Any]:
         files = given.pop("files", [])
-        action = plugin("action.files")
+        action = plugin("plugin_utils.rendering")
         contents = {item["path"]: action.inline(item) for item in files}
         contents = {path: data for path, data in contents.items() if data is not None}
         options = {key: given.pop(key) for key in ("check", "diff") if key in given}
@@ -156,7 +156,7 @@ def test_what_is_no_base64_is_refused_on_the_controller(plugin: Plugin) -> None:
     from ansible.errors import AnsibleActionFail
 
     with pytest.raises(AnsibleActionFail, match="/f: content_base64 is not base64"):
-        plugin("action.files").inline({"path": "/f", "content_base64": "hunter2!"})
+        plugin("plugin_utils.rendering").inline({"path": "/f", "content_base64": "hunter2!"})
 
 
 def test_a_refused_file_leaves_everything_as_it_was(run: Run, tmp_path: Path) -> None:

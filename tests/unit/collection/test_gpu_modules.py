@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.appliance.host.plugins.module_utils import disk, gpu_kernel, gpu_packages
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
-from ansible_collections.appliance.host.plugins.modules import gpu_driver
+from ansible_collections.appliance.host.plugins.module_utils.resources import gpu_driver
 
 OLD, NEW = "580.82.07-1", "580.95.05-1"
 ENTRIES = [["nvidia-kernel-open-dkms"], ["nvidia-fabricmanager", "nvidia-fabricmanager-580"]]

@@ -21,7 +21,7 @@ def skeleton(
     (folder / ".config").mkdir(parents=True)
     (folder / ".profile").write_text("umask 027\n")
     (folder / ".config/link").symlink_to("/etc/passwd")
-    monkeypatch.setattr(plugin("modules.homes"), "SKELETON", str(folder))
+    monkeypatch.setattr(plugin("module_utils.resources.homes"), "SKELETON", str(folder))
 
 
 @pytest.fixture

@@ -16,22 +16,22 @@ import yaml  # noqa: TID251 - reads what Ansible would
 from ansible.plugins.test.core import version_compare
 from ansible_collections.appliance.host.plugins.module_utils import kubelet
 from ansible_collections.appliance.host.plugins.module_utils.disk import sha256
-from ansible_collections.appliance.host.plugins.modules import (
+from ansible_collections.appliance.host.plugins.module_utils.resources import (
     containerd_images as images,
 )
-from ansible_collections.appliance.host.plugins.modules import (
+from ansible_collections.appliance.host.plugins.module_utils.resources import (
     kubeadm_control as control,
 )
-from ansible_collections.appliance.host.plugins.modules import (
+from ansible_collections.appliance.host.plugins.module_utils.resources import (
     kubeadm_member as member,
 )
-from ansible_collections.appliance.host.plugins.modules import (
+from ansible_collections.appliance.host.plugins.module_utils.resources import (
     kubeadm_ticket as ticket,
 )
-from ansible_collections.appliance.host.plugins.modules import (
+from ansible_collections.appliance.host.plugins.module_utils.resources import (
     kubernetes_manifests as manifests,
 )
-from ansible_collections.appliance.host.plugins.modules import (
+from ansible_collections.appliance.host.plugins.module_utils.resources import (
     kubernetes_node as node,
 )
 

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from ansible_collections.appliance.host.plugins.modules import kubernetes_upgrade
+from ansible_collections.appliance.host.plugins.module_utils.resources import kubernetes_upgrade
 
 OLD, NEW = "1.20.2-1", "1.21.2-1"
 NAMES = ("kubeadm", "kubectl", "kubelet")

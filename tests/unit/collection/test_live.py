@@ -21,7 +21,7 @@ WANTED = {"loaded": True, "sha256": hashlib.sha256(GOOD.encode()).hexdigest()}
 def names(plugin: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names the host has had, the last one counts."""
     found = ["old"]
-    module = plugin("modules.live")
+    module = plugin("module_utils.resources.live")
     monkeypatch.setattr(module.socket, "gethostname", lambda: found[-1])
     monkeypatch.setattr(module.socket, "sethostname", found.append)
     return found
@@ -78,7 +78,7 @@ def test_strangers_are_moved_away_and_kept(
     run: Run, host: Host, plugin: Callable[[str], ModuleType], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    module = plugin("modules.live")
+    module = plugin("module_utils.resources.live")
     units = str(tmp_path / "units") + "/"
     monkeypatch.setattr(module, "KEPT_AT", str(tmp_path / "purged"))
     monkeypatch.setattr(module, "SYSTEMD", (units,))
@@ -110,7 +110,7 @@ def test_strangers_are_moved_away_and_kept(
     ],
 )
 def test_the_unit_a_file_is_of(plugin: Callable[[str], ModuleType], path: str, unit: str) -> None:
-    assert plugin("modules.live")._unit(path) == unit
+    assert plugin("module_utils.resources.live")._unit(path) == unit
 
 
 MOUNTED = """1 0 8:1 / / rw,nodev - ext4 /dev/sda1 rw
@@ -143,7 +143,7 @@ def test_a_mount_forbids_what_its_unit_says(
 ) -> None:
     at = str(tmp_path / "scratch")
     (tmp_path / "mounts").write_text(MOUNTED.format(at=at, flags=flags))
-    monkeypatch.setattr(plugin("modules.live"), "MOUNTS", str(tmp_path / "mounts"))
+    monkeypatch.setattr(plugin("module_utils.resources.live"), "MOUNTS", str(tmp_path / "mounts"))
     host.answer("mount", (0, "", ""))
     answer = run("live", mounts=[{"at": at, **item}])
     wanted = ["nodev"] if item is BIND else ["nosuid"]
@@ -167,7 +167,7 @@ def test_what_users_call_their_mounts_costs_none_of_the_others(
     pod = b"90 22 8:1 /a%b /var/lib/kubelet/pods/1/a%b rw - ext4 /dev/sda1 rw\n" % (odd, odd)
     table = MOUNTED.format(at=at, flags="").encode()
     (tmp_path / "mounts").write_bytes(pod + b"nonsense\n" + table)
-    monkeypatch.setattr(plugin("modules.live"), "MOUNTS", str(tmp_path / "mounts"))
+    monkeypatch.setattr(plugin("module_utils.resources.live"), "MOUNTS", str(tmp_path / "mounts"))
     host.answer("mount", (0, "", ""))
     answer = run("live", mounts=[{"at": at, **OWN}])
     assert answer["resources"][0]["wanted"] == {"mounted": True, "flags": ["nosuid"]}

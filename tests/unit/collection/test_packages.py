@@ -25,7 +25,7 @@ def debian(
 ) -> ModuleType:
     """A Debian host with fresh package lists and a journal of dpkg in ``tmp_path``."""
     apt = plugin("module_utils.apt")
-    monkeypatch.setattr(plugin("modules.packages"), "available", lambda: True)
+    monkeypatch.setattr(plugin("module_utils.resources.packages"), "available", lambda: True)
     monkeypatch.setattr(apt, "lists_present", lambda: True)
     monkeypatch.setattr(apt.time, "sleep", lambda _: None)
     monkeypatch.setattr(apt, "_wait_for_lock", lambda _: None)
@@ -271,7 +271,7 @@ def red_hat(plugin: Plugin, host: Host, monkeypatch: pytest.MonkeyPatch) -> Host
     """A host with dnf and two packages."""
     from ansible.module_utils.basic import AnsibleModule
 
-    monkeypatch.setattr(plugin("modules.packages"), "available", lambda: False)
+    monkeypatch.setattr(plugin("module_utils.resources.packages"), "available", lambda: False)
     monkeypatch.setattr(AnsibleModule, "get_bin_path", lambda *_a, **_k: "/usr/bin/dnf")
     host.answer("rpm -qa", (0, "bash\t5.1-9.el9\nchrony\t1:4.5-1.el9\n", ""))
     return host

@@ -71,7 +71,7 @@ def bob(
     run: Run, plugin: Plugin, host: Host, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Keys]:
     """Runs the module for bob: with keys as one of the site, without as somebody who has left."""
-    module = plugin("modules.accounts")
+    module = plugin("module_utils.resources.accounts")
     entry = pwd.struct_passwd(("bob", "x", *IDS, "", str(home), "/bin/bash"))
     monkeypatch.setattr(module, "_passwd", lambda name: entry if name == "bob" else None)
     monkeypatch.setattr(module, "_shadow", lambda name: [name, "*"])
@@ -328,7 +328,7 @@ def test_who_has_roots_number_keeps_roots_keys(
 ) -> None:
     own_keys(home / ".ssh")
     entry = pwd.struct_passwd(("bob", "x", 0, 0, "", str(home), "/bin/bash"))
-    monkeypatch.setattr(plugin("modules.accounts"), "_passwd", lambda name: entry)
+    monkeypatch.setattr(plugin("module_utils.resources.accounts"), "_passwd", lambda name: entry)
     bob()
     assert host.calls == ["gpasswd -d bob admins"]
     assert (home / ".ssh/authorized_keys").read_text() == THEIRS
@@ -406,7 +406,7 @@ def test_no_home_is_made_where_others_can_make_it(
 def test_a_home_lies_in_the_folder_that_was_looked_at(
     run: Run, plugin: Plugin, place: Path, prey: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plugin("modules.homes"), "SKELETON", str(prey))
+    monkeypatch.setattr(plugin("module_utils.resources.homes"), "SKELETON", str(prey))
     before = state(prey)
     place.chmod(0o777)
     for at in MOMENTS[:40]:
@@ -423,7 +423,9 @@ def test_a_home_lies_in_the_folder_that_was_looked_at(
 def test_a_strangers_file_is_moved_from_the_folder_that_was_looked_at(
     run: Run, plugin: Plugin, home: Path, prey: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plugin("modules.live"), "KEPT_AT", str(home.parent / "purged"))
+    monkeypatch.setattr(
+        plugin("module_utils.resources.live"), "KEPT_AT", str(home.parent / "purged")
+    )
     (home / ".ssh").symlink_to(prey)
     home.chmod(0o777)
     before = state(prey)
@@ -437,7 +439,7 @@ def test_a_strangers_file_is_copied_to_another_file_system_unless_it_has_no_end(
     run: Run, plugin: Plugin, place: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     places = plugin("module_utils.places")
-    monkeypatch.setattr(plugin("modules.live"), "KEPT_AT", str(place / "purged"))
+    monkeypatch.setattr(plugin("module_utils.resources.live"), "KEPT_AT", str(place / "purged"))
 
     def far(*_: object, **__: object) -> None:
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))

@@ -105,7 +105,7 @@ def fetch(
                 raise OSError("no route")
             return io.BytesIO(text)
 
-        monkeypatch.setattr(plugin("modules.signing_key"), "open_url", answer)
+        monkeypatch.setattr(plugin("module_utils.resources.signing_key"), "open_url", answer)
         given = {"url": "http://m/key", "fingerprint": fingerprint}
         return run("signing_key", **given, path=str(tmp_path / file))
 

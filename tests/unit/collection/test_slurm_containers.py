@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from ansible_collections.appliance.host.plugins.modules import slurm_containers
+from ansible_collections.appliance.host.plugins.module_utils.resources import slurm_containers
 
 FOLDER = "/files"
 

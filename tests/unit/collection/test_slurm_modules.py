@@ -3,9 +3,13 @@
 from typing import Any
 
 import pytest
-from ansible_collections.appliance.host.plugins.modules import slurm_accounts as accounts
-from ansible_collections.appliance.host.plugins.modules import slurm_database as database
-from ansible_collections.appliance.host.plugins.modules import slurm_node as node
+from ansible_collections.appliance.host.plugins.module_utils.resources import (
+    slurm_accounts as accounts,
+)
+from ansible_collections.appliance.host.plugins.module_utils.resources import (
+    slurm_database as database,
+)
+from ansible_collections.appliance.host.plugins.module_utils.resources import slurm_node as node
 
 from appliance.models.drain import Why
 from appliance.stages.slurm.checks import OUT, is_out

@@ -23,7 +23,7 @@ def place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Path:
     """A machine that swaps to a file and to compressed memory."""
-    module = plugin("modules.swap")
+    module = plugin("module_utils.resources.swap")
     for name, at in (("FSTAB", "fstab"), ("UNITS", "units"), ("IN_USE", "swaps")):
         monkeypatch.setattr(module, name, str(tmp_path / at))
     monkeypatch.setattr(plugin("module_utils.disk"), "set_attributes", lambda *_: None)
@@ -52,7 +52,7 @@ def test_swap_goes_now_and_for_good(
     plugin: Callable[[str], ModuleType],
 ) -> None:
     seen = iter([["/swap.img", "/dev/zram0"], []])
-    monkeypatch.setattr(plugin("modules.swap"), "in_use", lambda: next(seen))
+    monkeypatch.setattr(plugin("module_utils.resources.swap"), "in_use", lambda: next(seen))
     host.answer("swapoff", (0, "", ""))
     answer = run("swap")
     assert answer["changed"]

@@ -14,7 +14,7 @@ Plugin = Callable[[str], ModuleType]
 @pytest.fixture
 def kernel(plugin: Plugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tree of parameters, on a machine; files belong to whoever runs the test."""
-    module = plugin("modules.sysctl")
+    module = plugin("module_utils.resources.sysctl")
     monkeypatch.setattr(module, "ROOT", str(tmp_path / "sys"))
     monkeypatch.setattr(module, "in_container", lambda: False)
     monkeypatch.setattr(module, "attributes_differ", lambda *_: [])
@@ -66,7 +66,7 @@ def test_ipv6_is_left_out_where_the_kernel_has_none(run: Run, kernel: Path) -> N
 def test_a_container_leaves_its_machines_parameters_alone(
     run: Run, plugin: Plugin, kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plugin("modules.sysctl"), "in_container", lambda: True)
+    monkeypatch.setattr(plugin("module_utils.resources.sysctl"), "in_container", lambda: True)
     wanted = {"vm.swappiness": 1, "net.ipv4.tcp_rmem": "1 2 3", "net.core.rmem_max": 5}
     answer = run("sysctl", settings=wanted, file=str(kernel / "f.conf"))
     assert answer["not_settable"] == ["vm.swappiness", "net.core.rmem_max"]
@@ -77,6 +77,6 @@ def test_a_container_leaves_its_machines_parameters_alone(
 
 
 def test_a_dot_in_a_name_is_written_as_sysctl_does(plugin: Plugin) -> None:
-    place = plugin("modules.sysctl").place
+    place = plugin("module_utils.resources.sysctl").place
     assert place("net.ipv4.conf.eth0/5.mtu") == "/proc/sys/net/ipv4/conf/eth0.5/mtu"
     assert place("net/ipv4/conf/eth0.5/mtu") == "/proc/sys/net/ipv4/conf/eth0.5/mtu"

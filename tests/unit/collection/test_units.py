@@ -44,8 +44,8 @@ CALL = "systemctl --no-pager --no-ask-password"
 @pytest.fixture(autouse=True)
 def live(plugin: Plugin, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that systemd runs, where every verb works."""
-    monkeypatch.setattr(plugin("modules.units"), "booted", lambda: True)
-    monkeypatch.setattr(plugin("modules.units"), "GRACE_SECONDS", 0)
+    monkeypatch.setattr(plugin("module_utils.resources.units"), "booted", lambda: True)
+    monkeypatch.setattr(plugin("module_utils.resources.units"), "GRACE_SECONDS", 0)
     host.answer(CALL, (0, "", ""))
     host.answer(SHOW, RUNNING)
 
@@ -278,7 +278,7 @@ def test_one_that_is_kept_is_neither_started_nor_missed(
 def test_without_systemd_units_are_only_enabled(
     run: Run, plugin: Plugin, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plugin("modules.units"), "booted", lambda: False)
+    monkeypatch.setattr(plugin("module_utils.resources.units"), "booted", lambda: False)
     host.answer(f"{CALL} is-enabled", (1, "disabled\n", ""))
     run("units", units=[{"name": "a"}])
     assert [verb for verb in verbs(host) if "is-enabled" not in verb] == ["enable a.service"]

@@ -134,6 +134,7 @@ def test_what_is_counted_is_what_ansible_would_load() -> None:
         "callback",
         "modules",
         "module_utils",
+        "plugin_utils",
     }
     for stage in STAGES:
         counted = inputs_of(stage, data.root(), {}, Digests(b"salt", Shared()))
@@ -143,8 +144,11 @@ def test_what_is_counted_is_what_ansible_would_load() -> None:
         assert _parts(plugins, module.stem) == loaded(plugins, module.stem)
 
 
+RESOURCES = {file.stem for file in (data.root() / PLUGINS / "module_utils/resources").glob("*.py")}
+
+
 def called(root: Path, role: str) -> Iterator[str]:
-    """Modules of ours that the role's tasks name as their key, blocks included."""
+    """Modules of ours that the role's tasks name as their key, blocks and entries of apply included."""
     for file in (root / "roles" / role).rglob("*.yml"):
         if "molecule" not in file.parts:
             yield from _keys(yaml.safe_load(file.read_text()))
@@ -155,6 +159,8 @@ def _keys(node: object) -> Iterator[str]:
         for key, value in node.items():
             if str(key).startswith("appliance.host."):
                 yield str(key).rpartition(".")[2]
+            if key == "resources" and isinstance(value, list):
+                yield from (word for entry in value for word in RESOURCES.intersection(entry))
             yield from _keys(value)
     elif isinstance(node, list):
         for item in node:
@@ -166,14 +172,17 @@ def loaded(plugins: Path, module: str) -> set[Path]:
     found: set[Path] = set()
     left = {
         file
-        for kind in ("modules", "action")
+        for kind in ("modules", "action", "module_utils/resources")
         if (file := plugins / kind / f"{module}.py").is_file()
     }
     while left:
         found |= left
         names = {name for file in left for name in _imports(file)}
         left = {
-            file for name in names if (file := plugins / "module_utils" / f"{name}.py").is_file()
+            file
+            for name in names
+            for folder in ("module_utils", "plugin_utils")
+            if (file := plugins / folder / f"{name}.py").is_file()
         } - found
     return found
 

@@ -1,32 +1,34 @@
 """Role base: what a run that failed or was cut off leaves is made good by the next."""
 
 from pathlib import Path
+from typing import Any
 
 import yaml  # noqa: TID251 - reads the role's own files
 
 from appliance.probe.in_force import NIST, WEAK
 
-CHANGING = (
-    *("appliance.host.accounts", "appliance.host.files"),
-    *("appliance.host.units", "appliance.host.live"),
-)
-"""Modules that change who may log in, and how."""
+CHANGING = {"accounts", "files", "units", "live"}
+"""Resources that change who may log in, and how."""
 ROLE = Path(__file__).parents[3] / "roles/base"
 
 
+def tasks(name: str) -> list[dict[str, Any]]:
+    """Tasks of one of the role's files."""
+    found = yaml.safe_load((ROLE / f"tasks/{name}.yml").read_text("utf-8"))
+    assert isinstance(found, list)
+    return found
+
+
 def test_systemd_reads_limits_that_an_earlier_run_wrote() -> None:
-    reload, units, live = yaml.safe_load((ROLE / "tasks/service.yml").read_text("utf-8"))
-    assert reload["ansible.builtin.command"]["argv"] == ["systemctl", "daemon-reload"]
-    assert reload["when"] == "not base_container and not ansible_check_mode"
-    assert "appliance.host.units" in units
+    apply, _ = tasks("main")
+    entries = apply["appliance.host.apply"]["resources"]
+    reload, units, live = [e for e in entries if e["name"].startswith("service | ")]
+    assert reload["command"]["argv"] == ["systemctl", "daemon-reload"]
+    assert reload["when"] == "not base_container"
+    assert "units" in units
     assert "when" not in live, "what is in force may differ though no file and no unit does"
     # A handler would run only where this very run wrote the file, and came through.
-    tasks = [
-        task
-        for file in (ROLE / "tasks").glob("*.yml")
-        for task in yaml.safe_load(file.read_text("utf-8"))
-    ]
-    assert not [task["name"] for task in tasks if "notify" in task]
+    assert not [t["name"] for f in ("main", "login") for t in tasks(f) if "notify" in t]
 
 
 def test_what_sshd_is_to_leave_out_is_what_the_probe_calls_weak() -> None:
@@ -49,18 +51,13 @@ def test_kernel_parameters_are_read_after_those_of_distributions() -> None:
     assert ours.name > "99-sysctl.conf" > "99-protect-links.conf"
 
 
-def test_a_changed_host_is_logged_in_to_anew_before_the_stage_ends() -> None:
-    login, fail, *_ = yaml.safe_load((ROLE / "tasks/verify.yml").read_text("utf-8"))
+def test_a_changed_host_is_logged_in_to_again_before_the_stage_ends() -> None:
+    apply, after = tasks("main")
+    assert after["ansible.builtin.import_tasks"] == "login.yml"
+    login, fail = tasks("login")
     assert login["vars"]["ansible_ssh_extra_args"] == "-o ControlPath=none"
-    changing = {
-        task["register"]
-        for file in ("configure", "service")
-        for task in yaml.safe_load((ROLE / f"tasks/{file}.yml").read_text("utf-8"))
-        if any(module in task for module in CHANGING)
-    }
-    asked = " ".join(login["vars"]["__base_changes"])
-    assert {name for name in changing if name in asked} == changing
-    assert len(changing) == len(CHANGING)
+    assert login["when"].endswith(f"{apply['register']} is changed")
+    assert CHANGING <= {key for e in apply["appliance.host.apply"]["resources"] for key in e}
     assert "ansible.builtin.fail" in fail
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from ansible_collections.appliance.host.plugins.modules import slurm_node
+from ansible_collections.appliance.host.plugins.module_utils.resources import slurm_node
 
 from tests.unit.roles import loading
 

@@ -60,7 +60,7 @@ class Payloads:
     def __init__(self, folder: Path, plugins: Path) -> None:
         self._folder = folder
         made_by = sha256(f"{__version__} {sys.version}".encode())
-        for source in sorted(plugins.glob("module*/*.py")):
+        for source in sorted(plugins.glob("module*/**/*.py")):
             made_by.update(f"{source.name} {source.stat().st_size} ".encode())
             made_by.update(source.read_bytes())
         self._end = f".{made_by.hexdigest()[:16]}{SUFFIX}"

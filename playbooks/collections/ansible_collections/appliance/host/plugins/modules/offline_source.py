@@ -25,25 +25,7 @@ exists: {description: Whether it is there., type: bool, returned: always}
 isdir: {description: Whether it is a folder., type: bool, returned: always}
 """
 
-import os
-
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.appliance.host.plugins.module_utils.guarded import guarded_below
-from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
-
-
-def main() -> None:
-    """Run the module."""
-    module = AnsibleModule({"path": {"type": "path", "required": True}}, supports_check_mode=True)
-    path: str = module.params["path"]
-    try:
-        if os.path.lexists(path):
-            guarded_below(path)
-    except Problem as problem:
-        module.fail_json(msg=str(problem))
-    module.exit_json(changed=False, exists=os.path.exists(path), isdir=os.path.isdir(path))
-
+from ansible_collections.appliance.host.plugins.module_utils.resources.offline_source import main
 
 if __name__ == "__main__":
     main()

@@ -1,0 +1,115 @@
+"""Applies resources one after the other within one module."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import traceback
+from importlib import import_module
+from typing import Any
+
+from ansible.module_utils import basic
+from ansible.module_utils.basic import AnsibleModule
+
+if False:
+    # Ansible packs what a module imports by name; only what a call uses is imported on the host.
+    from ansible_collections.appliance.host.plugins.module_utils.resources import (  # noqa: F401
+        accounts,
+        answer,
+        archived_program,
+        command,
+        containerd_images,
+        fabric_driver,
+        files,
+        gpu_driver,
+        helm_release,
+        homes,
+        kubeadm_control,
+        kubeadm_member,
+        kubeadm_ticket,
+        kubernetes_manifests,
+        kubernetes_node,
+        kubernetes_upgrade,
+        live,
+        mig_layout,
+        offline_source,
+        packages,
+        signing_key,
+        slurm_accounts,
+        slurm_containers,
+        slurm_database,
+        slurm_node,
+        ssh_for_jobs,
+        swap,
+        sysctl,
+        units,
+    )
+
+RESOURCES = "ansible_collections.appliance.host.plugins.module_utils.resources."
+# One text that Ansible never logs: it holds contents of files and passwords.
+SPEC = {"resources": {"type": "str", "required": True, "no_log": True}}
+
+
+def run(resource: str, arguments: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
+    """What the module of a resource answers to these arguments, in this process."""
+    given = json.dumps({"ANSIBLE_MODULE_ARGS": {**arguments, **flags}}).encode()
+    before, basic._ANSIBLE_ARGS = basic._ANSIBLE_ARGS, given
+    out = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
+            import_module(RESOURCES + resource).main()
+        return dict(json.loads(out.getvalue()))
+    except Exception as error:  # noqa: BLE001 - a defect of one resource; what was done before it must be told
+        said = f"{type(error).__name__}: {error}"
+        return {"failed": True, "msg": said, "traceback": traceback.format_exc()}
+    finally:
+        basic._ANSIBLE_ARGS = before
+
+
+class Run:
+    """What one call did."""
+
+    def __init__(self, flags: dict[str, Any]) -> None:
+        self._flags = flags
+        self.done: dict[str, dict[str, Any]] = {}
+
+    def apply(self, entry: dict[str, Any]) -> dict[str, Any]:
+        """One entry; its answer, empty where nothing before it changed what it waits for."""
+        awaited = entry["after_change"]
+        if awaited and not any(self.done.get(name, {}).get("changed") for name in awaited):
+            return {}
+        said = run(entry["resource"], entry["arguments"], self._flags)
+        said.pop("invocation", None)
+        self.done[entry["name"]] = said
+        return said
+
+    def outcome(self) -> dict[str, Any]:
+        """What Ansible is told of all of them."""
+        answers = list(self.done.values())
+        told = [str(one["tells"]) for one in answers if one.get("tells")]
+        return {
+            "changed": any(one.get("changed") for one in answers),
+            "resources": [r for one in answers for r in one.pop("resources", [])],
+            "diff": [d for one in answers for d in _listed(one.pop("diff", []))],
+            "warnings": [str(w) for one in answers for w in one.pop("warnings", [])],
+            **({"tells": "; ".join(told)} if told else {}),
+            "done": self.done,
+        }
+
+
+def _listed(diff: Any) -> list[Any]:
+    return diff if isinstance(diff, list) else [diff]
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(SPEC, supports_check_mode=True)
+    raw = json.loads(basic._ANSIBLE_ARGS)["ANSIBLE_MODULE_ARGS"]
+    whole = Run({key: value for key, value in raw.items() if key.startswith("_ansible_")})
+    for entry in json.loads(module.params["resources"]):
+        said = whole.apply(entry)
+        if said.get("failed") and not entry["ignore_failure"]:
+            told = {key: said[key] for key in ("msg", "traceback") if key in said}
+            module.fail_json(entry=entry["name"], **{**whole.outcome(), **told})
+    module.exit_json(**whole.outcome())

@@ -1,0 +1,88 @@
+"""What of a role's files only the controller can read: its templates, rendered with a task's variables."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible.template import trust_as_template
+
+JINJA = {"trim_blocks": True, "lstrip_blocks": True}
+
+HERE = ("src", "content", "content_base64", "template")
+"""Keys of a file that only the controller needs."""
+
+
+def arguments(
+    task: dict[str, Any], items: list[dict[str, Any]], contents: dict[str, bytes]
+) -> dict[str, Any]:
+    """What the module is given: all contents in one argument, which Ansible never logs."""
+    files = [{key: item[key] for key in item if key not in HERE} for item in items]
+    packed = {path: base64.b64encode(data).decode() for path, data in contents.items()}
+    return {**task, "files": files, "contents": json.dumps(packed)}
+
+
+def inline(item: dict[str, Any]) -> bytes | None:
+    """The content that stands in the task itself, if any does."""
+    if item.get("content_base64") is None:
+        return None if item.get("content") is None else str(item["content"]).encode()
+    try:
+        return base64.b64decode(item["content_base64"], validate=True)
+    except (binascii.Error, ValueError):
+        raise AnsibleActionFail(f"{item.get('path')}: content_base64 is not base64") from None
+
+
+class Renderer:
+    """Renders for one action: ``find`` is its ``_find_needle``, ``loader`` reads files, ``templar`` has the variables."""
+
+    def __init__(
+        self,
+        find: Callable[[str, str], str],
+        loader: Any,
+        templar: Any,
+        variables: dict[str, Any],
+    ) -> None:
+        self._find = find
+        self._loader = loader
+        self._templar = templar
+        self._variables = variables
+
+    def files(self, task: dict[str, Any]) -> dict[str, Any]:
+        """Arguments of appliance.host.files, as its module is given them. Raises AnsibleActionFail."""
+        items = [dict(item) for item in task.get("files") or []]
+        contents = {
+            str(item.get("path", "")): self.content(item)
+            for item in items
+            if item.get("state", "file") != "absent"
+        }
+        return arguments(task, items, contents)
+
+    def content(self, item: dict[str, Any]) -> bytes:
+        """Of one file. Raises AnsibleActionFail."""
+        here = inline(item)
+        return self._from_source(item) if here is None else here
+
+    def _from_source(self, item: dict[str, Any]) -> bytes:
+        path = str(item.get("path", ""))
+        rendered = item.get("template", True)
+        source = item.get("src") or path.lstrip("/") + (".j2" if rendered else "")
+        try:
+            found = self._find("templates" if rendered else "files", source)
+            text = str(self._loader.get_text_file_contents(found))
+            return (self._render(text, found) if rendered else text).encode()
+        except AnsibleError as error:
+            raise AnsibleActionFail(f"{path}: {source}: {error}") from error
+
+    def _render(self, text: str, found: str) -> str:
+        search = [os.path.dirname(found), *self._variables.get("ansible_search_path", [])]
+        templar = self._templar.copy_with_new_env(
+            searchpath=[*(os.path.join(place, "templates") for place in search), *search],
+            available_variables=self._variables,
+        )
+        done = templar.template(trust_as_template(text), escape_backslashes=False, overrides=JINJA)
+        return "" if done is None else str(done)
