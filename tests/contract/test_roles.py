@@ -30,7 +30,7 @@ ROOT = data.root()
 ROLES = sorted(path.parent.parent for path in (ROOT / "roles").glob("*/tasks/main.yml"))
 PHASES = ("preflight", "install", "configure", "service", "verify")
 MENU = ("Requirements", "Tags", "Variables", "Example", "Limits")
-OF_ENTRY = {"name", "when", "vars", "after_change", "ignore_failure"}
+OF_ENTRY = {"name", "when", "vars", "after_change", "ignore_failure", "pauses_for"}
 COLLECTION = ROOT / "playbooks/collections/ansible_collections/appliance/host/plugins"
 RESOURCES = {file.stem for file in (COLLECTION / "module_utils/resources").glob("*.py")}
 FOREIGN = re.compile(r"\bhostvars\b|\bgroups\b\s*[\[.]|\bgroup_names\b")
@@ -88,11 +88,14 @@ def test_every_variable_bears_the_roles_name(role: Path) -> None:
 
 
 def entries(role: Path) -> Iterator[dict[str, Any]]:
-    """What a role applies by appliance.host.apply, in the order of its files' names but main's first."""
-    files = sorted((role / "tasks").glob("*.yml"), key=lambda file: (file.stem != "main", file))
-    for file in files:
+    """What a role applies by appliance.host.apply; a list that goes on after a reboot once."""
+    lists: list[list[dict[str, Any]]] = []
+    for file in sorted((role / "tasks").glob("*.yml")):
         for task in tasks(read(file)):
-            yield from task.get("appliance.host.apply", {}).get("resources", [])
+            given = task.get("appliance.host.apply", {}).get("resources", [])
+            if given not in lists:
+                lists.append(given)
+                yield from given
 
 
 @each_role

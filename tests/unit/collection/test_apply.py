@@ -16,7 +16,13 @@ Plugin = Callable[[str], ModuleType]
 
 def entry(name: str, resource: str, /, **more: Any) -> dict[str, Any]:
     """One entry as the action plugin hands it over."""
-    given = {"name": name, "resource": resource, "after_change": [], "ignore_failure": False}
+    given = {
+        "name": name,
+        "resource": resource,
+        "after_change": [],
+        "ignore_failure": False,
+        "pauses_for": "",
+    }
     after = {key: more.pop(key) for key in given if key in more}
     return {**given, **after, "arguments": more}
 
@@ -155,3 +161,28 @@ def test_every_resource_is_packed() -> None:
     text = (plugins / "applying.py").read_text()
     names = {path.stem for path in (plugins / "resources").glob("*.py")} - {"__init__"}
     assert {name for name in names if f"        {name},\n" not in text} == set()
+
+
+def test_a_call_pauses_where_the_host_must_reboot_first(apply: Run, plugin: Plugin, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    monkeypatch.setattr(plugin("module_utils.resources.swap"), "main", lambda: print('{"reboot": true}'))  # fmt: skip
+    host.answer("two", (0, "", ""))
+    entries = (entry("a", "swap", pauses_for="reboot"), runs("b", "two", looks=True))
+    assert apply(*entries)["paused"] == "a"
+    assert host.calls == []
+    assert "paused" not in apply(*entries, check=True)
+    assert host.calls == ["two"]
+
+
+def test_an_argument_may_be_what_an_entry_before_answered(apply: Run, host: Host) -> None:
+    host.answer("version", (0, "580.1", ""))
+    host.answer("gpus", (0, "580.1\n580.1\n", ""), (0, "580.1\n579\n", ""))
+    asked = runs("b", "gpus", every_line={"answer_of": "a", "key": "out"})
+    assert not apply(runs("a", "version"), asked).get("failed")
+    assert apply(runs("a", "version"), asked)["msg"] == "gpus: 579 in place of 580.1"
+
+
+def test_a_command_may_not_print_what_is_wrong(apply: Run, host: Host) -> None:
+    host.answer("plan", (0, '"state": "unchanged"', ""), (0, '"state": "divided"', ""))
+    asked = runs("p", "plan", lacks='"state": "(?!unchanged)')
+    assert not apply(asked).get("failed")
+    assert apply(asked)["msg"] == 'plan: "state": "divided"'

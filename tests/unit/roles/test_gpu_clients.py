@@ -48,9 +48,9 @@ def test_gpus_are_described_for_containers_once_they_are_divided() -> None:
 
 
 def test_a_driver_that_still_lacks_a_reboot_after_it_is_a_failure() -> None:
-    tasks = yaml.safe_load((ROLES / "gpu/tasks/service.yml").read_text("utf-8"))
-    finish = next(task for task in tasks if task["name"].endswith("Finish what the reboot was for"))
+    tasks = yaml.safe_load((ROLES / "gpu/tasks/main.yml").read_text("utf-8"))
+    finish = next(task for task in tasks if task["name"].endswith("Go on after the reboot"))
     holds = NativeEnvironment().compile_expression(finish["failed_when"])
-    assert holds(__gpu_finished={"reboot": True})
+    assert holds(__gpu_finished={"paused": "install | Bring the driver to its release"})
     assert holds(__gpu_finished={"failed": True, "msg": "why"})
-    assert not holds(__gpu_finished={"reboot": False})
+    assert not holds(__gpu_finished={"changed": True})

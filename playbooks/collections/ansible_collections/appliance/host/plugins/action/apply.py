@@ -14,7 +14,7 @@ from ansible_collections.appliance.host.plugins.plugin_utils.rendering import Re
 
 FACTS = ("distribution", "distribution_major_version", "os_family")
 GATHER = {"gather_subset": ["!all", "!min", "distribution", "platform"]}
-OF_ENTRY = frozenset({"name", "when", "vars", "after_change", "ignore_failure"})
+OF_ENTRY = frozenset({"name", "when", "vars", "after_change", "ignore_failure", "pauses_for"})
 """Keys of an entry beside the one that names its resource."""
 
 
@@ -37,9 +37,9 @@ def known_entries(said: dict[str, Any], names: list[str]) -> dict[str, Any]:
     done = said.get("done")
     told = done if isinstance(done, dict) else {}
     kept = {name: told[name] for name in names if isinstance(told.get(name), dict)}
-    entry = {"entry": said["entry"]} if said.get("entry") in names else {}
-    rest = {key: value for key, value in said.items() if key not in {"done", "entry"}}
-    return {**rest, **entry, "done": kept}
+    named = {key: said[key] for key in ("entry", "paused") if said.get(key) in names}
+    rest = {key: value for key, value in said.items() if key not in {"done", "entry", "paused"}}
+    return {**rest, **named, "done": kept}
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
@@ -62,7 +62,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         learned = self._facts(variables)
         variables["ansible_facts"] = {**variables.get("ansible_facts", {}), **learned}
         variables.update(self._of_distribution(variables))
-        self._refuse(variables)
+        refusal = self._refusal(variables)
+        if refusal:
+            return {**result, "failed": True, "msg": refusal}
         resources = list(self._settled(variables))
         done = self._execute_module(
             "appliance.host.apply",
@@ -99,12 +101,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     def _with(self, variables: dict[str, Any]) -> Any:
         return self._templar.copy_with_new_env(available_variables=variables)
 
-    def _refuse(self, variables: dict[str, Any]) -> None:
-        """Ends with the message of the first condition that holds, before the host is touched."""
+    def _refusal(self, variables: dict[str, Any]) -> str:
+        """The message of the first condition that holds, before the host is touched; "" where none does."""
         templar = self._with(variables)
         for one in self._task.args.get("refuse") or []:
-            if _holds(templar, one.get("when", True)):
-                raise AnsibleActionFail(str(templar.template(one["message"])).strip())
+            if _holds(templar, one["when"]):
+                return str(templar.template(one["message"])).strip()
+        return ""
 
     def _settled(self, variables: dict[str, Any]) -> Iterator[dict[str, Any]]:
         chosen = phases(str(variables.get("role_name", "")), variables.get("ansible_run_tags", []))
@@ -125,6 +128,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 "arguments": given,
                 "after_change": list(entry.get("after_change") or []),
                 "ignore_failure": bool(entry.get("ignore_failure", False)),
+                "pauses_for": str(entry.get("pauses_for") or ""),
             }
 
 

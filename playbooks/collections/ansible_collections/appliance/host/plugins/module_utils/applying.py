@@ -79,10 +79,19 @@ class Run:
         awaited = entry["after_change"]
         if awaited and not any(self.done.get(name, {}).get("changed") for name in awaited):
             return {}
-        said = run(entry["resource"], entry["arguments"], self._flags)
+        said = run(entry["resource"], self._filled(entry["arguments"]), self._flags)
         said.pop("invocation", None)
         self.done[entry["name"]] = said
         return said
+
+    def _filled(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Arguments, with what an entry before answered where they ask for it: {answer_of: its name, key: ...}."""
+        return {
+            name: self.done.get(value["answer_of"], {}).get(value["key"])
+            if isinstance(value, dict) and set(value) == {"answer_of", "key"}
+            else value
+            for name, value in arguments.items()
+        }
 
     def outcome(self) -> dict[str, Any]:
         """What Ansible is told of all of them."""
@@ -112,4 +121,6 @@ def main() -> None:
         if said.get("failed") and not entry["ignore_failure"]:
             told = {key: said[key] for key in ("msg", "traceback") if key in said}
             module.fail_json(entry=entry["name"], **{**whole.outcome(), **told})
+        if entry["pauses_for"] and said.get(entry["pauses_for"]) and not module.check_mode:
+            module.exit_json(paused=entry["name"], **whole.outcome())
     module.exit_json(**whole.outcome())

@@ -24,7 +24,9 @@ options:
   resources:
     description:
       - Entries. Beside the resource's own key, an entry has C(name); C(when), a condition or a list of them; C(vars), variables of its own;
-        C(after_change), names of entries of which one must have changed something in this call; C(ignore_failure).
+        C(after_change), names of entries of which one must have changed something in this call; C(ignore_failure);
+        C(pauses_for), a key of its answer (C(reboot)) that ends the call where it is true, for the role to go on from.
+      - An argument may be what an entry before it answered, as C({answer_of: its name, key: version}).
       - C(command) and C(answer) are resources of this module alone.
     type: list
     elements: dict
@@ -63,6 +65,7 @@ done:
   type: dict
   returned: always
 resources: {description: What is managed, as kind and name., type: list, returned: always}
+paused: {description: The name of the entry that the call ended at., type: str, returned: where pauses_for held}
 entry: {description: The name of the entry that failed., type: str, returned: failure}
 """
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
 from ansible_collections.appliance.host.plugins.module_utils.outcome import telling_line
 
 SPEC = {
@@ -16,26 +18,41 @@ SPEC = {
     "changes": {"type": "str", "choices": ["never", "always", "output"], "default": "never"},
     "looks": {"type": "bool", "default": False},
     "prints": {"type": "str", "default": ""},
+    "lacks": {"type": "str", "default": ""},
+    "every_line": {"type": "str", "default": ""},
     "attempts": {"type": "int", "default": 1},
     "delay": {"type": "float", "default": 1.0},
     "fails": {"type": "str", "default": ""},
 }
 
 
-def attempt(module: Any) -> tuple[bool, str, str]:
-    """Whether one run was good, what it printed, and why it was not."""
-    argv, wanted = module.params["argv"], module.params["prints"]
-    code, out, err = module.run_command(argv, environ_update={"LC_ALL": "C"})
-    good = code == 0 and (not wanted or wanted in out)
-    return good, out, telling_line(err or out) or f"exit status {code}"
+def attempt(module: Any) -> tuple[str, str]:
+    """What one run printed, and why that was not good; "" where it was."""
+    code, out, err = module.run_command(module.params["argv"], environ_update={"LC_ALL": "C"})
+    if code:
+        return out, telling_line(err or out) or f"exit status {code}"
+    return out, unlike(module.params, out)
+
+
+def unlike(wanted: dict[str, Any], out: str) -> str:
+    """How the output differs from what is wanted of it; "" where it does not."""
+    if wanted["prints"] not in out:
+        return telling_line(out) or f"no {wanted['prints']} in its output"
+    if wanted["lacks"] and re.search(wanted["lacks"], out):
+        return telling_line(out)
+    line = wanted["every_line"]
+    others = [one.strip() for one in lines_of(out) if one.strip() != line]
+    if line and (others or not out.strip()):
+        return f"{', '.join(others[:3]) or 'nothing'} in place of {line}"
+    return ""
 
 
 def settled(module: Any) -> dict[str, Any]:
     """Runs it until it is good or out of attempts."""
     attempts = 1 if module.check_mode else module.params["attempts"]
     for left in reversed(range(attempts)):
-        good, out, why = attempt(module)
-        if good:
+        out, why = attempt(module)
+        if not why:
             how = module.params["changes"]
             return {
                 "changed": how == "always" or (how == "output" and bool(out.strip())),
