@@ -1,6 +1,7 @@
 """appliance.host.apply: many resources in one call."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -164,7 +165,7 @@ def test_every_resource_is_packed() -> None:
 
 
 def test_a_call_pauses_where_the_host_must_reboot_first(apply: Run, plugin: Plugin, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    monkeypatch.setattr(plugin("module_utils.resources.swap"), "main", lambda: print('{"reboot": true}'))  # fmt: skip
+    monkeypatch.setattr(plugin("module_utils.resources.swap"), "main", lambda: sys.stdout.write('{"reboot": true}'))  # fmt: skip
     host.answer("two", (0, "", ""))
     entries = (entry("a", "swap", pauses_for="reboot"), runs("b", "two", looks=True))
     assert apply(*entries)["paused"] == "a"
