@@ -121,3 +121,12 @@ def test_an_archive_that_is_a_pipe_is_not_waited_for(run: Run, host: Any, source
     host.answer("ctr", (0, "", ""))
     os.mkfifo(source / "images/hosts/b.tar")
     assert "is no file" in run("containerd_images", folders=[str(source / "images/hosts")])["msg"]
+
+
+def test_what_must_be_there_is_asked_for_in_the_roles_words(run: Run, source: Path) -> None:
+    asked = {"path": str(source / "absent"), "missing": "put it there"}
+    assert run("offline_source", **asked, needs="folder")["msg"] == "put it there"
+    assert run("offline_source", path=str(source / "packages"), needs="file")["msg"] == (
+        f"there is no {source / 'packages'} on this host"
+    )
+    assert not run("offline_source", path=str(source / "packages"), needs="folder").get("failed")

@@ -12,6 +12,8 @@ description:
     source as root, and trust what lies there.
 options:
   path: {description: A file or folder on the host., type: path, required: true}
+  needs: {description: What must be there., type: str, choices: ["", file, folder], default: ""}
+  missing: {description: What is said where it is not., type: str, default: ""}
 """
 
 EXAMPLES = r"""
