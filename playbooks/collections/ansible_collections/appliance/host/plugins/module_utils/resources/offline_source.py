@@ -9,7 +9,6 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.appliance.host.plugins.module_utils.guarded import guarded_below
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
 
-
 SPEC = {
     "path": {"type": "path", "required": True},
     "needs": {"default": "", "choices": ["", "file", "folder"]},
