@@ -76,12 +76,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
     def _facts(self, variables: dict[str, Any]) -> dict[str, Any]:
         """What of the host its variables hang on, asked of it where no play gathered that."""
-        known = variables.get("ansible_facts", {})
-        given = variables.get("appliance_system")
-        if all(name in known for name in FACTS):
+        if all(name in variables.get("ansible_facts", {}) for name in FACTS):
             return {}
-        if given:
-            return dict(given)
         said = self._execute_module("ansible.builtin.setup", GATHER, task_vars=variables)
         if said.get("failed"):
             raise AnsibleActionFail(f"the host's facts cannot be read: {said.get('msg')}")
