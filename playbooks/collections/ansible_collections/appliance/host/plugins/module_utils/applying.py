@@ -73,6 +73,7 @@ class Run:
     def __init__(self, flags: dict[str, Any]) -> None:
         self._flags = flags
         self.done: dict[str, dict[str, Any]] = {}
+        self.warnings: list[Any] = []
 
     def apply(self, entry: dict[str, Any]) -> dict[str, Any]:
         """One entry; its answer, empty where nothing before it changed what it waits for."""
@@ -81,6 +82,7 @@ class Run:
             return {}
         said = run(entry["resource"], self._filled(entry["arguments"]), self._flags)
         said.pop("invocation", None)
+        self.warnings += said.pop("warnings", [])
         self.done[entry["name"]] = said
         return said
 
@@ -101,7 +103,6 @@ class Run:
             "changed": any(one.get("changed") for one in answers),
             "resources": [r for one in answers for r in one.pop("resources", [])],
             "diff": [d for one in answers for d in _listed(one.pop("diff", []))],
-            "warnings": [str(w) for one in answers for w in one.pop("warnings", [])],
             **({"tells": "; ".join(told)} if told else {}),
             "done": self.done,
         }
@@ -118,6 +119,8 @@ def main() -> None:
     whole = Run({key: value for key, value in raw.items() if key.startswith("_ansible_")})
     for entry in json.loads(module.params["resources"]):
         said = whole.apply(entry)
+        while whole.warnings:
+            module.warn(str(whole.warnings.pop(0)))
         if said.get("failed") and not entry["ignore_failure"]:
             told = {key: said[key] for key in ("msg", "traceback") if key in said}
             module.fail_json(entry=entry["name"], **{**whole.outcome(), **told})
