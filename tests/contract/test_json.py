@@ -12,10 +12,10 @@ from jsonschema.exceptions import ValidationError
 
 from appliance.actions.printed import PRINTED, Printed
 from appliance.cli.main import cli
-from appliance.models.result import CheckResult, overall
-from appliance.models.run import RunRecord
+from appliance.models.result import overall
 from appliance.report.documents import Health
-from tests.golden.record import RECORD, SITES
+from tests.golden.record import SITES, Site, at_work
+from tests.golden.record import documents as recorded
 
 DOCS = Path(__file__).parents[2] / "docs"
 FORMS = {one.name: one for one in PRINTED}
@@ -58,20 +58,22 @@ def refused(name: str, document: Any) -> list[str]:
     return [error.message for error in found]
 
 
-def documents(folder: Path) -> Iterator[tuple[str, Any]]:
-    """What was recorded of a site, as verbs print it."""
-    yield "plan", json.loads((folder / "plan.json").read_text())
-    recorded = json.loads((folder / "report.json").read_text())
-    yield "run", RunRecord.model_validate(recorded).model_dump(mode="json")
-    results = json.loads((folder / "health.json").read_text())
-    site, verdict = "acme", overall(map(CheckResult.model_validate, results))
-    health = Health(site=site, verdict=verdict, seconds=1.2, simulated=("gpu",), results=results)
+def documents(site: Site) -> Iterator[tuple[str, Any]]:
+    """What verbs print of a recorded site."""
+    made = recorded(site)
+    yield "plan", made["plan"].model_dump(mode="json")
+    yield "run", made["run"].model_dump(mode="json")
+    results = made["results"]
+    health = Health(
+        site="acme", verdict=overall(results), seconds=1.2, simulated=("gpu",), results=results
+    )
     yield "health", json.loads(health.model_dump_json())
 
 
-@pytest.mark.parametrize("site", SITES)
-def test_what_is_printed_is_of_its_schema(site: str) -> None:
-    found = {name: refused(name, printed) for name, printed in documents(RECORD / site)}
+@pytest.mark.parametrize("name", SITES)
+def test_what_is_printed_is_of_its_schema(name: str, tmp_path: Path) -> None:
+    with at_work(name, tmp_path) as site:
+        found = {form: refused(form, printed) for form, printed in documents(site)}
     assert found == {"plan": [], "run": [], "health": []}
 
 

@@ -1,27 +1,26 @@
 """Writes the golden record anew, a part of ``make golden``: read the difference before it is committed."""
 
 import json
-import shutil
 import tempfile
 from pathlib import Path
 
-from tests.golden.record import RECORD, SITES, recorded
+from tests.golden.compact import compact
+from tests.golden.record import BESIDE, DIFFERENCES, FULL, RECORD, difference, recorded
+from tests.golden.sections import text_of
 from tests.golden.sizes import SIZES, SUMMARY, pattern, seen, summary
 
 
 def main() -> None:
-    """All sites; what is no longer made goes."""
-    for name in SITES:
-        shutil.rmtree(RECORD / name, ignore_errors=True)
-        (RECORD / name).mkdir(parents=True)
-        with tempfile.TemporaryDirectory() as folder:
-            for file, text in recorded(name, Path(folder)).items():
-                (RECORD / name / file).write_text(text)
+    """One site in full, the others as differences, and counts of sites of several sizes."""
+    for file, sections in recorded(FULL).items():
+        (RECORD / FULL / file).write_text(text_of(sections))
+    DIFFERENCES.write_text("\n".join(difference(name) for name in BESIDE))
     sizes = {}
     for size in SIZES:
         with tempfile.TemporaryDirectory() as folder:
             sizes[size] = summary(seen(Path(folder), size, pattern(size)))
-    SUMMARY.write_text(json.dumps(sizes, indent=1) + "\n")
+    SUMMARY.write_text(compact(json.loads(json.dumps(sizes))) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from html import unescape
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
@@ -41,12 +43,14 @@ from appliance.report.console import plan_table, run_summary
 from appliance.report.html import render as render_html
 from appliance.stages.catalog import STAGES
 from tests.full_sites import VARIABLE, write_full_site
+from tests.golden.compact import compact
+from tests.golden.hosts import Whose
+from tests.golden.sections import OF, Sections, counted_out, differences
 from tests.rendering import rendered
 from tests.unit.engine.world import FakeHosts, Recorder
 
 RECORD = Path(__file__).parents[1] / "data/golden"
 WIDTH = 120
-DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 PROGRAMS = (
     "appliance.stages.base.variables.executable",
     "appliance.stages.slurm.variables.watch.executable",
@@ -56,7 +60,13 @@ PROGRAMS = (
 """What carries code of ours to hosts: in the record every change of it would be a change of every site."""
 TAKEN = datetime(2026, 11, 23, 14, 17, 42, tzinfo=UTC)
 """When the facts were taken; every clock of the record shows it."""
-MARKUP = re.compile(r"<(style|script|svg)\b.*?</\1>|<[^>]+>", re.DOTALL)
+NO_WORDS = re.compile(r"<(style|script|svg)\b.*?</\1>", re.DOTALL)
+CELL = re.compile(r"\s*<(?:td|th|dd)\b[^>]*>\s*")
+BLOCK = re.compile(
+    r"<(?:/?(?:title|body|main|section|header|footer|div|h[1-6]|p|li|ul|ol|dl|table|thead|tbody|details|summary|figure)"
+    r"|dt|tr|br|/tr|/dl)\b[^>]*>"
+)
+MARKUP = re.compile(r"<[^>]+>")
 SECRET = "k" * 43 + "="
 EXTERNAL = """
 kubernetes: {external: kubeconfig}
@@ -135,6 +145,18 @@ SITES: Mapping[str, Callable[[Path], Path]] = {
 """Balanced: a cluster that serves models to all; infiniband: a cluster of one control plane, MIG, Slurm beside it; ethernet: three control planes and Run:ai."""
 
 
+FULL = "infiniband"
+BESIDE: Mapping[str, str] = {
+    "ethernet": FULL,
+    "hpc": FULL,
+    "balanced": FULL,
+    "cost-efficient": "hpc",
+    "external-cluster": "hpc",
+}
+"""Of which site the difference is recorded. FULL is recorded as a whole."""
+DIFFERENCES = RECORD / "differences.txt"
+REPORTS = ("console", "--json")
+"""What is recorded of the reports of the other sites."""
 MACHINES = ("infiniband", "ethernet")
 """Sites whose hosts are no containers, as those are that the facts were taken from: a role is given less there."""
 
@@ -154,33 +176,57 @@ def at_work(name: str, folder: Path) -> Iterator[Site]:
             yield Site(made, _settled(made, prepared), prepared)
 
 
-def recorded(name: str, folder: Path) -> dict[str, str]:
-    """The texts of a site by file name. ``folder``: empty, for the site's files."""
-    with at_work(name, folder) as site:
-        made, settled, prepared = site.made, site.settled, site.prepared
-        results = judge_all(view_of(settled.session, settled.found), settled.found, ALL_CHECK_IDS)
-        report = report_of(settled, results)
-        texts = {
-            "variables.json": _json(_variables(made, prepared)),
-            "inputs.json": _json(_inputs(made, prepared)),
-            "files.txt": _files(made, prepared),
-            "plan.txt": _plan(made, prepared) + "\n" + _plan(settled, prepared),
-            "plan.json": _json(planned(settled, prepared).model_dump(mode="json")),
-            "health.json": _json(
-                [r.model_dump(mode="json", exclude_defaults=True) for r in results]
-            ),
-            "health.nagios": nagios.render("acme", results)[0],
-            "report.json": _json(
-                report.model_dump(mode="json", exclude_defaults=True, exclude={"results"})
-            ),
-            "report.txt": _shown(lambda console: run_summary(console, report)),
-            "report.html.txt": _read(render_html(report)),
-        }
-    # The evidence kept of a host names files of the site, so its digest is another in each folder.
+def documents(site: Site) -> dict[str, Any]:
+    """What verbs print of a deployed site with --json: the plan, the results of health, and the record of a run."""
+    settled = site.settled
+    results = judge_all(view_of(settled.session, settled.found), settled.found, ALL_CHECK_IDS)
     return {
-        file: (DIGEST.sub("DIGEST", text) if file.startswith("report") else text)
-        for file, text in ((f, t.replace(str(folder), "SITE")) for f, t in texts.items())
+        "plan": planned(settled, site.prepared),
+        "results": results,
+        "run": report_of(settled, results),
     }
+
+
+@cache
+def recorded(name: str) -> dict[str, Sections]:
+    """The record of a site: by file its sections."""
+    with TemporaryDirectory() as folder, at_work(name, Path(folder)) as site:
+        made, prepared, now = site.made, site.prepared, documents(site)
+        whose = Whose(made.session.site)
+        results, run = now["results"], now["run"]
+        files = {
+            "variables.txt": _variables(made, prepared),
+            "files.txt": _files(made, prepared),
+            "plan.txt": {
+                "before the first deployment": _plan(made, prepared),
+                "after it": _plan(site.settled, prepared),
+                "after it, --json": _cells(now["plan"], whose),
+            },
+            "health.txt": _results(results, whose),
+            "report.txt": {
+                "nagios": nagios.render("acme", results)[0].splitlines(),
+                "console": _shown(lambda console: run_summary(console, run)),
+                "page": _read(render_html(run)),
+                "--json": _run(run),
+            },
+        }
+        return {
+            file: {t: [line.replace(folder, "SITE") for line in own] for t, own in parts.items()}
+            for file, parts in files.items()
+        }
+
+
+def difference(name: str) -> str:
+    """What a site has other than the one it stands beside (BESIDE)."""
+    base, own = recorded(BESIDE[name]), recorded(name)
+    lines = [f"##### {name}, other than {BESIDE[name]}"]
+    for file, parts in own.items():
+        before = base[file]
+        if file == "report.txt":
+            # Page and Nagios show the same results; how many there are is read in the full record.
+            before, parts = (counted_out({t: s[t] for t in REPORTS}) for s in (before, parts))
+        lines += differences(file.removesuffix(".txt"), before, parts)
+    return "\n".join(lines) + "\n"
 
 
 def _made(loaded: LoadedSite, journal: Journal, machines: bool) -> Made:
@@ -294,42 +340,68 @@ def planned(made: Made, prepared: Preparation) -> Plan:
     return plan.model_copy(update={"cells": cells})
 
 
-def _plan(made: Made, prepared: Preparation) -> str:
+def _plan(made: Made, prepared: Preparation) -> list[str]:
     plan = planned(made, prepared)
     return _shown(lambda console: plan_table(console, plan))
 
 
-def _alike(made: Made) -> list[Host]:
-    """One host of each set of roles and owner: others differ in name and address."""
+def _kinds(made: Made) -> dict[str, str]:
+    """By what they are one host of each set of roles and owner: others differ in name and address."""
     site = made.session.site
-    return list({(host.roles, site.owner(host)): host for host in reversed(site.hosts)}.values())
+    kinds: dict[str, str] = {}
+    for host in site.hosts:
+        gpu = Role.GPU in host.roles
+        kind = f"gpu host of {site.owner(host)}" if gpu else f"{'+'.join(host.roles)} host"
+        kinds.setdefault(kind, host.name)
+    return kinds
 
 
-def _variables(made: Made, prepared: Preparation) -> dict[str, object]:
-    names = {host.name for host in _alike(made)}
-    return {f"{s} {h}": one.variables for (s, h), one in prepared.items() if h in names}
-
-
-def _inputs(made: Made, prepared: Preparation) -> dict[str, object]:
-    """Digests of the variables, as receipts on hosts hold them: while they stay, those stay valid."""
-    names = {host.name for host in _alike(made)}
+def _variables(made: Made, prepared: Preparation) -> Sections:
+    """By stage and kind of host every variable that a role is given."""
     return {
-        f"{s} {h}": {n: digest for n, digest in one.inputs.items() if n in one.variables}
-        for (s, h), one in prepared.items()
-        if h in names
+        f"{stage.name}{OF}{kind}": [
+            line
+            for name, value in prepared[stage.name, host].variables.items()
+            for line in f"{name}: {compact(value, f'{name}: ')}".splitlines()
+        ]
+        for kind, host in _kinds(made).items()
+        for stage in _stages(made)
+        if (stage.name, host) in prepared
     }
 
 
-def _files(made: Made, prepared: Preparation) -> str:
-    """Every template of every role, under "== stage host: role/path"."""
-    parts: list[str] = []
+def _files(made: Made, prepared: Preparation) -> Sections:
+    """Every template of every role, by stage, path and kind of host."""
+    found: Sections = {}
     for stage in _stages(made):
-        for host in _alike(made):
-            if one := prepared.get((stage.name, host.name)):
+        for kind, host in _kinds(made).items():
+            if one := prepared.get((stage.name, host)):
                 given = json.loads(json.dumps(one.variables, default=str))
-                texts = rendered(stage.ansible_roles, host.name, given)
-                parts += [f"== {stage.name} {host.name}: {f}\n{t}" for f, t in texts.items()]
-    return "\n".join(parts)
+                for path, text in rendered(stage.ansible_roles, host, given).items():
+                    found[f"{stage.name}: {path}{OF}{kind}"] = text.splitlines()
+    return found
+
+
+def _results(results: list[CheckResult], whose: Whose) -> Sections:
+    """By check what was judged of which hosts."""
+    said = [one.model_dump(mode="json", exclude_defaults=True) for one in results]
+    by_check: dict[str, list[dict[str, Any]]] = {}
+    for one in said:
+        by_check.setdefault(one.pop("id"), []).append(one)
+    return {check: whose.folded(own) for check, own in by_check.items()}
+
+
+def _cells(plan: Plan, whose: Whose) -> list[str]:
+    document = plan.model_dump(mode="json", exclude_defaults=True)
+    cells = document.pop("cells")
+    return [*compact(document).splitlines(), *whose.folded(cells)]
+
+
+def _run(run: RunRecord) -> list[str]:
+    document = run.model_dump(mode="json", exclude_defaults=True, exclude={"results"})
+    # The evidence kept of a host names files of the site, so it is another in each folder.
+    document["evidence"] = [one["path"] for one in document["evidence"]]
+    return compact(document).splitlines()
 
 
 def report_of(made: Made, results: list[CheckResult]) -> RunRecord:
@@ -339,17 +411,15 @@ def report_of(made: Made, results: list[CheckResult]) -> RunRecord:
     return record.model_copy(update=same)
 
 
-def _read(page: str) -> str:
-    """The words of a page, a line for each run of them."""
-    text = unescape(MARKUP.sub("\n", page))
-    return "\n".join(line for raw in text.splitlines() if (line := " ".join(raw.split()))) + "\n"
+def _read(page: str) -> list[str]:
+    """The words of a page: a line for each paragraph, heading and row of a table, whose cells are apart by "|"."""
+    text = NO_WORDS.sub("", page)
+    for tags, sign in ((CELL, " | "), (BLOCK, "\n"), (MARKUP, " ")):
+        text = tags.sub(sign, text)
+    return [line for raw in unescape(text).splitlines() if (line := " ".join(raw.split()))]
 
 
-def _shown(show: Callable[[Console], object]) -> str:
+def _shown(show: Callable[[Console], object]) -> list[str]:
     into = io.StringIO()
     show(Console(file=into, width=WIDTH, markup=False, color_system=None))
-    return "\n".join(line.rstrip() for line in into.getvalue().splitlines()) + "\n"
-
-
-def _json(document: object) -> str:
-    return json.dumps(document, indent=1, sort_keys=True, default=str, ensure_ascii=False) + "\n"
+    return [line.rstrip() for line in into.getvalue().splitlines()]

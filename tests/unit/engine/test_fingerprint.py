@@ -126,6 +126,20 @@ def test_a_module_the_stage_does_not_use_is_no_input_of_it(
     assert differs(lambda copy: _write(copy / PLUGINS / file)) == []
 
 
+def test_digests_stay_those_that_receipts_on_hosts_hold() -> None:
+    digests = Digests(b"salt", Shared())
+    kept = {
+        "operator": "c00d88e0768c",
+        22: "1488164164d8",
+        True: "88eaa0ce1416",
+        None: "502d7ab19b0b",
+        ("a", "b"): "bfe7bfcbe60b",
+    }
+    assert {value: digests.of(value)[:12] for value in kept} == kept
+    nested = {"b": [1.5], "a": {"c": False}}
+    assert digests.of(nested)[:12] == "1ae3f0005f39", "every host would be deployed anew"
+
+
 def test_what_is_counted_is_what_ansible_would_load() -> None:
     """Calls by the tasks themselves, shared parts by Python's own imports."""
     plugins = data.root() / PLUGINS
