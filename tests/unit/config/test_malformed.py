@@ -1,7 +1,5 @@
 """Every malformed profile and site in tests/data/malformed is refused with its line, its reason and its remedy."""
 
-import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +9,9 @@ from appliance.actions.bounds import check_ids
 from appliance.config.finding import Finding, InvalidConfig, render
 from appliance.config.fresh import write_secrets
 from appliance.config.load import load_profile, load_site
+from tests.malformed import FOLDER, NAMES, Case, case, changed
 
-CASES = Path(__file__).parents[2] / "data/malformed"
 CHECK_IDS = check_ids()
-NAMES = sorted(case.name for case in CASES.iterdir())
 
 
 def furnish(folder: Path, setup: dict[str, Any]) -> None:
@@ -30,12 +27,12 @@ def furnish(folder: Path, setup: dict[str, Any]) -> None:
         (folder / name).unlink()
 
 
-def findings_of(case: Path, folder: Path) -> tuple[Finding, ...]:
-    if (case / "profile.yml").exists():
+def findings_of(case: Case, folder: Path) -> tuple[Finding, ...]:
+    file = case.write(folder)
+    if case.kind == "profile.yml":
         with pytest.raises(InvalidConfig) as refused:
-            load_profile(case / "profile.yml", CHECK_IDS)
+            load_profile(file, CHECK_IDS)
         return refused.value.findings
-    shutil.copy(case / "site.yml", folder)
     try:
         return load_site(folder, check_ids=CHECK_IDS).todo
     except InvalidConfig as error:
@@ -57,9 +54,10 @@ def test_malformed_file_is_refused_with_line_reason_and_remedy(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ACME_MUNGE_KEY", raising=False)
-    expected = json.loads((CASES / name / "expected.json").read_text())
+    malformed = case(name)
+    expected = malformed.expected
     furnish(tmp_path, expected.get("setup", {}))
-    found = list(findings_of(CASES / name, tmp_path))
+    found = list(findings_of(malformed, tmp_path))
     shown = render(found)
     assert "nothing was contacted" in shown
     assert len(shown.splitlines()) == len(found) + len({f.file for f in found})
@@ -73,3 +71,17 @@ def test_malformed_file_is_refused_with_line_reason_and_remedy(
 
 def test_there_are_many_cases() -> None:
     assert len(NAMES) >= 36
+
+
+def test_the_files_that_cases_change_are_sound(tmp_path: Path) -> None:
+    furnish(tmp_path, {})
+    sound = Case("site.yml", (FOLDER / "site.yml").read_text(), {})
+    assert findings_of(sound, tmp_path) == ()
+    assert load_profile(FOLDER / "profile.yml", CHECK_IDS).name == "hpc"
+
+
+def test_a_change_whose_lines_are_not_there_once_is_refused() -> None:
+    assert changed("a\nb\nc\na\n", " b\n+d\n@@\n-a\n") == "a\nb\nd\nc\n"
+    for lost in (" x\n+d", "-a\n+d"):
+        with pytest.raises(ValueError, match=r"these lines are there [02] times"):
+            changed("a\nb\nc\na\n", lost)
