@@ -5,7 +5,8 @@
 # make cluster  clusters killed, used, drained, restored, upgraded, mended (about two hours on 2 busy cores, by its modules' own minutes in docs/reality.md; never in one run)
 # make machines bare virtual machines get their system by Redfish, and two are deployed (emulated: long; names what to install)
 # make docs     the pages of docs/ as a site, in .cache/docs/index.html
-# make published  writes all that is generated: tables of docs, schemas, manual pages, boards, rules, defaults of roles
+# make published  writes all that is generated: schemas, manual pages, boards and rules, which make setup writes, too, and
+#                 what is committed: tables of docs, defaults and READMEs of roles
 # make golden     writes the records that tests compare: read what changed
 # make audit    outside judges of a rack: ssh-audit, lynis, ClusterMAX; looks at strict and updated racks (20 min)
 # make driver   builds Debian's own NVIDIA driver for real, in a folder (10 min)
@@ -25,7 +26,7 @@ PYTEST := $(BIN)/python -m pytest -p no:cacheprovider
 .PHONY: setup tools deploy down docs published golden check lint lint-python lint-ansible unit molecule molecule-vm test tests audit cluster machines fresh driver bench clean
 
 # What a control machine needs. Packages that tests and lint need are not installed on it.
-setup: .venv/installed .venv/packages
+setup: .venv/installed .venv/packages .venv/published
 
 tools: setup .venv/tools
 
@@ -44,6 +45,11 @@ tools: setup .venv/tools
 	@# An editable install compiles nothing, and who starts the program may have no right to write beside it.
 	@$(BIN)/python -m compileall -q appliance >/dev/null 2>&1 || true
 	@$(BIN)/python -c "from appliance.report.html import read_templates; read_templates()"
+	@touch $@ .venv/published
+
+# What roles need and no repository has. The install writes it, too; this follows the sources.
+.venv/published: $(shell find appliance boards tools -name '*.py' -o -name '*.yml') | .venv/installed
+	@$(BIN)/python -m tools.published built
 	@touch $@
 
 .venv/tools: requirements-dev.lock .venv/installed
@@ -77,10 +83,7 @@ docs: tools
 	@echo "$(CURDIR)/.cache/docs/index.html"
 
 published: tools
-	$(BIN)/python -m appliance.config.published
-	$(BIN)/python -m appliance.actions.published
-	$(BIN)/python -m appliance.cli.manual
-	$(BIN)/python -m boards
+	$(BIN)/python -m tools.published
 
 golden: tools
 	$(BIN)/python -m tests.golden

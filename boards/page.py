@@ -7,6 +7,7 @@ from appliance.alerts import ALERTS
 from appliance.alerts.alert import Alert
 from boards.panel import Board, Panel
 
+PAGE = "docs/boards.md"
 LABEL = re.compile(r"\{\{ \$(?:labels\.(\w+)|value)[^}]*\}\}")
 ALERT_HEAD = """
 ## Alerts

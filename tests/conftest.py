@@ -14,6 +14,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from appliance.adapters import leftovers
+from tools.published import BUILT, built, write
 
 SHARED_RACK = {
     "test_alerts": "deployed",
@@ -97,6 +98,13 @@ class Racks(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 
     def _split_scope(self, nodeid: str) -> str:
         return rack_of(nodeid)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What is built and in no repository is there before any test looks for it."""
+    root = Path(__file__).parents[1]
+    if not hasattr(config, "workerinput") and not all((root / name).exists() for name in BUILT):
+        write(root, built())
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Racks:

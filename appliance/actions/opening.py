@@ -176,7 +176,7 @@ def open_session(
             site=loaded.site,
             profile=loaded.profile,
             folder=loaded.folder,
-            data=data.root(),
+            data=data.built_root(),
             runs=runs,
             secrets=secrets,
             remote=remote,

@@ -69,7 +69,7 @@ def validate(paths: tuple[str, ...]) -> int:
 @click.option("--site", "kind", flag_value="site", help="The schema of site.yml instead.")
 def schema(kind: str | None) -> int:
     """Print the JSON Schema of a profile. For an editor or another program."""
-    from appliance.config.published import schema as published
+    from appliance.config.json_schema import schema as published
 
     click.echo(published(kind or "profile"), nl=False)
     return 0

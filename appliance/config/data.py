@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+from appliance.errors import ApplianceError
+
 PACKAGE = Path(__file__).resolve().parent.parent
 FOLDERS = ("playbooks", "roles", "profiles")
+BUILT = "roles/observe/files/etc/prometheus/rules/appliance.yml"
+"""Of what is built and in no repository (make setup), the file that roles cannot do without."""
 
 
 def root() -> Path:
@@ -20,3 +24,11 @@ def root() -> Path:
 def profiles() -> Path:
     """The folder of the profiles that come with the program."""
     return root() / "profiles"
+
+
+def built_root() -> Path:
+    """The same, for who gives hosts what lies there. Raises ApplianceError in a checkout where nothing was built yet."""
+    found = root()
+    if not (found / BUILT).is_file():
+        raise ApplianceError(f"{found / BUILT} is missing", "run: make setup")
+    return found

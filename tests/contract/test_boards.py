@@ -1,4 +1,4 @@
-"""Boards: the files of the role are what the board library makes of them, and each query uses what its board offers."""
+"""Boards: the board library makes of them what they say, and each query uses what its board offers."""
 
 import json
 import re
@@ -9,26 +9,17 @@ from appliance.alerts import ALERTS
 from appliance.config import data
 from appliance.limits.usage import METRICS
 from boards import BOARDS
-from boards.__main__ import FOLDER, generated
+from boards.page import page
 from boards.panel import Board
+from boards.render import board_json
 
 BUILT_IN = {"__rate_interval", "__range", "1"}
 each_board = pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
 
 
-def test_files_and_page_are_current() -> None:
-    for name, text in generated().items():
-        assert (data.root() / name).read_text() == text, "run: make published"
-
-
-def test_the_folder_holds_the_boards_and_nothing_else() -> None:
-    files = {file.name for file in (data.root() / FOLDER).iterdir()}
-    assert files == {f"{board.name}.json" for board in BOARDS}
-
-
 @each_board
 def test_a_board_has_every_panel_and_query_it_was_given(board: Board) -> None:
-    made = json.loads(generated()[f"{FOLDER}/{board.name}.json"])
+    made = json.loads(board_json(board))
     assert [panel["title"] for panel in made["panels"]] == [p.title for p in board.panels]
     queries = [target["expr"] for panel in made["panels"] for target in panel["targets"]]
     assert queries == [query.expr for panel in board.panels for query in panel.queries]
@@ -68,10 +59,10 @@ def test_panels_of_a_board_bear_different_titles(board: Board) -> None:
 
 
 def test_every_panel_the_rack_cannot_feed_is_on_the_page_with_its_reason() -> None:
-    page = generated()["docs/boards.md"]
+    text = page(BOARDS)
     for board in BOARDS:
         for panel in board.panels:
-            listed = f"| {board.name} | {panel.title} | {panel.needs} |" in page
+            listed = f"| {board.name} | {panel.title} | {panel.needs} |" in text
             assert listed == (panel.needs is not None)
 
 

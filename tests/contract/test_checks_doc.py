@@ -2,24 +2,10 @@
 
 import pytest
 
-from appliance.actions.published import (
-    PAGES,
-    Page,
-    belongs_to,
-    check_table,
-    fault_table,
-    rung_of,
-)
-from appliance.config import data
 from appliance.engine.judge import REACHABLE
 from appliance.lab.faults import FAULTS
 from appliance.stages.catalog import EVERY_CHECK, HARDWARE
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
-def test_the_page_is_current(page: Page) -> None:
-    text = (data.root() / page.path).read_text()
-    assert text == page.current(text), "run: make published"
+from tools.published.tables import belongs_to, check_table, fault_table, rung_of
 
 
 def test_every_fault_has_one_row_and_names_a_check_there_is() -> None:
@@ -45,11 +31,6 @@ def test_every_check_has_one_row_with_six_cells() -> None:
 def test_checks_of_the_hardware_name_their_limit() -> None:
     assert [check.id for check in HARDWARE if not check.limit] == []
     assert {belongs_to(check) for check in HARDWARE} == {"hardware"}
-
-
-def test_a_page_without_marks_is_refused() -> None:
-    with pytest.raises(ValueError, match="the page has no"):
-        PAGES[0].current("# Checks")
 
 
 def test_a_claim_on_no_rung_is_refused() -> None:

@@ -70,20 +70,6 @@ def test_every_command_a_page_names_exists_with_its_flags(page: Path) -> None:
     assert wrong == []
 
 
-def test_make_published_runs_every_program_that_generates_files() -> None:
-    recipe = re.search(r"^published:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.M)
-    files = [*ROOT.glob("appliance/**/*.py"), *ROOT.glob("boards/*.py")]
-    generators = {
-        ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__main__")
-        for file in files
-        if re.search(
-            r"^def (?:publish|generated)\(.*^if __name__ ==", file.read_text(), re.M | re.S
-        )
-    }
-    assert recipe
-    assert generators == set(re.findall(r"python -m (\S+)", recipe[1]))
-
-
 @each_page
 def test_every_make_target_a_page_names_exists(page: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))

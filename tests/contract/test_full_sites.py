@@ -8,10 +8,10 @@ import pytest
 from pydantic import BaseModel
 
 from appliance.config.document import read
-from appliance.config.published import inner_of, rows
 from appliance.models.base import Model
 from appliance.models.site import Site
 from tests.golden.record import SITES
+from tools.published.keys import inner_of, rows
 
 PLACE = re.compile(r"^(?!secrets\.).*\.(file|env|vault)$")
 """Where a secret is kept that stands with what it opens: read as those of ``secrets`` are, by the same code."""

@@ -10,14 +10,13 @@ import pytest
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from appliance.actions.printed import PRINTED, Printed
 from appliance.cli.main import cli
 from appliance.models.result import overall
 from appliance.report.documents import Health
 from tests.golden.record import SITES, Site, at_work
 from tests.golden.record import documents as recorded
+from tools.published.forms import PRINTED, Printed
 
-DOCS = Path(__file__).parents[2] / "docs"
 FORMS = {one.name: one for one in PRINTED}
 
 
@@ -50,7 +49,7 @@ def test_every_command_that_prints_json_names_its_form() -> None:
 
 @pytest.mark.parametrize("one", PRINTED, ids=lambda one: one.name)
 def test_schemas_are_schemas_by_their_own_standard(one: Printed) -> None:
-    Draft202012Validator.check_schema(json.loads((DOCS / f"schema/{one.name}.json").read_text()))
+    Draft202012Validator.check_schema(json.loads(one.schema()))
 
 
 def refused(name: str, document: Any) -> list[str]:

@@ -8,23 +8,12 @@ import click
 import pytest
 
 from appliance.cli.main import cli
-from appliance.cli.manual import FOLDER, escaped, pages
-from appliance.config import data
+from tools.published.manual import escaped, pages
 
 REQUESTS = {"BR", "PP", "SH", "SS", "TH", "TP", "ad", "fi", "nf", "nh"}
 ESCAPE = re.compile(r"\\(?:[-e&:]|f[BP]|\([a-z]{2}|\[u[0-9A-F]{4,6}\])")
 GROFF = shutil.which("groff")
 each_page = pytest.mark.parametrize("name", sorted(pages()))
-
-
-@each_page
-def test_the_page_is_current(name: str) -> None:
-    text = (data.root() / FOLDER / name).read_text()
-    assert text == pages()[name], "run: make published"
-
-
-def test_no_page_is_left_of_a_verb_that_is_gone() -> None:
-    assert sorted(path.name for path in (data.root() / FOLDER).iterdir()) == sorted(pages())
 
 
 @each_page

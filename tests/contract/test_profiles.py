@@ -11,13 +11,13 @@ from appliance.actions.bounds import check_ids
 from appliance.config import data
 from appliance.config.compatibility import COMPONENTS, table
 from appliance.config.document import read
+from appliance.config.json_schema import MODELS, schema
 from appliance.config.load import load_profile, load_site
-from appliance.config.published import MODELS, rows, schema, with_table
 from appliance.models.profile import Interconnect
+from tools.published.keys import rows
 
 ROOT = data.root()
 PROFILES = sorted((ROOT / "profiles").glob("*.yml"))
-REFRESH = "run: make published"
 
 
 @pytest.mark.parametrize("file", PROFILES, ids=lambda f: f.stem)
@@ -51,17 +51,6 @@ def test_every_setting_of_a_profile_is_written_out(file: Path) -> None:
 def test_example_site_waits_only_for_its_owner(name: str) -> None:
     loaded = load_site(ROOT / "inventories" / name, check_ids=check_ids())
     assert {todo.level for todo in loaded.todo} <= {"todo"}
-
-
-@pytest.mark.parametrize("kind", MODELS)
-def test_published_schema_is_current(kind: str) -> None:
-    assert (ROOT / f"docs/schema/{kind}.json").read_text() == schema(kind), REFRESH
-
-
-@pytest.mark.parametrize("kind", MODELS)
-def test_table_of_keys_is_current(kind: str) -> None:
-    page = (ROOT / f"docs/{kind}.md").read_text()
-    assert page == with_table(page, kind), REFRESH
 
 
 @pytest.mark.parametrize("kind", MODELS)

@@ -10,7 +10,7 @@ import yaml  # noqa: TID251 - reads the roles' own files
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from appliance.actions import node
-from appliance.config import data, role_pages
+from appliance.config import data
 from appliance.config.fresh import CLUSTER_KEY
 from appliance.config.load import LoadedSite, load_site
 from appliance.config.secrets import Secret
@@ -154,15 +154,6 @@ def test_readme_has_the_fixed_menu(role: Path) -> None:
     assert title.splitlines()[0] == role.name
     assert tuple(name for name in chapter if name in MENU) == MENU
     assert all(chapter[name].strip() for name in MENU)
-
-
-@each_role
-def test_defaults_and_the_table_of_variables_follow_from_the_options(role: Path) -> None:
-    given = role_pages.options(role)
-    page, file = (role / "README.md").read_text(), role / "defaults/main.yml"
-    refresh = "run: make published"
-    assert role_pages.with_table(page, given) == page, refresh
-    assert (file.read_text() if file.exists() else "") == role_pages.defaults(given), refresh
 
 
 def facts(host: str) -> HostFacts:

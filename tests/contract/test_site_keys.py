@@ -11,7 +11,6 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 from pydantic import BaseModel
 
-from appliance.config.published import inner_of, rows
 from appliance.engine.accepted import standing_of
 from appliance.engine.judge import judge_all
 from appliance.engine.requests import ALL_CHECK_IDS
@@ -26,6 +25,7 @@ from appliance.stages.context import RoleContext, Shared, Variables
 from appliance.stages.scheduler.queues.rendered import rendered
 from appliance.stages.stage import Stage
 from tests.golden.record import Made, at_work
+from tools.published.keys import inner_of, rows
 
 ELSEWHERE = {
     "version": "of the schema; takes one value",

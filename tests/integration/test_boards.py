@@ -13,8 +13,8 @@ import pytest
 
 from appliance.config import data
 from boards import BOARDS
-from boards.__main__ import FOLDER
 from tests.integration.deployed import Deployed, way_in
+from tools.published import BOARD_FILES
 
 pytestmark = pytest.mark.rack
 
@@ -25,7 +25,7 @@ STANDS_FOR = {"$__rate_interval": "1m", "$__range": "1h"}
 
 def queries() -> Iterator[tuple[str, str, str]]:
     """Board, panel and query of the files as they are shipped, every choice set to "all"."""
-    for file in sorted((data.root() / FOLDER).glob("*.json")):
+    for file in sorted((data.root() / BOARD_FILES).glob("*.json")):
         board = json.loads(file.read_text())
         for panel in board["panels"]:
             for target in panel["targets"]:

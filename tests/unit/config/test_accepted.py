@@ -4,9 +4,9 @@ import pytest
 from pydantic import Field
 
 from appliance.config.accepted import in_words
-from appliance.config.published import rows
 from appliance.models.base import Model
 from appliance.models.texts import Few, HostName, Line, Named
+from tools.published.keys import rows
 
 
 class Section(Model):

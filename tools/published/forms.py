@@ -1,0 +1,145 @@
+"""Every document that verbs print with --json: which commands print it, and its JSON Schema for other programs."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from appliance.config.json_schema import DIALECT
+from appliance.lab.status import RackStatus
+from appliance.models.events import Event
+from appliance.models.plan import Plan
+from appliance.models.profile import Profile
+from appliance.models.queue_plan import QueuePlan
+from appliance.models.run import RunRecord
+from appliance.report import documents
+
+
+@dataclass(frozen=True)
+class Printed:
+    """One form of document. ``name``: of its schema, docs/schema/NAME.json; ``form``: a model, or the union of all events."""
+
+    name: str
+    title: str
+    commands: tuple[str, ...]
+    form: Any
+
+    def schema(self) -> str:
+        """JSON Schema (2020-12) of what is printed, as text with a final newline."""
+        generated = _open(TypeAdapter(self.form).json_schema(mode="serialization"))
+        told = {"$schema": DIALECT, **generated, "title": f"appliance {self.name}"}
+        return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+
+
+PRINTED = (
+    Printed("health", "the site as it was judged", ("health",), documents.Health),
+    Printed(
+        "self-test",
+        "the gates with doctored evidence: `validate --self-test`",
+        ("validate",),
+        documents.SelfTest,
+    ),
+    Printed("waivers", "waivers of a site", ("waive",), documents.Waivers),
+    Printed("machines", "what management controllers say", ("discover",), documents.Machines),
+    Printed(
+        "bios",
+        "BIOS settings beside the profile's",
+        ("bios apply", "bios status"),
+        documents.BiosSettings,
+    ),
+    Printed("plan", "what a deployment would do", ("plan",), Plan),
+    Printed(
+        "events",
+        "events as they happen, one object a line",
+        ("deploy", "etcd abandon", "etcd repair", "etcd restore", "node assign"),
+        Event,
+    ),
+    Printed(
+        "run",
+        "the record of a run; of `validate scheduler`, `validate workloads`, `validate conformance` and of logs without a site the forms below",
+        ("accept", "report", "validate"),
+        RunRecord,
+    ),
+    Printed(
+        "trial",
+        "results of a trial on a cluster: `validate scheduler`, `validate workloads`, `validate conformance`",
+        ("validate",),
+        documents.Trial,
+    ),
+    Printed(
+        "training-logs",
+        "what logs show: `validate gpt3 --from-logs DIR` without a site",
+        ("validate",),
+        documents.TrainingLogs,
+    ),
+    Printed(
+        "measurements",
+        "what this machine measured: `validate model-load` and `serving` with `--here`",
+        ("validate",),
+        documents.Measurements,
+    ),
+    Printed(
+        "published-tables",
+        "tables of the papers: `validate gpt3 --table`, `validate serving --table`",
+        ("validate",),
+        documents.PublishedTables,
+    ),
+    Printed(
+        "foreign-audit",
+        "an audit by another program: `validate --foreign FILE`",
+        ("validate",),
+        documents.ForeignAudit,
+    ),
+    Printed("fabric", "ports, switches and cables", ("fabric show",), documents.Fabric),
+    Printed(
+        "nearness", "which hosts are near each other", ("fabric topology",), documents.Nearness
+    ),
+    Printed("mig", "how GPUs are divided", ("mig show", "mig plan"), documents.Mig),
+    Printed("node-owners", "who gives work to GPU hosts", ("node show",), documents.NodeOwners),
+    Printed(
+        "node-conditions",
+        "what Kubernetes was told of its GPU hosts",
+        ("node conditions",),
+        documents.NodeConditions,
+    ),
+    Printed("queues", "the site's queues", ("queue show",), documents.Queues),
+    Printed(
+        "queue-plan", "changes of the cluster's queues", ("queue plan", "queue apply"), QueuePlan
+    ),
+    Printed("images", "images that run in the cluster", ("images show",), documents.Images),
+    Printed(
+        "provisioning",
+        "machines that were given their system",
+        ("provision install",),
+        documents.Provisioning,
+    ),
+    Printed("images-locked", "images that were accepted", ("images lock",), documents.ImagesLocked),
+    Printed("backups", "backups of the cluster's state", ("etcd list",), documents.Backups),
+    Printed("backup-written", "a backup that was made", ("etcd save",), documents.BackupWritten),
+    Printed("kubeconfig", "a file for kubectl", ("kubeconfig",), documents.Kubeconfig),
+    Printed("profile", "a hardware class; the schema of its file", ("profile show",), Profile),
+    Printed("rack", "a virtual rack", ("lab up", "lab status"), RackStatus),
+)
+
+
+def table() -> str:
+    """The documents as a Markdown table."""
+    lines = ["| command | prints | schema |", "|---|---|---|"]
+    for one in PRINTED:
+        commands = ", ".join(f"`appliance {command}`" for command in one.commands)
+        lines.append(f"| {commands} | {one.title} | [{one.name}.json](schema/{one.name}.json) |")
+    return "\n".join(lines)
+
+
+def schemas() -> dict[str, str]:
+    """Schemas by name; a profile's is that of its file (appliance/config/schema.py)."""
+    return {one.name: one.schema() for one in PRINTED if one.form is not Profile}
+
+
+def _open(node: Any) -> Any:
+    """A schema that takes fields of later releases: readers pass over what they do not know."""
+    if isinstance(node, dict):
+        closed = {"additionalProperties"} if node.get("additionalProperties") is False else set()
+        return {key: _open(value) for key, value in node.items() if key not in closed}
+    return [_open(item) for item in node] if isinstance(node, list) else node
