@@ -7,7 +7,7 @@
 # make docs     the pages of docs/ as a site, in .cache/docs/index.html
 # make published  writes all that is generated: schemas, manual pages, boards and rules, which make setup writes, too, and
 #                 what is committed: tables of docs, defaults and READMEs of roles
-# make golden     writes the records that tests compare: read what changed
+# make golden     writes the records that tests compare, the public interface among them: read what changed
 # make audit    outside judges of a rack: ssh-audit, lynis, ClusterMAX; looks at strict and updated racks (20 min)
 # make driver   builds Debian's own NVIDIA driver for real, in a folder (10 min)
 SHELL := /bin/bash -o pipefail
@@ -87,6 +87,7 @@ published: tools
 
 golden: tools
 	$(BIN)/python -m tests.golden
+	$(BIN)/python -m tests.interface
 	$(BIN)/python -m tests.redfish_server
 
 unit: tools
