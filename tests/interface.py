@@ -33,7 +33,9 @@ def summary() -> str:
         "checks": (check.id for check in EVERY_CHECK),
         "alerts": (f"{alert.name} ({alert.severity})" for alert in ALERTS),
     }
-    return "\n".join(line for title, lines in parts.items() for line in (f"# {title}", *lines)) + "\n"
+    return (
+        "\n".join(line for title, lines in parts.items() for line in (f"# {title}", *lines)) + "\n"
+    )
 
 
 def keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:

@@ -67,6 +67,8 @@ BLOCK = re.compile(
     r"|dt|tr|br|/tr|/dl)\b[^>]*>"
 )
 MARKUP = re.compile(r"<[^>]+>")
+KEPT = re.compile(r"\b[\d.]+ KiB\b|\b[0-9a-f]{64}\b")
+"""Size and digest of what is kept of a host: they follow every change of a role."""
 SECRET = "k" * 43 + "="
 EXTERNAL = """
 kubernetes: {external: kubeconfig}
@@ -413,7 +415,7 @@ def report_of(made: Made, results: list[CheckResult]) -> RunRecord:
 
 def _read(page: str) -> list[str]:
     """The words of a page: a line for each paragraph, heading and row of a table, whose cells are apart by "|"."""
-    text = NO_WORDS.sub("", page)
+    text = KEPT.sub("DIGEST", NO_WORDS.sub("", page))
     for tags, sign in ((CELL, " | "), (BLOCK, "\n"), (MARKUP, " ")):
         text = tags.sub(sign, text)
     return [line for raw in unescape(text).splitlines() if (line := " ".join(raw.split()))]
