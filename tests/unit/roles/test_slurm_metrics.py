@@ -133,6 +133,22 @@ def test_no_name_of_a_job_is_more_than_a_name(program: ModuleType, name: str) ->
     assert any('jobid="70"' in s for s in seen)
 
 
+def test_nobody_learns_what_ends_the_row_of_a_job(
+    program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every user reads arguments in /proc, and scontrol renames a job within milliseconds."""
+    for name in ("sinfo", "squeue"):
+        (tmp_path / name).write_text('#!/bin/sh\necho "$SQUEUE_FORMAT2 / $0 $*"\n')
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    jobs, nodes = program.ask(program.JOBS), program.ask(program.NODES)
+    form, _, arguments = jobs.partition(" / ")
+    assert form == program.JOBS[-1]
+    assert "-t running" in arguments
+    assert form.split("Name:.120")[-1] not in arguments + nodes
+    assert "NodeList:.120" in nodes
+
+
 def test_a_row_that_cannot_be_read_costs_itself_alone(
     program: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:

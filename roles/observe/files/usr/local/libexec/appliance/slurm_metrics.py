@@ -29,11 +29,13 @@ PATIENCE = 10
 STATES = ("running", "pending")
 LENT = "appliance: a host of "
 """Reason by which Slurm keeps its jobs off a host that somebody else gives work."""
-MARK = f"|{secrets.token_hex(16)}|"
-"""Ends a row. sinfo and squeue print behind a field whatever follows its width."""
+MARK, NODE_MARK = (f"|{secrets.token_hex(16)}|" for _ in range(2))
+"""End a row. sinfo and squeue print behind a field whatever follows its width."""
+FORMAT = {"squeue": "SQUEUE_FORMAT2"}
+"""By program the variable that stands for -O (squeue(1)). Every user reads the arguments of a process, and may rename a job while it starts."""
 NODES = (
     "sinfo", "-a", "-h", "-N",
-    "-O", "NodeList:.120|,Partition:.80|,StateLong:.40|,Gres:.120|,GresUsed:.120|,CPUsState:.60|,Reason:.80" + MARK,
+    "-O", "NodeList:.120|,Partition:.80|,StateLong:.40|,Gres:.120|,GresUsed:.120|,CPUsState:.60|,Reason:.80" + NODE_MARK,
 )  # fmt: skip
 JOBS = (
     "squeue", "-a", "-h", "-t", "running,pending,suspended,completing",
@@ -73,10 +75,10 @@ def escaped(value: str) -> str:
     return shown.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def rows(text: str, count: int) -> list[list[str]]:
+def rows(text: str, count: int, mark: str) -> list[list[str]]:
     """Rows of COUNT cells, each ended by "|", the last one by MARK; it may hold whatever a user calls a job."""
     found = []
-    for row in text.split(MARK):
+    for row in text.split(mark):
         cells = [cell.strip() for cell in row.split("|", count - 1)]
         if len(cells) == count:
             found.append(cells)
@@ -174,7 +176,7 @@ def of_nodes(metrics: Metrics, text: str) -> None:
         metrics.add("slurm_node_cpus", "Processors of a host", all_cpus, node=name)
         metrics.add("slurm_node_cpus_allocated", "Processors given to jobs", allocated, node=name)
 
-    each(rows(text, 7), node)
+    each(rows(text, 7, NODE_MARK), node)
     for (partition, state), count in states.items():
         metrics.add(
             "slurm_partition_nodes", "Hosts by state", count, partition=partition, state=state
@@ -202,7 +204,7 @@ class Job:
 
 def of_jobs(metrics: Metrics, text: str, partitions: Iterable[str], now: float) -> None:
     jobs: list[Job] = []
-    each(rows(text, 13), lambda *cells: jobs.append(Job(*cells)))
+    each(rows(text, 13, MARK), lambda *cells: jobs.append(Job(*cells)))
     waits = dict.fromkeys(partitions, 0.0)
     by_partition = {(name, state): 0 for name in waits for state in STATES}
     by_account: dict[tuple[str, str], int] = {}
@@ -293,7 +295,7 @@ def exposition(run: Run, now: float) -> str:
     metrics.add("slurm_up", "1 where Slurm's controller answers", up)
     if nodes is not None and jobs is not None:
         of_nodes(metrics, nodes)
-        of_jobs(metrics, jobs, {default_too(cells[1]) for cells in rows(nodes, 6)}, now)
+        of_jobs(metrics, jobs, {default_too(cells[1]) for cells in rows(nodes, 6, NODE_MARK)}, now)
         of_shares(metrics, run(SHARES) or "")
     ended = run(ENDED)
     metrics.add("slurm_accounting_up", "1 where Slurm's accounting answers", ended is not None)
@@ -302,10 +304,23 @@ def exposition(run: Run, now: float) -> str:
     return metrics.text()
 
 
+def hidden(command: tuple[str, ...]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The command, and the format that ends rows of jobs in a variable: only root reads the environment of root's processes."""
+    variable = FORMAT.get(command[0])
+    return (command[:-2], {variable: command[-1]}) if variable else (command, {})
+
+
 def ask(command: tuple[str, ...]) -> str | None:
     """What a command printed; None where it failed or hung."""
+    argv, variables = hidden(command)
     try:
-        done = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
+        done = subprocess.run(
+            argv,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=True,
+            env={**os.environ, **variables},
+        )
     except (OSError, subprocess.SubprocessError) as error:
         sys.stderr.write(f"{command[0]}: {type(error).__name__}\n")
         return None
