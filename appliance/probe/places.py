@@ -174,7 +174,11 @@ def opened(path: str, of: int | None = None) -> int:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         if not stat.S_ISREG(mode):
             raise Untrusted("no regular file", path)
-        return os.open(f"/proc/self/fd/{held}", READ)
+        try:
+            return os.open(f"/proc/self/fd/{held}", READ)
+        except BlockingIOError:
+            # Its owner may hold a lease and take it again as often as the kernel breaks it (fcntl(2), F_SETLEASE).
+            raise Untrusted("held by a lease of its owner", path) from None
     finally:
         os.close(held)
 

@@ -67,7 +67,7 @@ class Observer:
         }
 
     def look(self, kind: str, name: str) -> Facts:
-        """State of one resource. Where it cannot be read there is only ``error``, one line."""
+        """State of one resource. Where it cannot be read there is only ``error``, one line; and ``withheld`` where somebody besides root sees to that."""
         state: Facts = {"kind": kind, "name": name}
         look = self._looks.get(kind)
         if look is None:
@@ -77,6 +77,8 @@ class Observer:
         except PermissionError:
             self.denied.add((kind, name))
             return {**state, "error": "needs root"}
+        except places.Untrusted as error:
+            return {**state, "error": str(error), "withheld": str(error.strerror)}
         except (OSError, ValueError, Unreadable) as error:
             return {**state, "error": str(error)}
         except Exception as error:  # noqa: BLE001 - a surprise in one resource must not cost the others
@@ -166,12 +168,16 @@ def type_of(found: os.stat_result | None) -> str:
 
 
 def digest(path: str) -> str:
-    """SHA-256 of a file, read in pieces. Raises OSError."""
+    """SHA-256 of a file, read in pieces; of one that is not root's up to ``files.LIMIT`` bytes: a sparse one has no end. Raises OSError."""
     total = hashlib.sha256()
     fd = places.opened(path)
     try:
+        left = None if os.fstat(fd).st_uid in {0, os.geteuid()} else files.LIMIT
         for piece in iter(lambda: os.read(fd, 1 << 20), b""):
             total.update(piece)
+            left = left if left is None else left - len(piece)
+            if left is not None and left < 0:
+                raise places.Untrusted(f"longer than {files.LIMIT} bytes", path)
     finally:
         os.close(fd)
     return total.hexdigest()

@@ -348,3 +348,23 @@ def test_a_key_within_an_option_or_a_remark_is_not_the_line_s() -> None:
     ((key, told),) = fingerprints(text)
     assert key != KEY
     assert KEY not in told.split()
+
+
+def test_a_file_that_crontab_leaves_while_it_reads_is_no_strangers(grow: Grow) -> None:
+    """crontab(1) copies what it is given into tmp.XXXXXX, as long as its user likes; cron(8) runs none of that."""
+    left = {"/var/spool/cron/crontabs/tmp.aB3xYz": "* * * * * x\n"}
+    me = f"me:x:{os.geteuid()}:1::/:/usr/sbin/nologin\n" if os.geteuid() else ""
+    root = grow({**HOST, **left, "/etc/passwd": PEOPLE + me})
+    owner = "me" if os.geteuid() else "root"
+    assert foreign(root, owned={"base": [*OWNS, f"@{owner}"]}) == []
+    assert foreign(root, owned={"base": [*OWNS, "@ada"]}) == [("file", *left)]
+
+
+def test_what_an_admin_hides_costs_no_other_place_its_look(grow: Grow, tmp_path: Path) -> None:
+    hidden = "/home/ada/.ssh/rc"
+    root = grow({**HOST, "/home/ada/x": "", "/etc/cron.d/x": "* * * * * root id\n"})
+    (tmp_path / "home/ada/.ssh").symlink_to("/root/.ssh")
+    (tmp_path / "home/ada").chmod(0o777)
+    found = facts(root, owned={"base": [*OWNS, hidden]}).foreign or ()
+    assert [(f.kind, f.at) for f in found] == [("file", "/etc/cron.d/x"), ("file", hidden)]
+    assert found[1].line == "not read: a symbolic link, not followed"

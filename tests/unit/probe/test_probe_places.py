@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -231,3 +233,24 @@ def test_descriptors_are_given_back(top: Path, home: Path) -> None:
             files.text(str(top / "secret"))
         assert len(list(Path("/proc/self/fd").iterdir())) == before
         path.unlink()
+
+
+HOLDER = """
+import fcntl, os, signal, sys
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+fcntl.fcntl(os.open(sys.argv[1], os.O_RDWR), fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_lease_keeps_nobody_waiting_and_is_told(home: Path) -> None:
+    """Whoever owns a file may hold one on it, and take it again each time the kernel breaks it."""
+    argv = [sys.executable, "-c", HOLDER, str(own(home / "f"))]
+    with subprocess.Popen(argv, stdin=-1, stdout=-1) as holder:
+        assert holder.stdout
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(Untrusted, match="lease"):
+            files.data(str(home / "f"))
+        holder.communicate()
+    assert files.read(str(home / "f")) == "hers"

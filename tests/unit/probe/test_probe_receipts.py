@@ -412,3 +412,30 @@ def test_whoever_becomes_a_user_by_hand_is_told(root: str) -> None:
 def test_the_group_of_users_is_called_as_the_role_calls_it() -> None:
     role = Path(__file__).parents[3] / "roles/base/vars/main.yml"
     assert f"__base_user_group: {OF_THE_SITE}\n" in role.read_text()
+
+
+@pytest.mark.parametrize("way", ["a link", "no end"])
+def test_what_an_account_does_to_its_own_file_is_drift_and_no_gap(
+    grow: Grow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Else no deployment would put it right."""
+    file = "/home/op/.ssh/authorized_keys"
+    root = grow(HOST)
+    write(root, [{"kind": "file", "name": file, "mode": "0600", "sha256": "x"}])
+    keys = tmp_path / file[1:]
+    keys.unlink()
+    (tmp_path / "home/op/.ssh").chmod(0o777)
+    if way == "a link":
+        keys.symlink_to("/etc/shadow")
+    else:
+        keys.touch()
+        os.truncate(keys, 1 << 33)
+        if os.geteuid() == 0:
+            os.chown(keys, 1001, 1001)
+        else:
+            monkeypatch.setattr(os, "geteuid", lambda: 1001)
+    found = facts(root)
+    (drift,) = found.receipts["base"].drift
+    assert (drift.kind, drift.name, drift.expected) == ("file", file, "as written")
+    assert drift.found.startswith("not read: ")
+    assert "receipts" not in found.errors

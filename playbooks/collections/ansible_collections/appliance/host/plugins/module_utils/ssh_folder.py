@@ -32,7 +32,8 @@ MOST = 1 << 20
 """Bytes that are read of a file that may be made to have no end."""
 CLOSED, PRIVATE = 0o700, 0o600
 ABSENT = (FileNotFoundError, NotADirectoryError)
-HIDDEN = (*ABSENT, PermissionError)
+HIDDEN = (*ABSENT, PermissionError, BlockingIOError)
+"""The last: the user holds a lease on the file, and no one opens it meanwhile (fcntl(2), F_SETLEASE)."""
 
 
 class SshFolder:
