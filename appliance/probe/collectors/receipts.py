@@ -97,11 +97,10 @@ def _receipt(ask: Ask, stage: str, receipt: Facts, observer: Observer) -> Facts:
     changes, reasons = [], []
     for was in left:
         now = observer.look(was["kind"], was["name"])
-        if was["kind"] == "file" and "withheld" in now and "error" not in was:
-            # Its owner put something in its place, or keeps it from being read: the stage puts that right.
-            changes.append(
-                _drift("file", was["name"], "as written", f"not read: {now['withheld']}")
-            )
+        if was["kind"] == "file" and ("withheld" in now or "withheld" in was):
+            # Its owner put something in its place, or keeps it from being read, also just after it was written: the stage puts that right.
+            why = f"not read: {now['withheld']}" if "withheld" in now else "not read before"
+            changes.append(_drift("file", was["name"], "as written", why))
             continue
         if "error" in was or "error" in now:
             reasons.append(f"{was['name']}: {now.get('error') or was['error']}")

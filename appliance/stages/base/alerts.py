@@ -69,7 +69,7 @@ ALERTS = (
         name="UnitFailed",
         area="host",
         # Any user can have these fail, by killing their own service manager.
-        expr='node_systemd_unit_state{state="failed",name!~"user(-runtime-dir)?@[0-9]+[.]service"} == 1',
+        expr='node_systemd_unit_state{state="failed",name!~"user(-runtime-dir)?@[0-9]+[.]service|session-c?[0-9]+[.]scope|systemd-coredump@[0-9-]+[.]service"} == 1',
         minutes=2,
         severity=Severity.WARNING,
         summary="{{ $labels.instance }}: {{ $labels.name }} has failed",

@@ -425,11 +425,12 @@ def test_little_memory_is_a_warning() -> None:
 
 
 @pytest.mark.parametrize("state", ["running", "degraded"])
-def test_a_user_who_kills_his_own_service_manager_fails_no_host(state: str) -> None:
-    own = ["user@2001.service", "user-runtime-dir@2001.service"]
+def test_what_users_can_have_fail_fails_no_host(state: str) -> None:
+    own = ["user@2001.service", "user-runtime-dir@2001.service", "session-12.scope"]
+    own += ["session-c3.scope", "systemd-coredump@4-1234-0.service"]
     (result,) = judge("base.failed_units", facts(os={"failed_units": own, "state": state}))
     assert result.status is Status.PASS
-    for other in ("users@2001.service", "user@root.service", "user@1.serviced"):
+    for other in ("users@2001.service", "user@root.service", "user@1.serviced", "session-x.scope"):
         both = {"failed_units": [*own, other], "state": state}
         (result,) = judge("base.failed_units", facts(os=both))
         assert (result.status, result.names) == (Status.FAIL, (other,))

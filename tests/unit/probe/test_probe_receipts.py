@@ -439,3 +439,9 @@ def test_what_an_account_does_to_its_own_file_is_drift_and_no_gap(
     assert (drift.kind, drift.name, drift.expected) == ("file", file, "as written")
     assert drift.found.startswith("not read: ")
     assert "receipts" not in found.errors
+    (state,) = facts(root, resources=[{"kind": "file", "name": file}]).resources
+    write(root, [dict(state)])
+    assert [d.name for d in facts(root).receipts["base"].drift] == [file]
+    keys.unlink()
+    keys.write_text("ssh-ed25519 AAAA one\n")
+    assert [d.found for d in facts(root).receipts["base"].drift] == ["not read before"]

@@ -45,8 +45,11 @@ UNITS = (
     "appliance-firewall.service",
 )
 """All the probe must be asked for; which of them count depends on the family."""
-OF_USERS = re.compile(r"user(-runtime-dir)?@[0-9]+\.service")
-"""Any user can have these fail, by killing their own service manager."""
+OF_USERS = re.compile(
+    r"user(-runtime-dir)?@[0-9]+\.service|session-c?[0-9]+\.scope|systemd-coredump@[0-9-]+\.service"
+)
+"""Any user can have these fail: by killing their own service manager, by a process that outstays the end of its session (logind
+ends sessions as their users ask), by a core that takes longer to write than systemd waits."""
 ENABLED = frozenset({"enabled", "static", "alias", "indirect", "generated"})
 
 
@@ -138,7 +141,7 @@ def _complaint(unit: Unit) -> str:
 
 
 def judge_failed_units(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """systemd has given up on nothing, but for service managers of users."""
+    """systemd has given up on nothing, but for what users can have fail."""
     failures = tuple(f for f in facts.os.failed_units if not OF_USERS.fullmatch(f))
     if failures:
         cause = f"failed: {', '.join(failures)}"

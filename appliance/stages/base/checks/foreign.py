@@ -29,6 +29,8 @@ RIGHTS = {
     ),
 }
 """What accounts of the system have too much, and what takes it from them."""
+NOT_READ = "not read: "
+"""How the line of a finding begins whose place was not looked into, and whose owner is not known."""
 PLAIN = re.compile(r"([A-Za-z0-9_./][\w./-]*)?", re.ASCII)
 ACCOUNTS = frozenset({"account", *RIGHTS})
 """Kinds that speak of an account."""
@@ -171,6 +173,8 @@ def _cause(found: Foreign) -> str:
         return f"account {found.at} of the system {RIGHTS[found.kind][0].format(line=found.line)}"
     if found.kind == "more":
         return f"{found.at} like these are not listed"
+    if not found.owner and found.line.startswith(NOT_READ):
+        return f"{found.at} is {found.line}"
     what = WORDS.get(found.kind, "is not the appliance's")
     when = datetime.fromtimestamp(found.modified, UTC).strftime("%Y-%m-%d %H:%M")
     said = f': "{found.line}"' if found.line else ""
