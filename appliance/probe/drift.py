@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from appliance.probe.accounts import UNREAD
 from appliance.probe.collectors.filesystems import without_password
 from appliance.probe.versions import is_newer
 
@@ -15,15 +16,18 @@ MUTE = frozenset({"kind", "name", "size", "load", "lines", "held", "by"})
 """Fields that say nothing beyond the others: size and lines beside the digest, load beside active and enabled, what says how versions are judged."""
 LATER = frozenset({"password", "definition", "stale", "flags"})
 """Fields that receipts of earlier releases lack: of those nothing is known."""
-OF_SOME = frozenset({"keys_sha256"})
-"""Fields that count only where both have them: keys in the homes of users are their own, and earlier releases read them."""
-APART: dict[str, Facts] = {"unit": {"definition": None, "stale": None}, "mount": {"flags": None}}
+KEYS = "keys_sha256"
+APART: dict[str, Facts] = {
+    "unit": {"definition": None, "stale": None},
+    "mount": {"flags": None},
+    "user": {KEYS: None},
+}
 """Fields of a kind that are told as one of their own."""
 ARTICLE = {"directory": "a directory", "link": "a link", "file": "a file"}
 
 
 def differences(was: Facts, now: Facts) -> list[tuple[str, str, str]]:
-    """Kind, expected and found of each difference; what a unit is made of, options of a mount and a package's hold are told apart."""
+    """Kind, expected and found of each difference; what a unit is made of, options of a mount, a package's hold and keys are told apart."""
     kind = str(was["kind"])
     if kind == "mount" and "source" in was:
         # As the host tells it now; receipts of earlier releases hold all of it.
@@ -35,6 +39,9 @@ def differences(was: Facts, now: Facts) -> list[tuple[str, str, str]]:
     if kind == "mount" and "flags" in was and "flags" in now and was["flags"] != now["flags"]:
         words = [", ".join(mount["flags"]) or "none" for mount in (was, now)]
         told.append(("mount options", (words[0], words[1])))
+    if kind == "user" and KEYS in was and KEYS in now and was[KEYS] not in {UNREAD, now[KEYS]}:
+        # Whose keys they are may change them at any moment: that tells of no failure of the stage.
+        told.append(("keys of user", (_short(KEYS, was[KEYS]), _short(KEYS, now[KEYS]))))
     if kind == "package" and was.get("held") and now.get("held") is False:
         told.append(("package hold", ("held", "not held")))
     return [(what, *words) for what, words in told if words]
@@ -45,7 +52,6 @@ def compare(was: Facts, now: Facts) -> tuple[str, str] | None:
     if was.get("kind") == "unit":
         was, now = _settled(was, now), _settled(now, was)
     known = was.keys() | (now.keys() - LATER)
-    known -= OF_SOME - (was.keys() & now.keys())
     fields = [name for name in {**was, **now} if name not in MUTE and name in known]
     changed = [name for name in fields if was.get(name) != now.get(name)]
     if not changed or (was.get("kind") == "package" and _is_update(was, now)):
@@ -154,13 +160,9 @@ def _first(lines: list[str]) -> str:
 
 def _fields(was: Facts, now: Facts, changed: list[str]) -> tuple[str, str]:
     return (
-        ", ".join(f"{_label(name)} {_short(name, was.get(name))}" for name in changed),
-        ", ".join(f"{_label(name)} {_short(name, now.get(name))}" for name in changed),
+        ", ".join(f"{name} {_short(name, was.get(name))}" for name in changed),
+        ", ".join(f"{name} {_short(name, now.get(name))}" for name in changed),
     )
-
-
-def _label(name: str) -> str:
-    return "keys" if name == "keys_sha256" else name
 
 
 def _short(name: str, value: object) -> str:
@@ -168,7 +170,7 @@ def _short(name: str, value: object) -> str:
         return "none"
     if isinstance(value, list):
         return ",".join(map(str, value)) or "none"
-    is_digest = name == "keys_sha256" and len(str(value)) == 64
+    is_digest = name == KEYS and len(str(value)) == 64
     return str(value)[:4] + "…" if is_digest else str(value)
 
 
