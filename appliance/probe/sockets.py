@@ -19,6 +19,10 @@ PEOPLE = 1000
 """From this number on a socket is somebody's work, and no part of the host."""
 JOBS = frozenset({"srun", "slurmstepd", "orted", "prted", "sshd-session"})
 """Programs that come and go with jobs and sessions."""
+MOST = 50_000
+"""Descriptors of people's processes that are looked at: one process may have half a million, and sockets of the host are its daemons'."""
+UID = re.compile(r"^Uid:\s*([0-9]+)", re.M)
+"""The real user: that of a program that somebody runs with more rights, too (proc(5))."""
 SOCKET = re.compile(r"socket:\[(\d+)\]")
 LOCAL = re.compile(r"^(0100007F|0{24}01000000|0{16}FFFF00000100007F)$")
 
@@ -62,13 +66,29 @@ def _rows(ask: Ask) -> Iterator[tuple[str, int, str]]:
                 yield f"{table.rstrip('6')} {number}{where}", 0 if high else number, words[9]
 
 
+def _processes(ask: Ask) -> list[tuple[bool, str]]:
+    """Each process by its number, and whether it is a person's; these last."""
+    found = []
+    for pid in filter(str.isdigit, files.names(ask.path("/proc"))):
+        said = UID.search(files.text(ask.path(f"/proc/{pid}/status")))
+        found.append((bool(said) and int(said.group(1)) >= PEOPLE, pid))
+    return sorted(found)
+
+
 def _holders(ask: Ask, inodes: set[str]) -> dict[str, set[str]]:
     """By socket the names of the programs that have it open; only root sees those of others."""
     found: dict[str, set[str]] = {}
-    for pid in filter(str.isdigit, files.names(ask.path("/proc"))):
+    left = MOST
+    for is_persons, pid in _processes(ask):
+        if is_persons and left <= 0:
+            break
         folder = ask.path(f"/proc/{pid}/fd")
+        descriptors = files.names(folder)
+        if is_persons:
+            descriptors = descriptors[:left]
+            left -= len(descriptors)
         # One by one: a program may close a descriptor while they are read.
-        links = (files.link(f"{folder}/{fd}") or "" for fd in files.names(folder))
+        links = (files.link(f"{folder}/{fd}") or "" for fd in descriptors)
         for held in filter(None, map(SOCKET.match, links)):
             if held.group(1) in inodes:
                 program = files.text(ask.path(f"/proc/{pid}/comm"), "unknown")

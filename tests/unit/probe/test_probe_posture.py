@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from appliance.probe import files, sockets
 from appliance.probe.ask import Ask
 from appliance.probe.every_file import VERIFIED, is_update
 from appliance.probe.posture import collect
@@ -383,3 +384,24 @@ def test_many_programs_of_one_folder_are_one_line_that_changes_with_any_of_them(
 )
 def test_what_dpkg_and_rpm_say_of_a_file(line: str, read: tuple[str, str]) -> None:
     assert VERIFIED.findall(line + "\n") == [read]
+
+
+def test_who_opens_very_much_keeps_nobody_from_being_seen(
+    network: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The processes of people are read last, and of them no more than a part."""
+    monkeypatch.setattr(sockets, "MOST", 2)
+    for pid in (2, 3):
+        folder = tmp_path / f"proc/{pid}/fd"
+        folder.mkdir(parents=True)
+        (folder.parent / "status").write_text("Name:\tx\nUid:\t2001\t0\t0\t0\n")
+        (folder.parent / "comm").write_text("mallory\n")
+        for fd in range(5):
+            (folder / str(fd)).symlink_to("socket:[11]" if fd == 1 else "socket:[12]")
+    read: list[str] = []
+    plain = files.link
+    monkeypatch.setattr(files, "link", lambda path: read.append(path) or plain(path))
+    found = dict(listening(Ask({}, network)))
+    assert found["tcp 22"] == "mallory sshd"
+    assert len([path for path in read if "/proc/2/" in path or "/proc/3/" in path]) == 2
+    assert read[-1].endswith("/proc/2/fd/1")
