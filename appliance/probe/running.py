@@ -34,6 +34,8 @@ UNLIMITED = {
     **{"memory.max": ("max",), "memory.high": ("max",), "io.max": ("",), "cgroup.freeze": ("0",)},
 }
 """By file of a control group what it says where nobody set a limit."""
+PEOPLE, RESERVED = 1000, range(60_000, 65_536)
+"""From which number on accounts are people's, but for those of distributions and of systemd (systemd.io, UIDS-GIDS)."""
 LOADER = re.compile(rb"(?:^|\0)(LD_[A-Z_]+|BASH_ENV|PYTHONPATH|PERL5LIB)=")
 """Variables that put somebody's code into a program (ld.so(8))."""
 COUNTS = re.compile(rb" \d+ of \d+-\d+ startups")
@@ -95,8 +97,17 @@ def _daemons(ask: Ask) -> Pairs:
         if name in wanted:
             members = files.text(ask.path(f"{GROUPS}/{name}/cgroup.procs")).split()
             if members:
-                main = min(members, key=int)
+                main = min(members, key=lambda pid: _rank(ask, pid))
                 yield name, ", ".join([*_set(ask, name), *_given(ask, main, ours)])
+
+
+def _rank(ask: Ask, pid: str) -> tuple[bool, int, int]:
+    """Whether it is a person's, when it started, its number: a crontab's programs run in cron's group, and numbers begin anew."""
+    at = ask.path(f"/proc/{pid}/")
+    uid = (_field(files.text(at + "status"), "Uid").split() or ["0"])[0]
+    started = _words(at)[19:20] or ["0"]
+    is_persons = PEOPLE <= int(uid) and int(uid) not in RESERVED
+    return is_persons, int(started[0]), int(pid)
 
 
 def _set(ask: Ask, name: str) -> Iterator[str]:
@@ -132,8 +143,13 @@ def _given(ask: Ask, pid: str, ours: str) -> Iterator[str]:
 
 
 def _nice(at: str) -> str:
-    words = files.text(at + "stat").rpartition(")")[2].split()
+    words = _words(at)
     return words[16] if len(words) > 16 else ""
+
+
+def _words(at: str) -> list[str]:
+    """The fields of proc(5)'s stat behind the name, which may hold whatever its owner likes: the third is the first."""
+    return files.text(at + "stat").rpartition(")")[2].split()
 
 
 def _foreign(ask: Ask) -> Pairs:

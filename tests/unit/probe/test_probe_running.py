@@ -186,3 +186,23 @@ def test_a_process_that_ends_meanwhile_is_none(grow: Grow) -> None:
     root = grow({**HOST, **process(20, "/tmp/evil")})
     Path(root, "proc/20/status").unlink()
     assert seen(root, "root process") == {}
+
+
+@pytest.mark.parametrize(("uid", "started"), [(2001, 0), (0, 9)])
+def test_what_runs_in_the_group_of_a_daemon_is_not_taken_for_it(
+    grow: Grow, uid: int, started: int
+) -> None:
+    """cron runs crontabs in its own group, also those that are older than itself; and numbers of processes begin anew."""
+    other = {
+        f"{GROUP}/cgroup.procs": "3\n70\n7\n",
+        "/proc/3/status": STATUS.format(uid=uid, cpus="0"),
+        "/proc/3/exe": {"link": "/home/mallory/x"},
+        "/proc/3/stat": f"3 (x) S {'0 ' * 18}{started} 0",
+        "/proc/70/status": STATUS.format(uid=0, cpus="0-7"),
+        "/proc/70/stat": f"70 (x) S {'0 ' * 18}5 0",
+        "/proc/7/stat": f"7 (slurmd) S {'0 ' * 18}4 0 0 0 0 0 0 0 0 0",
+    }
+    root = grow({**HOST, **other})
+    told = daemon(root)
+    Path(root + GROUP, "cgroup.procs").write_text("7\n")
+    assert told == daemon(root)
