@@ -1,5 +1,6 @@
 """Prolog and epilog as Slurm runs them: folders of jobs among what users have put there, and what a last job leaves behind."""
 
+import ctypes
 import os
 import shlex
 import shutil
@@ -378,3 +379,69 @@ def test_a_number_that_is_none_makes_nothing(scratch: Path, odd: str) -> None:
     done = run(argv, env=asked, check=False)
     assert (done.returncode, list(scratch.iterdir())) == (1, [])
     assert done.stderr.count("\n") == 1
+
+
+def mounted(at: Path, uid: int) -> None:
+    """As fusermount(1) does for a user, by a server that is gone at once."""
+    library = ctypes.CDLL(None, use_errno=True)
+    try:
+        server = os.open("/dev/fuse", os.O_RDWR)
+    except OSError:
+        pytest.skip("needs /dev/fuse")
+    options = f"fd={server},rootmode=40000,user_id={uid},group_id={uid}"
+    failed = library.mount(b"x", bytes(at), b"fuse.x", 0, options.encode())
+    os.close(server)
+    if failed:
+        pytest.skip("needs the right to mount")
+
+
+def in_mounts(place: Path) -> list[str]:
+    return [
+        line for line in Path("/proc/self/mountinfo").read_text().split("\n") if str(place) in line
+    ]
+
+
+@root
+@setpriv
+@pytest.mark.parametrize("way", ["", "a/b", "with a blank", "link to a mount"])
+def test_what_a_user_mounted_in_the_job_s_folder_goes_with_it(
+    scratch: Path, places: ModuleType, tmp_path: Path, way: str
+) -> None:
+    """A folder with a mount on it can be neither renamed nor removed; the rest has to go, too."""
+    folder, shared, other = prolog(scratch), Path(places.SHARED[0]), tmp_path / "others"
+    other.mkdir()
+    try:
+        if way == "link to a mount":
+            mounted(other, EVE)
+            as_user(ADA, f"ln -s {other} link", folder)
+        else:
+            as_user(ADA, f"mkdir -p '{folder / way}'")
+            mounted(folder / way, ADA)
+        as_user(ADA, "echo >left", shared)
+        assert places.main("end", str(scratch)) == 0
+        assert in_mounts(scratch) == []
+        assert len(in_mounts(other)) == (way == "link to a mount")
+        assert list((scratch / ".jobs").iterdir()) == []
+        assert names(places) == []
+    finally:
+        for line in (*in_mounts(scratch), *in_mounts(other)):
+            at = line.split(" ")[4].replace("\\040", " ")
+            ctypes.CDLL(None).umount2(at.encode(), 2)
+
+
+@root
+@setpriv
+def test_another_job_of_the_user_keeps_what_is_mounted_elsewhere(
+    scratch: Path, places: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "_run", answers(places, "9\n10\n"))
+    folder = prolog(scratch)
+    as_user(ADA, "mkdir elsewhere", scratch)
+    try:
+        mounted(scratch / "elsewhere", ADA)
+        mounted(folder, ADA)
+        places.main("end", str(scratch))
+        assert [line.split(" ")[4] for line in in_mounts(scratch)] == [str(scratch / "elsewhere")]
+    finally:
+        for line in in_mounts(scratch):
+            ctypes.CDLL(None).umount2(line.split(" ")[4].encode(), 2)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 JOBS = ".jobs"
 GONE = "gone-"
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+HELD = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 WRITERS = stat.S_IWGRP | stat.S_IWOTH
 TRIES, LINKS = 20, 20
 FIRST_USER, NOBODY = 1000, 65534
@@ -37,6 +38,10 @@ SHARED = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/lock")
 """Where every user may leave files."""
 QUEUES = "/proc/sysvipc"
 PROCESSES = "/proc"
+MOUNTS = "/proc/self/mountinfo"
+UNSAID = re.compile(r"\\([0-7]{3})")
+"""Characters as the kernel writes them there (proc(5))."""
+MNT_DETACH = 2
 ASK_S, STOP_S, SWEEP_S, REMOVE_S = 30, 10, 120, 600
 ROUNDS = 20
 
@@ -194,11 +199,45 @@ def own(job: Job, folder: str) -> None:
 def end(job: Job, scratch: str) -> None:
     is_last = is_to_be_cleared(job.uid) and is_last_here(job)
     has_left = is_last and ended(job.uid)
-    if scratch:
-        with contextlib.suppress(FileNotFoundError):
-            clear(job, scratch)
-    if has_left:
-        forget(job.uid)
+    try:
+        unmount(job, scratch, everywhere=has_left)
+        if scratch:
+            with contextlib.suppress(FileNotFoundError):
+                clear(job, scratch)
+    finally:
+        if has_left:
+            forget(job.uid)
+
+
+def unmount(job: Job, scratch: str, everywhere: bool) -> None:
+    """What the user has mounted by fusermount(1): in the job's folder, or everywhere. No one removes or renames a folder with a mount on it."""
+    of_job = f"{os.path.realpath(scratch)}/{JOBS}/job-{job.id}" if scratch else ""
+    own = f"user_id={job.uid}"
+    # The last one first: they may lie on each other.
+    for line in reversed(_text(MOUNTS)):
+        words, _, rest = line.partition(" - ")
+        number, at = ([*words.split(" "), *[""] * 5])[:5:4]
+        kind, _, options = rest.partition(" ")
+        if kind.startswith("fuse") and own in options.split(" ")[-1].split(","):
+            path = UNSAID.sub(lambda found: chr(int(found.group(1), 8)), at)
+            if everywhere or (of_job and f"{path}/".startswith(f"{of_job}/")):
+                detach(path, number)
+
+
+def detach(path: str, number: str) -> None:
+    """By a descriptor that was reached over no link, and only where it is that very mount. Nobody is asked, for whoever serves it may be gone."""
+    import ctypes
+
+    at = os.open("/", HELD)
+    try:
+        for name in reversed(_words(path)):
+            at = _replaced(at, os.open(name, HELD, dir_fd=at))
+        if f"mnt_id:\t{number}" in _text(f"/proc/self/fdinfo/{at}"):
+            ctypes.CDLL(None).umount2(f"/proc/self/fd/{at}".encode(), MNT_DETACH)
+    except OSError:
+        pass  # It has gone meanwhile, or its way is another.
+    finally:
+        os.close(at)
 
 
 def clear(job: Job, scratch: str) -> None:
@@ -289,7 +328,7 @@ def processes(uid: int) -> Iterator[tuple[int, list[str]]]:
 
 def _text(path: str) -> list[str]:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read().split("\n")
     except OSError:
         return []
