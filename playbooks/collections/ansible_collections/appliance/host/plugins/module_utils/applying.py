@@ -35,6 +35,7 @@ if False:
         mig_layout,
         offline_source,
         packages,
+        scratch,
         signing_key,
         slurm_accounts,
         slurm_containers,
