@@ -121,6 +121,67 @@ def test_what_never_prints_it_is_told_in_the_roles_words(apply: Run, host: Host)
     assert answer["msg"] == "slurmctld: ping: is DOWN"
 
 
+@pytest.mark.parametrize(
+    ("printed", "why"),
+    [
+        ("active\nactive\n", ""),
+        ("active\nfailed\n", "prints active, failed"),
+        # A word within a word is not the word.
+        ("inactive\nactive\n", "prints inactive, active"),
+        ("", "prints nothing"),
+    ],
+)
+def test_what_must_print_certain_lines_prints_all_of_them(apply: Run, host: Host, printed: str, why: str) -> None:  # fmt: skip
+    host.answer("systemctl", (0 if printed.startswith("active") else 3, printed, ""))
+    answer = apply(runs("p", "systemctl", lines=["active", "active"]))
+    assert answer.get("msg", "") == (f"systemctl: {why}" if why else "")
+
+
+@pytest.mark.parametrize(
+    ("answered", "said"),
+    [
+        ((0, "munge\nslurm\nslurm\n", ""), ""),
+        ((0, "slurm-devel\nmunge\n", ""), "nobody offers slurm: do"),
+        ((0, "", ""), "nobody offers munge, slurm: do"),
+        # What cannot be read offers nothing that is known.
+        ((1, "", "Error: no mirror"), "dnf: Error: no mirror"),
+    ],
+)
+def test_what_a_list_lacks_is_named(apply: Run, host: Host, answered: tuple[int, str, str], said: str) -> None:  # fmt: skip
+    host.answer("dnf", answered)
+    look = runs("l", "dnf", looks=True, lists=["munge", "slurm"], unlisted="nobody offers %s: do")
+    assert apply(look, check=True).get("msg", "") == said
+
+
+@pytest.mark.parametrize("failing", ["SELECT 1", "--user=root"])
+@pytest.mark.parametrize("diff", [True, False])
+def test_a_password_is_in_no_answer(
+    apply: Run, host: Host, monkeypatch: pytest.MonkeyPatch, failing: str, *, diff: bool
+) -> None:
+    from ansible.module_utils import basic
+
+    logged: list[str] = []
+    monkeypatch.setattr(basic, "has_journal", False)
+    monkeypatch.setattr(basic.syslog, "syslog", lambda _level, line: logged.append(line))
+    monkeypatch.setattr(basic.AnsibleModule, "get_bin_path", lambda *_, **__: "/usr/bin/mariadb")
+    host.answer("mariadb", (0, "", ""))
+    host.answer("mariadb --defaults-file=/dev/stdin", (1, "", "hunter2-hunter2"))
+    host.answer(
+        "mariadb --no-auto-rehash --batch --skip-column-names --user=root",
+        (int(failing == "--user=root"), "", "ERROR at 'hunter2-hunter2'"),
+    )
+    given = {"name": "slurm_acct_db", "user": "slurm", "password": "hunter2-hunter2"}
+    answer = apply(entry("service | Make it", "command", argv=["mariadb"]), _database(given), diff=diff)  # fmt: skip
+    assert answer["failed"]
+    assert "slurm_acct_db" in answer["msg"]
+    assert "hunter2" not in f"{answer} {logged}"
+
+
+def _database(given: dict[str, str]) -> dict[str, Any]:
+    """An entry of slurm_database, whose arguments have a name as entries do."""
+    return {**entry("service | Database", "slurm_database"), "arguments": given}
+
+
 def test_a_command_that_made_its_file_does_not_run_again(apply: Run, tmp_path: Path) -> None:
     answer = apply(runs("p", "false", creates=str(tmp_path), changes="always"))
     assert answer["changed"] is False

@@ -3,10 +3,12 @@
 import base64
 import errno
 import grp
+import json
 import os
 import pwd
 import stat
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
@@ -157,6 +159,88 @@ def test_what_is_no_base64_is_refused_on_the_controller(plugin: Plugin) -> None:
 
     with pytest.raises(AnsibleActionFail, match="/f: content_base64 is not base64"):
         plugin("plugin_utils.rendering").inline({"path": "/f", "content_base64": "hunter2!"})
+
+
+PINNED = b"\x00enroot"
+DIGEST = sha256(PINNED).hexdigest()
+
+
+def test_a_pinned_file_that_is_there_needs_no_content(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(PINNED)
+    (tmp_path / "f").chmod(0o600)
+    item = {"path": str(tmp_path / "f"), "sha256": DIGEST, **ME}
+    answer = run("files", files=[item])
+    assert answer["changed_paths"] == [str(tmp_path / "f")]
+    assert (tmp_path / "f").stat().st_mode & 0o777 == 0o644
+    assert (tmp_path / "f").read_bytes() == PINNED
+    assert run("files", files=[item])["changed"] is False
+
+
+@pytest.mark.parametrize("there", [b"another", None])
+def test_a_pinned_file_that_is_not_there_needs_content(run: Run, tmp_path: Path, there: bytes | None) -> None:  # fmt: skip
+    if there is not None:
+        (tmp_path / "f").write_bytes(there)
+    item = {"path": str(tmp_path / "f"), "sha256": DIGEST, **ME}
+    assert run("files", files=[item])["msg"].endswith("no content came from the controller")
+    sent = {**item, "content_base64": base64.b64encode(PINNED).decode()}
+    assert run("files", files=[sent])["changed"] is True
+    assert (tmp_path / "f").read_bytes() == PINNED
+
+
+class Action:
+    """An action plugin whose host answers to sha256sum."""
+
+    def __init__(self, said: str) -> None:
+        self.said, self.asked = said, list[str]()
+
+    def _low_level_execute_command(self, command: str) -> dict[str, str]:
+        self.asked.append(command)
+        return {"stdout": self.said}
+
+
+def renderer(plugin: Plugin, folder: Path, action: Action) -> Any:
+    """The controller's half, with sources in ``folder``."""
+    rendering = plugin("plugin_utils.rendering")
+    found = lambda _kind, source: str(folder / source)  # noqa: E731
+    return rendering.Renderer(found, None, None, {}, partial(rendering.digests, action))
+
+
+@pytest.mark.parametrize(
+    ("said", "is_sent"),
+    [
+        (f"{DIGEST}  /opt/f x\n", False),
+        (f"{'0' * 64}  /opt/f x\n", True),
+        ("sha256sum: '/opt/f x': No such file or directory\n", True),
+    ],
+)
+def test_a_pinned_file_is_sent_only_where_the_host_lacks_it(plugin: Plugin, tmp_path: Path, said: str, *, is_sent: bool) -> None:  # fmt: skip
+    (tmp_path / "f").write_bytes(PINNED)
+    action = Action(said)
+    item = {"path": "/opt/f x", "src": "f", "template": False, "sha256": DIGEST}
+    given = renderer(plugin, tmp_path, action).files({"files": [item]})
+    wanted = {"/opt/f x": base64.b64encode(PINNED).decode()} if is_sent else {}
+    assert json.loads(given["contents"]) == wanted
+    assert given["files"] == [{"path": "/opt/f x", "sha256": DIGEST}]
+    assert action.asked == ["sha256sum -- '/opt/f x'"]
+
+
+def test_files_without_a_digest_ask_nothing_of_the_host(plugin: Plugin, tmp_path: Path) -> None:
+    action = Action("")
+    renderer(plugin, tmp_path, action).files({"files": [{"path": "/f", "content": "x"}]})
+    assert action.asked == []
+
+
+@pytest.mark.parametrize(("there", "why"), [(b"another", "its digest is "), (None, "No such file")])
+def test_a_source_that_is_not_the_pinned_one_is_not_sent(
+    plugin: Plugin, tmp_path: Path, there: bytes | None, why: str
+) -> None:
+    from ansible.errors import AnsibleActionFail
+
+    if there is not None:
+        (tmp_path / "f").write_bytes(there)
+    item = {"path": "/opt/f", "src": "f", "template": False, "sha256": DIGEST}
+    with pytest.raises(AnsibleActionFail, match=f"/opt/f: f: {why}"):
+        renderer(plugin, tmp_path, Action("")).files({"files": [item]})
 
 
 def test_a_refused_file_leaves_everything_as_it_was(run: Run, tmp_path: Path) -> None:

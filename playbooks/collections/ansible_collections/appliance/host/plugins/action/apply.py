@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.appliance.host.plugins.plugin_utils.rendering import Renderer
+from ansible_collections.appliance.host.plugins.plugin_utils.rendering import Renderer, digests
 
 FACTS = ("distribution", "distribution_major_version", "os_family")
 GATHER = {"gather_subset": ["!all", "!min", "distribution", "platform"]}
@@ -119,7 +120,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             kind = resource_of(entry)
             given = templar.template(entry[kind]) or {}
             if kind == "files":
-                given = Renderer(self._find_needle, self._loader, templar, own).files(given)
+                asked = partial(digests, self)
+                renderer = Renderer(self._find_needle, self._loader, templar, own, asked)
+                given = renderer.files(given)
             yield {
                 "name": str(templar.template(entry.get("name", kind))),
                 "resource": kind,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.appliance.host.plugins.plugin_utils.rendering import Renderer
+from ansible_collections.appliance.host.plugins.plugin_utils.rendering import Renderer, digests
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
@@ -20,7 +21,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         """Render, then run the module once."""
         variables = dict(task_vars or {})
         result: dict[str, Any] = super().run(tmp, variables)
-        renderer = Renderer(self._find_needle, self._loader, self._templar, variables)
+        asked = partial(digests, self)
+        renderer = Renderer(self._find_needle, self._loader, self._templar, variables, asked)
         done = self._execute_module(
             "appliance.host.files",
             module_args=renderer.files(self._task.args),

@@ -27,6 +27,10 @@ options:
       content: {description: Text instead of a template., type: str}
       content_base64: {description: Bytes instead of a template., type: str}
       template: {description: Render src with Jinja (trim_blocks and lstrip_blocks are on)., type: bool, default: true}
+      sha256:
+        description: Digest of src, of any bytes, with template false. The action plugin refuses another, and sends no file that the host has.
+        type: str
+        default: ""
       mode: {description: Octal., type: str, default: "0644"}
       owner: {description: User., type: str, default: root}
       group: {description: Group., type: str, default: root}

@@ -20,18 +20,13 @@ SPEC = {
     "prints": {"type": "str", "default": ""},
     "lacks": {"type": "str", "default": ""},
     "every_line": {"type": "str", "default": ""},
+    "lines": {"type": "list", "elements": "str", "default": []},
+    "lists": {"type": "list", "elements": "str", "default": []},
+    "unlisted": {"type": "str", "default": "it does not list %s"},
     "attempts": {"type": "int", "default": 1},
     "delay": {"type": "float", "default": 1.0},
     "fails": {"type": "str", "default": ""},
 }
-
-
-def attempt(module: Any) -> tuple[str, str]:
-    """What one run printed, and why that was not good; "" where it was."""
-    code, out, err = module.run_command(module.params["argv"], environ_update={"LC_ALL": "C"})
-    if code:
-        return out, telling_line(err or out) or f"exit status {code}"
-    return out, unlike(module.params, out)
 
 
 def unlike(wanted: dict[str, Any], out: str) -> str:
@@ -47,24 +42,35 @@ def unlike(wanted: dict[str, Any], out: str) -> str:
     return ""
 
 
+def complaint(given: dict[str, Any], code: int, out: str, err: str) -> str:
+    """What is said of one run; "" where it was good."""
+    printed = lines_of(out)
+    missing = [line for line in given["lists"] if line not in printed]
+    if missing and not code:
+        return str(given["unlisted"]).replace("%s", ", ".join(missing))
+    if given["lines"] and printed != given["lines"]:
+        why = err.strip() or f"prints {', '.join(printed) or 'nothing'}"
+    elif code:
+        why = telling_line(err or out) or f"exit status {code}"
+    else:
+        why = unlike(given, out)
+    said = f"{' '.join(given['argv'])}: {why}"
+    return "" if not why else f"{given['fails']}: {said}" if given["fails"] else said
+
+
 def settled(module: Any) -> dict[str, Any]:
     """Runs it until it is good or out of attempts."""
-    attempts = 1 if module.check_mode else module.params["attempts"]
+    given = module.params
+    attempts = 1 if module.check_mode else given["attempts"]
     for left in reversed(range(attempts)):
-        out, why = attempt(module)
+        code, out, err = module.run_command(given["argv"], environ_update={"LC_ALL": "C"})
+        why = complaint(given, code, out, err)
         if not why:
-            how = module.params["changes"]
-            return {
-                "changed": how == "always" or (how == "output" and bool(out.strip())),
-                "out": out,
-            }
+            printed = given["changes"] == "output" and bool(out.strip())
+            return {"changed": given["changes"] == "always" or printed, "out": out}
         if left:
-            time.sleep(module.params["delay"])
-    said = f"{' '.join(module.params['argv'])}: {why}"
-    return {
-        "failed": True,
-        "msg": f"{module.params['fails']}: {said}" if module.params["fails"] else said,
-    }
+            time.sleep(given["delay"])
+    return {"failed": True, "msg": why}
 
 
 def main() -> None:

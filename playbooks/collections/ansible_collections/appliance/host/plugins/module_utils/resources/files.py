@@ -44,6 +44,7 @@ SPEC = {
             "path": {"required": True},
             "mode": {"default": "0644"},
             "validate": {"default": ""},
+            "sha256": {"default": ""},
             "secret": {"type": "bool", "default": False, "no_log": False},
             "state": {"default": "file", "choices": ["file", "absent"]},
             "ours": {"type": "bool", "default": False},
@@ -236,17 +237,25 @@ def _text(data: bytes) -> str:
 
 def _wanted(item: dict[str, Any], contents: dict[str, str]) -> Wanted:
     path = item["path"]
-    if path not in contents:
-        raise Problem(f"{path}: no content came from the controller")
     return Wanted(
         path=path,
-        data=base64.b64decode(contents[path]),
+        data=_content(path, contents, item["sha256"]),
         mode=mode_of(item["mode"], path),
         owner=item["owner"],
         group=item["group"],
         validate=item["validate"],
         secret=item["secret"],
     )
+
+
+def _content(path: str, contents: dict[str, str], pinned: str) -> bytes:
+    """What came from the controller; it sends no pinned file that is there already."""
+    there = read(path) if pinned and path not in contents else None
+    if there is not None and sha256(there).hexdigest() == pinned:
+        return there
+    if path not in contents:
+        raise Problem(f"{path}: no content came from the controller")
+    return base64.b64decode(contents[path])
 
 
 def _fields(wanted: Wanted) -> dict[str, str]:
