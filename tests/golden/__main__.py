@@ -5,15 +5,14 @@ import tempfile
 from pathlib import Path
 
 from tests.golden.compact import compact
-from tests.golden.record import BESIDE, DIFFERENCES, FULL, RECORD, difference, recorded
-from tests.golden.sections import text_of
+from tests.golden.record import BESIDE, DIFFERENCES, FULL, RECORD, difference, full
 from tests.golden.sizes import SIZES, SUMMARY, pattern, seen, summary
 
 
 def main() -> None:
     """One site in full, the others as differences, and counts of sites of several sizes."""
-    for file, sections in recorded(FULL).items():
-        (RECORD / FULL / file).write_text(text_of(sections))
+    for file, text in full().items():
+        (RECORD / FULL / file).write_text(text)
     DIFFERENCES.write_text("\n".join(difference(name) for name in BESIDE))
     sizes = {}
     for size in SIZES:

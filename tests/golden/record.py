@@ -45,7 +45,7 @@ from appliance.stages.catalog import STAGES
 from tests.full_sites import VARIABLE, write_full_site
 from tests.golden.compact import compact
 from tests.golden.hosts import Whose
-from tests.golden.sections import OF, Sections, counted_out, differences
+from tests.golden.sections import OF, Sections, common_first, counted_out, differences, text_of
 from tests.rendering import rendered
 from tests.unit.engine.world import FakeHosts, Recorder
 
@@ -216,6 +216,14 @@ def recorded(name: str) -> dict[str, Sections]:
             file: {t: [line.replace(folder, "SITE") for line in own] for t, own in parts.items()}
             for file, parts in files.items()
         }
+
+
+def full() -> dict[str, str]:
+    """The files of the record of the full site."""
+    return {
+        file: text_of(common_first(parts) if file == "variables.txt" else parts)
+        for file, parts in recorded(FULL).items()
+    }
 
 
 def difference(name: str) -> str:

@@ -13,6 +13,9 @@ OF = " | "
 """Before the kind of host a section is of, at the end of its title."""
 LONG = 4
 """Lines that are missing in one run: of more than that the first and the last are shown."""
+ELSE = " has else"
+VALUE = re.compile(r"\n(?![ \]}])")
+"""Before the next variable."""
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 Sections = dict[str, list[str]]
 
@@ -21,6 +24,29 @@ def text_of(sections: Mapping[str, list[str]]) -> str:
     """The text of a record's file; sections of several kinds of host that are alike stand there once."""
     lines = chain.from_iterable((MARK + title, *lines) for title, lines in _together(sections))
     return "\n".join(lines) + "\n"
+
+
+def common_first(sections: Sections) -> Sections:
+    """Sections of variables, with what all kinds of host have alike in one of its own, before what each has else.
+
+    A variable is a line, and the lines behind it that go on with its value.
+    """
+    of: dict[str, list[str]] = {}
+    for title in sections:
+        of.setdefault(title.partition(OF)[0], []).append(title)
+    found: Sections = {}
+    for titles in of.values():
+        values = {title: VALUE.split("\n".join(sections[title])) for title in titles}
+        first, *others = values.values()
+        alike = [value for value in first if others and all(value in own for own in others)]
+        for title in titles:
+            # _together joins these again, for they are the same.
+            found[title] = [line for value in alike for line in value.splitlines()]
+        for title in titles:
+            rest = [value for value in values[title] if value not in alike]
+            own = [line for value in rest for line in value.splitlines()]
+            found[f"{title}{ELSE}" if alike else title] = own
+    return {title: lines for title, lines in found.items() if lines}
 
 
 def counted_out(sections: Sections) -> Sections:

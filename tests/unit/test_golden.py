@@ -16,9 +16,9 @@ from tests.golden.record import (
     at_work,
     difference,
     documents,
-    recorded,
+    full,
 )
-from tests.golden.sections import LONG, OF, Sections, differences, text_of
+from tests.golden.sections import ELSE, LONG, OF, Sections, common_first, differences, text_of
 
 MOST = 60
 
@@ -32,7 +32,7 @@ def told(changed: list[str]) -> str:
 
 
 def test_nothing_changed_on_the_full_site_that_was_not_recorded() -> None:
-    now = {file: text_of(sections) for file, sections in recorded(FULL).items()}
+    now = full()
     before = {file.name: file.read_text() for file in (RECORD / FULL).iterdir()}
     assert now.keys() == before.keys()
     changed = [line for file, text in now.items() for line in changes(file, before[file], text)]
@@ -104,6 +104,21 @@ def test_what_kinds_of_host_have_alike_stands_once() -> None:
     now: Sections = {f"base{OF}head": ["c"], f"base{OF}gpu": ["c"]}
     before: Sections = {f"base{OF}head": ["a"], f"base{OF}gpu": ["a"]}
     assert differences("x", before, now) == [f"== x: base{OF}head; gpu", "-a", "+c"]
+
+
+def test_variables_that_all_kinds_of_host_have_stand_first_and_once() -> None:
+    given: Sections = {
+        f"base{OF}head": ["a: {", ' "x": 1', "}", "b: 1"],
+        f"base{OF}gpu": ["a: {", ' "x": 1', "}", "b: 2"],
+        f"gpu{OF}gpu": ["c: 3"],
+    }
+    text = text_of(common_first(given))
+    assert text.splitlines() == [
+        *(f"== base{OF}head; gpu", "a: {", ' "x": 1', "}"),
+        *(f"== base{OF}head{ELSE}", "b: 1"),
+        *(f"== base{OF}gpu{ELSE}", "b: 2"),
+        *(f"== gpu{OF}gpu", "c: 3"),
+    ]
 
 
 @pytest.mark.parametrize("value", [{}, [], {"a": [1, {"b": "ü" * 100}]}, ["x" * 50] * 3, None])

@@ -54,6 +54,8 @@ def write(checkout: Path, files: dict[str, str]) -> None:
             file.unlink(missing_ok=True)
         elif not file.exists() or file.read_text(encoding="utf-8") != text:
             file.parent.mkdir(parents=True, exist_ok=True)
+            # Tests run as root; a file of root's in a folder of one's own can be replaced, and not written.
+            file.unlink(missing_ok=True)
             file.write_text(text, encoding="utf-8")
 
 
