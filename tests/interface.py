@@ -20,6 +20,7 @@ from tools.published.keys import inner_of
 
 RECORDED = Path(__file__).parent / "data/interface.txt"
 WIDTH = 118
+RACK = "appliance lab "
 Schema = Mapping[str, Any]
 
 
@@ -92,8 +93,9 @@ def commands(command: click.Command, words: str) -> Iterator[str]:
         if isinstance(param, click.Argument):
             names = f"<{param.human_readable_name}>"
         flag = isinstance(param, click.Option) and param.is_flag
-        choices = isinstance(param.type, click.Choice)
-        taken = " | ".join(map(str, param.type.choices)) if choices else param.type.name  # type: ignore[attr-defined]
+        # The rack's choices are GPUs and faults, which come by a row of a table.
+        listed = isinstance(param.type, click.Choice) and not words.startswith(RACK)
+        taken = " | ".join(map(str, param.type.choices)) if listed else param.type.name  # type: ignore[attr-defined]
         many = "..." if param.multiple or param.nargs == -1 else ""
         yield f"{words} {names}{'' if flag else f': {taken}'}{many}"
 
