@@ -100,14 +100,23 @@ def _named(known: Known, topology: Topology) -> dict[str, tuple[str, str]]:
 
     openibd of NVIDIA's driver writes "gpu-1 HCA-1", which names no device.
     """
-    names = {host: host for host in known}
-    names |= {facts.os.hostname: host for host, facts in known.items() if facts}
+    names = _hosts_by_name(known)
     named: dict[str, tuple[str, str]] = {}
     for node in topology.hcas:
         host, _, device = node.description.partition(" ")
         if host in names and device and " " not in device and not device.startswith("HCA-"):
             named[node.description] = names[host], device
     return named
+
+
+def _hosts_by_name(known: Known) -> dict[str, str]:
+    """A host's name in the site is its own, whatever another calls itself; what several call themselves is none of them."""
+    claims: dict[str, list[str]] = {}
+    for host, facts in known.items():
+        if facts:
+            claims.setdefault(facts.os.hostname, []).append(host)
+    said = {name: hosts[0] for name, hosts in claims.items() if len(hosts) == 1}
+    return said | {host: host for host in known}
 
 
 def _by_guid(known: Known, topology: Topology) -> dict[tuple[str, int], Plug]:
@@ -117,12 +126,22 @@ def _by_guid(known: Known, topology: Topology) -> dict[tuple[str, int], Plug]:
     that fits more hosts is the fabric's, whatever number of GUIDs one of them has.
     """
     nodes = {number(node.guid): node.description for node in topology.hcas}
-    ways = [
-        {number(port.guid) - less * plug.port: plug for plug, port in ports_of(known).items()}
-        for less in (0, 1)
-    ]
+    ways = [_claimed(known, less) for less in (0, 1)]
     best = max(ways, key=lambda way: len({way[guid].host for guid in way.keys() & nodes.keys()}))
     return {(nodes[guid], plug.port): plug for guid, plug in best.items() if guid in nodes}
+
+
+def _claimed(known: Known, less: int) -> dict[int, Plug]:
+    """By the GUID of an adapter its port; one that several hosts claim is none of theirs."""
+    made: dict[int, Plug] = {}
+    twice: set[int] = set()
+    for plug, port in ports_of(known).items():
+        guid = number(port.guid) - less * plug.port
+        if made.setdefault(guid, plug).host != plug.host:
+            twice.add(guid)
+        else:
+            made[guid] = plug
+    return {guid: plug for guid, plug in made.items() if guid not in twice}
 
 
 def number(guid: str) -> int:

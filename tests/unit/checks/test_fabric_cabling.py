@@ -1,7 +1,7 @@
 """Cabling and links: fabrics as ibnetdiscover prints them, with cables swapped, doubled, lost and slow."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from appliance.checks.check import View
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
+from appliance.models.standing import Standing
 from appliance.stages.fabric.checks.cabling import compare, judge_cabling
 from appliance.stages.fabric.checks.links import judge_links
 from appliance.stages.fabric.checks.subnet import judge_topology
@@ -405,3 +406,30 @@ def test_both_ways_of_stating_a_fabric_agree() -> None:
     found = fabric.topology()
     assert compare(by_list, found).found == compare(fabric.view(), found).found
     assert [r.status for r in cabling(by_list)] == [Status.PASS]
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("lie", ["name", "ports", "both"])
+def test_a_host_that_gives_itself_out_as_another_moves_no_cable_of_that_one(
+    named: bool, lie: str
+) -> None:
+    fabric = Fabric(4, named=named)
+    honest = {f"gpu-{n}": fabric.host(n) for n in range(4)}
+    liar, victim = honest["gpu-3"], honest["gpu-1"]
+    if lie != "ports":
+        liar = liar.model_copy(update={"os": victim.os})
+    if lie != "name":
+        liar = liar.model_copy(update={"ports": victim.ports})
+    said = replace(fabric.view(None, liar), standing=Standing(honest))
+    found = compare(said, fabric.topology()).found
+    assert len([plug for plug in found if plug.host == "gpu-1"]) == RAILS
+    assert {r.target.partition("/")[0] for r in cabling(said) if r.status is Status.FAIL} <= {
+        "gpu-3"
+    }
+
+
+def test_ports_that_two_hosts_claim_and_neither_was_accepted_with_are_neithers() -> None:
+    fabric = Fabric(4, named=False)
+    liar = fabric.host(3).model_copy(update={"ports": fabric.host(1).ports})
+    found = compare(fabric.view(None, liar), fabric.topology()).found
+    assert {plug.host for plug in found} == {"gpu-0", "gpu-2"}

@@ -95,13 +95,29 @@ def cables_of(view: View, topology: Topology) -> Cables:
     """The cables of the GPU hosts, by adapter; of what was discovered found once for all checks."""
     seen = discovered(view)
     if seen is None or seen[1] is not topology:
-        return found_cables(gpu_hosts(view), topology)
+        return found_cables(_bounded(view), topology)
     return view.once(_cables)
 
 
 def _cables(view: View) -> Cables:
     seen = discovered(view)
-    return found_cables(gpu_hosts(view), seen[1]) if seen else {}
+    return found_cables(_bounded(view), seen[1]) if seen else {}
+
+
+def _bounded(view: View) -> Known:
+    """The same, each without the ports whose GUIDs were accepted of another: else one host's word would move another's cables."""
+    standing = view.standing.facts
+    owners = {number(p.guid): name for name, facts in standing.items() for p in facts.ports}
+    return {name: _without_others(name, facts, owners) for name, facts in gpu_hosts(view).items()}
+
+
+def _without_others(
+    name: str, facts: HostFacts | None, owners: Mapping[int, str]
+) -> HostFacts | None:
+    if facts is None or not owners:
+        return facts
+    own = tuple(p for p in facts.ports if owners.get(number(p.guid), name) == name)
+    return facts if len(own) == len(facts.ports) else facts.model_copy(update={"ports": own})
 
 
 def why(view: View, areas: tuple[str, ...], otherwise: str) -> Gap:

@@ -7,8 +7,8 @@ from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.gap import Gap
 from appliance.models.result import Judgement
 from appliance.models.site import Host
-from appliance.stages.fabric.cabling import found_cables
 from appliance.stages.fabric.checks.subnet import (
+    cables_of,
     discovered,
     gpu_hosts,
     infiniband,
@@ -52,7 +52,7 @@ def _labels(view: View) -> Mapping[str, dict[str, str]] | Gap:
     if seen is None:
         return why(view, ("topology", "fabric"), "no control host could discover the fabric")
     known, topology = gpu_hosts(view), seen[1]
-    met = {plug.host for plug in found_cables(known, topology)}
+    met = {plug.host for plug in cables_of(view, topology)}
     if lost := [name for name in known if name not in met]:
         text = f"discovery does not meet {', '.join(lost)}, so the tree is not whole"
         return Gap(text, tuple(lost))
