@@ -106,7 +106,7 @@ def _rank(ask: Ask, pid: str) -> tuple[bool, int, int]:
     at = ask.path(f"/proc/{pid}/")
     uid = (_field(files.text(at + "status"), "Uid").split() or ["0"])[0]
     started = _words(at)[19:20] or ["0"]
-    is_persons = PEOPLE <= int(uid) and int(uid) not in RESERVED
+    is_persons = int(uid) >= PEOPLE and int(uid) not in RESERVED
     return is_persons, int(started[0]), int(pid)
 
 

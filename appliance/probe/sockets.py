@@ -71,7 +71,7 @@ def _processes(ask: Ask) -> list[tuple[bool, str]]:
     found = []
     for pid in filter(str.isdigit, files.names(ask.path("/proc"))):
         said = UID.search(files.text(ask.path(f"/proc/{pid}/status")))
-        found.append((bool(said) and int(said.group(1)) >= PEOPLE, pid))
+        found.append((said is not None and int(said.group(1)) >= PEOPLE, pid))
     return sorted(found)
 
 

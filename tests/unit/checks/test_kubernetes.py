@@ -11,10 +11,10 @@ from appliance.models.drain import Why
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.stages.fabric.cabling import Known, Plug, Socket, found_cables
+from appliance.stages.fabric.checks import subnet
 from appliance.stages.fabric.facts import Topology
 from appliance.stages.fabric.switch_tree import FAMILY
 from appliance.stages.kubernetes import checks as kubernetes
-from appliance.stages.kubernetes.checks import topology as kubernetes_topology
 from appliance.stages.kubernetes.facts import Kubernetes, KubernetesNode
 from tests.facts import facts_of
 from tests.judging import said_by
@@ -266,7 +266,7 @@ def test_the_fabric_is_walked_once_for_all_hosts(monkeypatch: pytest.MonkeyPatch
         walks.append(len(known))
         return found_cables(known, topology)
 
-    monkeypatch.setattr(kubernetes_topology, "found_cables", walked)
+    monkeypatch.setattr(subnet, "found_cables", walked)
     assert len(placed(cabled())) == len(LEAVES) > 1
     assert len(walks) == 1
 

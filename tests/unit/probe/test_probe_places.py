@@ -2,7 +2,7 @@
 
 import os
 import stat
-import subprocess
+import subprocess  # noqa: TID251 - another process has to hold a lease
 import sys
 from collections.abc import Callable
 from pathlib import Path

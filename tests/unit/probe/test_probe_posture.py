@@ -400,7 +400,12 @@ def test_who_opens_very_much_keeps_nobody_from_being_seen(
             (folder / str(fd)).symlink_to("socket:[11]" if fd == 1 else "socket:[12]")
     read: list[str] = []
     plain = files.link
-    monkeypatch.setattr(files, "link", lambda path: read.append(path) or plain(path))
+
+    def link(path: str) -> str | None:
+        read.append(path)
+        return plain(path)
+
+    monkeypatch.setattr(files, "link", link)
     found = dict(listening(Ask({}, network)))
     assert found["tcp 22"] == "mallory sshd"
     assert len([path for path in read if "/proc/2/" in path or "/proc/3/" in path]) == 2
