@@ -111,8 +111,8 @@ def apply(
                 session.run,
                 "bios_set",
                 host=one.host,
-                changes=[str(change) for change in one.changes],
-                error=done.error.message if done.error else "",
+                changes=[session.redact(str(change)) for change in one.changes],
+                error=session.redact(done.error.message) if done.error else "",
             )
         found = [after.get(one.host, one) for one in before]
         session.journal.append(

@@ -92,6 +92,7 @@ def look(
         view = view_of(session, found)
         results = [r for r in judge_all(view, found, ids) if not only or r.host in only]
         results += _unmade(results, checks, only)
+        results = list(session.redact.texts(tuple(results)))
         stands = _remember(session, results)
         findings.results += results
         waivers, simulated = active(session), simulated_areas(session, found.facts)
@@ -103,7 +104,7 @@ def look(
             len(session.site.hosts),
             seconds,
             simulated,
-            session.redact.texts(tuple(results)),
+            tuple(results),
             stands,
             waivers,
             str(session.folder_of_run / "report.html") if keep else "",
@@ -183,7 +184,7 @@ def _remember(session: Session, results: list[CheckResult]) -> dict[Key, datetim
                 "check": result.id,
                 "target": result.target,
                 "status": result.status.value,
-                "cause": session.redact(result.cause),
+                "cause": result.cause,
             }
             changed.append(New("health", data, host=result.host or ""))
         elif known[1] is not None and result.status is Status.FAIL:

@@ -167,6 +167,7 @@ def open_session(
             observer.handle(Message(text=text, level="warning"))
         redact = Redactor(secrets.values())
         sys.excepthook = _redacted(redact)
+        threading.excepthook = _of_threads
         cancelled = threading.Event()
         known = endpoints(loaded.site, loaded.folder)
         remote = stack.enter_context(SshRemote(known, cancelled=cancelled.is_set))
@@ -212,6 +213,12 @@ def _redacted(redact: Redactor) -> Callable[..., None]:
         sys.stderr.write(redact("".join(traceback.format_exception(kind, error, trace))))
 
     return show
+
+
+def _of_threads(told: threading.ExceptHookArgs) -> None:
+    """As Python's own prints what ends a thread, which a SystemExit does in silence."""
+    if told.exc_type is not SystemExit and told.exc_value is not None:
+        sys.excepthook(told.exc_type, told.exc_value, told.exc_traceback)
 
 
 def _clear_up(runs: Path, left: str, observer: Observer) -> None:

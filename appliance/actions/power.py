@@ -85,7 +85,7 @@ def power(
         with interruptible(session):
             found = [done for _, done in each(known, work)]
         for done in found:
-            said = done.error.message if done.error else done.state
+            said = session.redact(done.error.message if done.error else done.state)
             session.journal.append(session.run, "powered", host=done.host, wish=wish, state=said)
         failed = any(done.error for done in found)
         session.journal.append(session.run, "run_finished", exit=int(failed))

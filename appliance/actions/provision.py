@@ -208,7 +208,7 @@ def _side_by_side(
         )
         done = [found for _, found in each(known, lambda name: bare.install(work, known[name]))]
     for one in done:
-        said = one.error.message if one.error else ""
+        said = session.redact(one.error.message) if one.error else ""
         session.journal.append(
             session.run, "provisioned", host=one.host, state=one.state, cause=said
         )

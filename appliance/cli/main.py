@@ -13,6 +13,7 @@ from appliance.cli.machine import of_machine
 from appliance.cli.spoken import advice
 from appliance.cli.streams import loss, settle
 from appliance.cli.verbs import Commands, Interrupted, Verbs
+from appliance.config.secrets import forget
 from appliance.errors import ApplianceError, ConfigError
 from appliance.report import plugin
 
@@ -46,6 +47,7 @@ def cli() -> None:
 def main() -> None:
     """Runs a command line; exits 0, 1, 2, 3 or 130 as the README says, and 3 wherever a Nagios plugin cannot judge."""
     settle()
+    forget()
     is_plugin = plugin.is_asked(sys.argv[1:])
     code, said, at_once = _ended(is_plugin)
     if is_plugin and said:

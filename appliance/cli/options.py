@@ -163,7 +163,7 @@ class Silent:
     def handle(self, event: object) -> None:
         """Prints a warning."""
         if isinstance(event, Message) and event.level == "warning":
-            click.echo(f"warning: {event.text}", err=True)
+            click.echo(f"warning: {advice(event.text)}", err=True)
 
 
 def quiet() -> Observer:

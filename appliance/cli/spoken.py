@@ -1,7 +1,8 @@
-"""Which site this process speaks of: one command names one site."""
+"""What is printed: commands that name the site this process speaks of, and no secret that it has read."""
 
 from typing import TypeVar
 
+from appliance.config.secrets import hidden
 from appliance.report.advice import Address, told
 
 T = TypeVar("T")
@@ -18,9 +19,9 @@ def speak_of(address: Address) -> None:
 
 def advice(value: T) -> T:
     """A text, or anything with texts in it, whose commands name the site as the user did."""
-    return told(value, _Spoken.address)
+    return told(hidden(value), _Spoken.address)
 
 
 def advice_elsewhere(value: T) -> T:
     """The same for readers who are in other folders: paths are absolute."""
-    return told(value, _Spoken.address.absolute())
+    return told(hidden(value), _Spoken.address.absolute())

@@ -8,9 +8,13 @@ from base64 import b64encode, encodebytes
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote, quote_plus
 
+from appliance.text import CUT, one_line
+
 SHORTEST = 4
 SHORTEST_PART = 8
 SHORTEST_ENCODED = 6
+MOST_CUTS = 10_000
+"""Marks of a text at which the beginning of a secret is looked for; no document of this program has as many."""
 
 
 def spellings(secrets: Iterable[str]) -> re.Pattern[str] | None:
@@ -21,6 +25,7 @@ def spellings(secrets: Iterable[str]) -> re.Pattern[str] | None:
 def forms(secrets: Iterable[str]) -> tuple[str, ...]:
     """All ways in which secrets of at least 4 characters can be encoded, the longest first."""
     found = {form for secret in secrets if len(secret) >= SHORTEST for form in _forms(secret)}
+    found = {form for form in found if len(form) >= SHORTEST}
     return tuple(sorted(found, key=lambda f: (-len(f), f)))
 
 
@@ -30,7 +35,9 @@ def stretches(spelled: Iterable[str], text: str) -> list[tuple[int, int]]:
     A pattern of all of them tries each at each place; CPython's own search takes about as long for a text that somebody wrote to be slow.
     """
     merged: list[tuple[int, int]] = []
-    for start, end in sorted(span for form in spelled for span in _each(form, text)):
+    forms = tuple(spelled)
+    whole = (span for form in forms for span in _each(form, text))
+    for start, end in sorted([*whole, *_cut(forms, text)]):
         if merged and start < merged[-1][1]:
             merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         else:
@@ -50,14 +57,39 @@ def _each(form: str, text: str) -> Iterator[tuple[int, int]]:
         at = text.find(form, end)
 
 
+def _cut(spelled: Iterable[str], text: str) -> Iterator[tuple[int, int]]:
+    """Where a text was shortened in the middle of one of them: from its beginning to the mark."""
+    at = text.rfind(CUT)
+    for _ in range(MOST_CUTS):
+        if at < 0:
+            return
+        if size := max((_begun(form, text, at) for form in spelled), default=0):
+            yield at - size, at
+        at = text.rfind(CUT, 0, at)
+
+
+def _begun(form: str, text: str, end: int) -> int:
+    """How many of its first characters stand right before ``end``."""
+    start = text.find(form[:SHORTEST], max(0, end - len(form) + 1), end)
+    while start >= 0:
+        if form.startswith(text[start:end]):
+            return end - start
+        start = text.find(form[:SHORTEST], start + 1, end)
+    return 0
+
+
 def _forms(secret: str) -> Iterator[str]:
     yield secret
+    # As texts of others are written on one line.
+    yield one_line(secret)
+    yield " ".join(secret.split())
     yield from _escaped(secret)
     yield from _encoded(secret.encode("utf-8", "surrogateescape"))
     lines = [line.strip() for line in secret.splitlines()]
     for line in lines if len(lines) > 1 else ():
         if len(line) >= SHORTEST_PART:
             yield line
+            yield one_line(line)
             yield from _escaped(line)
 
 

@@ -68,6 +68,30 @@ class Redactor:
         return value
 
 
+class _Known:
+    """What this process has read of secrets, whatever it read them for."""
+
+    values: frozenset[str] = frozenset()
+    redact = Redactor(())
+
+
+def hide(secrets: Iterable[str]) -> None:
+    """From now on ``hidden`` takes these out, too."""
+    values = _Known.values.union(map(str, secrets))
+    if values != _Known.values:
+        _Known.values, _Known.redact = values, Redactor(values)
+
+
+def forget() -> None:
+    """The process begins another command line: it has read no secret yet."""
+    _Known.values, _Known.redact = frozenset(), Redactor(())
+
+
+def hidden(document: Kept) -> Kept:
+    """A text, or a document, without the secrets that this process has read; for whatever prints."""
+    return _Known.redact.texts(document) if _Known.values else document
+
+
 def _is_word(model: BaseModel, name: str) -> bool:
     """Whether a field takes a few words of ours and no others, as the kind of a line: what is read again needs them."""
     field = type(model).model_fields.get(name)
@@ -119,7 +143,7 @@ def references(site: Site) -> dict[str, SecretRef]:
 
 
 def resolve(site: Site, folder: Path) -> dict[str, Secret]:
-    """Fetches every secret; file and vault paths start at ``folder``.
+    """Fetches every secret; file and vault paths start at ``folder``. Whatever prints hides them from now on.
 
     Raises InvalidConfig with one finding for each that cannot be had. No value is part of a message.
     """
@@ -132,6 +156,7 @@ def resolve(site: Site, folder: Path) -> dict[str, Secret]:
         except ConfigError as error:
             key = f"secrets.{name}" if name in site.secrets else name
             findings.append(Finding(folder / "site.yml", 0, key, error.message, error.hint))
+    hide(found.values())
     if findings:
         raise InvalidConfig(findings)
     return found

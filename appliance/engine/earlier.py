@@ -58,7 +58,7 @@ def _entries(session: Session, found: Round) -> Iterator[New]:
             if before is None or before.data != data:
                 yield New(kind, data, host=name)
     for name, missing in found.unanswered.items():
-        yield New("unanswered", {"cause": missing.cause}, host=name)
+        yield New("unanswered", {"cause": session.redact(missing.cause)}, host=name)
 
 
 def _lasting(facts: HostFacts) -> dict[str, dict[str, object]]:

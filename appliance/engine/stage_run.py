@@ -90,7 +90,11 @@ def announce(session: Session, stage: Stage, cells: Sequence[HostStage]) -> None
     session.tell(StageStarted(stage=stage.name, hosts=hosts, expected_seconds=expected or None))
     for cell in cells:
         session.journal.append(
-            session.run, "host_started", stage=stage.name, host=cell.host, why=cell.why
+            session.run,
+            "host_started",
+            stage=stage.name,
+            host=cell.host,
+            why=session.redact(cell.why),
         )
 
 

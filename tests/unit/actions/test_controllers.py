@@ -2,6 +2,7 @@
 
 import io
 import json
+import sqlite3
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +22,16 @@ from appliance.errors import ApplianceError
 from appliance.models.profile import ServerModel
 from appliance.models.site import Owner, Site
 from tests.command_line import run
-from tests.redfish_server import PASSWORD, Bmc, certificate, fingerprint, serve, tree
+from tests.redfish_server import (
+    PASSWORD,
+    USER,
+    Bmc,
+    Handler,
+    certificate,
+    fingerprint,
+    serve,
+    tree,
+)
 
 SITE = """\
 version: 1
@@ -245,6 +255,28 @@ def test_power_of_an_untrusted_controller_is_not_touched(
     assert run(monkeypatch, "power", "on", "gpu-1", "--yes", "-i", str(site)) == 1
     assert "is not pinned" in capsys.readouterr().out
     assert bmc.asked == []
+
+
+def test_a_controller_that_repeats_its_password_is_told_without_it(
+    site: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the verb's own lines, as a document, and in the journal."""
+
+    def repeat(handler: Handler) -> None:
+        handler.say(400, {"error": {"code": "x", "message": f"{USER} with {PASSWORD} may not"}})
+
+    pin(site, bmc)
+    monkeypatch.setattr(busy, "schedulers", lambda _: (Slurm(),))
+    bmc.before[RESET] = bmc.before["/redfish/v1/Systems/DGX/Memory"] = repeat
+    assert run(monkeypatch, "power", "off", "gpu-1", "--yes", "-i", str(site)) == 1
+    run(monkeypatch, "discover", "-i", str(site), "--json")
+    said = capsys.readouterr()
+    assert "answers 400: admin with *** may not" in said.out
+    assert PASSWORD not in said.out + said.err
+    with sqlite3.connect(site / "runs/journal.sqlite") as journal:
+        kept = [text for (text,) in journal.execute("SELECT data FROM entry")]
+    assert any("admin with *** may not" in text for text in kept)
+    assert not any(PASSWORD in text for text in kept)
 
 
 SYSTEM, BIOS = "/redfish/v1/Systems/DGX", "/redfish/v1/Systems/DGX/Bios"

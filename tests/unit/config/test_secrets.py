@@ -21,10 +21,11 @@ from hypothesis import strategies as st
 from appliance.adapters.process import run
 from appliance.config.finding import InvalidConfig
 from appliance.config.load import load_site
-from appliance.config.secrets import Redactor, Secret, resolve
+from appliance.config.secrets import Redactor, Secret, forget, hidden, hide, resolve
 from appliance.models.handover import Difference
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
+from appliance.text import one_line, quoted, shortened
 
 PASSWORD = 'pä/ss+w"rd & <more>'
 LONG = base64.b64encode(os.urandom(128)).decode()
@@ -240,3 +241,50 @@ def test_every_text_of_a_document_is_cleaned_and_no_word_of_ours_is_changed() ->
     assert (kept.status, kept.cause, told.then) == (Status.WARN, "x ***", "***")
     clean = (difference.model_copy(update={"then": ""}),)
     assert redact.texts(clean) is clean
+
+
+SPACED = "correct  horse\tbattery \x07staple"
+
+
+@pytest.mark.parametrize("secret", [SPACED, f"first line\n{SPACED}\nlast line"])
+def test_a_secret_written_on_one_line_is_hidden(secret: str) -> None:
+    told = Redactor([secret])(one_line(f"refused: {secret}\n"))
+    assert not {"horse", "battery", "staple"} & set(told.replace(":", " ").split())
+
+
+@pytest.mark.parametrize("longest", range(32, 64))
+def test_what_a_shortened_text_holds_of_a_secret_is_hidden(longest: int) -> None:
+    told = shortened(f"the password is not right: {LONG} as {LONG}", longest)
+    kept = Redactor([LONG])(f"gpu-1: {told}; look there")
+    assert LONG[:4] not in kept
+    assert kept.startswith("gpu-1: the password is not right: ")
+    assert kept.endswith("; look there")
+
+
+def test_a_shortened_spelling_is_hidden_too() -> None:
+    encoded = base64.b64encode(PASSWORD.encode()).decode()
+    assert encoded[:6] not in Redactor([PASSWORD])(quoted(f"data: {encoded}{encoded}", 24))
+
+
+def test_a_mark_behind_other_words_hides_none() -> None:
+    told = "a long list: gpu-1, gpu-2, gpu-3…"
+    assert Redactor(["gpu-3 is the password"])(told) == "a long list: gpu-1, gpu-2, ***…"
+    assert Redactor([PASSWORD, LONG])(told) == told
+
+
+def test_what_was_read_of_secrets_is_hidden_until_another_command_line_begins() -> None:
+    forget()
+    assert hidden(PASSWORD) == PASSWORD
+    hide([PASSWORD])
+    hide([LONG])
+    assert hidden(f"{PASSWORD} {LONG}") == "*** ***"
+    assert hidden((CheckResult(id="a", target="b", status=Status.FAIL, cause=LONG),))[0].cause == "***"
+    forget()
+    assert hidden(PASSWORD) == PASSWORD
+
+
+def test_secrets_of_a_site_are_hidden_once_they_are_resolved(site: Site, site_folder: Path) -> None:
+    forget()
+    resolve(site, site_folder)
+    assert hidden("the controller says: bmc of this test") == "the controller says: ***"
+    forget()
