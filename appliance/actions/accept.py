@@ -18,6 +18,7 @@ from appliance.engine.deployed import undeployed
 from appliance.engine.evidence import foreign_tables, recorded, results_of, speaking_of
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_all
+from appliance.engine.lease import all_hosts, leased_by_run
 from appliance.engine.levels import ORDER, check_gates, in_order
 from appliance.engine.record import Findings, record_of, save
 from appliance.engine.requests import ALL_CHECK_IDS, Beside
@@ -67,15 +68,17 @@ def accept(
     key = key_of(sign) if sign else None
     if output:
         require_place(output)
-    with open_session(target, "accept", observer, keeps=True) as session:
+    with open_session(target, "accept", observer, keeps=True, alone=runs) as session:
         session.journal.append(session.run, "run_started", verb="accept")
         found = take_facts(session, beside=Beside.DEEP)
         view = view_of(session, found)
         findings = Findings()
         findings.results += judge_all(view, found, ALL_CHECK_IDS)
         checks = check_gates(findings.results, active(session))
-        with interruptible(session):
-            if runs and not found.unanswered:
+        measures = runs and not found.unanswered
+        hosts = all_hosts(session) if measures else ()
+        with interruptible(session), leased_by_run(session, hosts):
+            if measures:
                 _measure(session, view, found, checks)
         record = _record(session, view, found, findings, checks)
         interrupted = session.cancelled.is_set()

@@ -1,8 +1,7 @@
 """Deploy: facts, plan, consent, apply, proof, report; the one verb that changes hosts."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from appliance.engine.deployed import note_deployment
 from appliance.engine.distrust import drain_contradicting
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_all
-from appliance.engine.lease import LeaseHeld, MayTakeOver, hosts_changed, leased
+from appliance.engine.lease import MayTakeOver, hosts_changed, leased_by_run
 from appliance.engine.named import named
 from appliance.engine.record import Findings, ready_to_save, record_of, save
 from appliance.engine.requests import ALL_CHECK_IDS, Beside
@@ -106,7 +105,7 @@ def deploy(
         findings = Findings()
         scope = scope_of(session.site, planned.stages, filters)
         hosts = hosts_changed(session, plan, planned.stages)
-        with interruptible(session), _leased(session, hosts, may_take_over):
+        with interruptible(session), leased_by_run(session, hosts, may_take_over):
             found = _carry_out(session, planned, plan, findings, scope)
         if interrupted := session.cancelled.is_set():
             text = "Interrupted. The hosts keep what is finished; the next deploy continues there."
@@ -138,17 +137,6 @@ def _accepting(session: Session, filters: Filters) -> Session:
     names = [host.name for host in session.site.hosts]
     accepted = named(filters.accept_facts, names, flag="--accept-facts")
     return replace(session, accepting=frozenset(accepted))
-
-
-@contextmanager
-def _leased(session: Session, hosts: Sequence[str], may_take_over: MayTakeOver) -> Iterator[None]:
-    """The block with its hosts to itself; a run that another one keeps from that is over."""
-    try:
-        with leased(session, hosts, may_take_over):
-            yield
-    except LeaseHeld as error:
-        session.journal.append(session.run, "run_finished", exit=error.exit_code)
-        raise
 
 
 def _install(

@@ -131,13 +131,14 @@ def open_session(
     observer: Observer,
     *,
     changes: bool = False,
+    alone: bool = False,
     only_looks: bool = False,
     keeps: bool = False,
     by_ssh: bool = True,
     installs: bool = False,
     run: str = "",
 ) -> Iterator[Session]:
-    """A session for one verb. ``changes``: the verb changes hosts, so it holds the site alone.
+    """A session for one verb. ``changes``: the verb changes hosts, so it holds the site alone; ``alone``: one that must be alone without that.
 
     ``only_looks``: an ordinary user will do, who sees less. ``keeps``: the verb leaves a report. One that neither changes
     nor keeps anything needs no place to write to: what it would note in the journal is lost then, with a warning.
@@ -157,10 +158,11 @@ def open_session(
         stack.callback(_tell_unkept, journal, observer)
         retell(journal)
         run = _gone_on(journal, run) if run else stack.enter_context(claim(journal))
-        if changes:
+        if changes or alone:
             left = stack.enter_context(hold(runs, run, verb))
             if left:
                 _clear_up(runs, left, observer)
+        if changes:
             stack.enter_context(noted(journal, run))
         for dead in leftovers.clear():
             text = f"run {dead} was killed; what it kept here in memory is removed"

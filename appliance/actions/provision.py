@@ -18,6 +18,7 @@ from appliance.engine.bare import Deadlines, Provisioned, Reports, State, Work, 
 from appliance.engine.busy import REMEDY, busy
 from appliance.engine.controllers import controllers
 from appliance.engine.gather import each
+from appliance.engine.lease import control_hosts, leased_by_run, require_free
 from appliance.engine.named import named
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
@@ -121,6 +122,8 @@ def install(
         rest = {name: known[name] for name in known if name not in {d.host for d in done}}
         if not rest:
             return done
+        # What runs on them now may still say that somebody changes them.
+        require_free(session, sorted(again & rest.keys()))
         if not consent(tuple(rest)):
             return None
         session.journal.append(session.run, "run_started", verb="provision install")
@@ -173,8 +176,12 @@ def _side_by_side(
     again: frozenset[str],
     limits: Limits,
 ) -> list[Provisioned]:
-    """Installs these hosts, each for itself."""
+    """Installs these hosts, each for itself.
+
+    They keep no note of who does so: control hosts that stay keep it for them. Raises LeaseHeld.
+    """
     options = _options(session)
+    staying = [name for name in control_hosts(session) if name not in known]
     here = {
         name: (
             options.address or source_towards(one.address),
@@ -192,6 +199,7 @@ def _side_by_side(
             reports.take,
         ) as server,
         interruptible(session),
+        leased_by_run(session, staying),
     ):
         work = Work(
             session=session,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from appliance.actions.bounds import check_ids
 from appliance.actions.kubeconfig import chosen
-from appliance.actions.opening import Target
+from appliance.actions.opening import Target, open_session
 from appliance.actions.queue_difference import differences
 from appliance.actions.queue_there import NAMESPACE, PRUNED, There
 from appliance.actions.queue_tree import tree
@@ -15,7 +15,10 @@ from appliance.actions.queue_work import holds_work
 from appliance.adapters.kubernetes import Cluster, KubernetesApi, Ref, Resource
 from appliance.config.load import LoadedSite, load_site
 from appliance.config.secrets import resolve
+from appliance.engine.lease import control_hosts, leased_by_run
+from appliance.engine.session import Session
 from appliance.errors import ClusterFailed, ClusterRefused, ConfigError
+from appliance.models.events import Observer
 from appliance.models.queue_plan import Change, QueuePlan, QueueTree, Step
 from appliance.models.site import Site
 from appliance.stages.scheduler.queues.kai import TITLE
@@ -64,6 +67,26 @@ def cluster_of(loaded: LoadedSite, kubeconfig: Path | None) -> Iterator[Kubernet
     """The site's cluster."""
     with KubernetesApi(chosen(kubeconfig, loaded)) as api:
         yield api
+
+
+@contextmanager
+def changing(target: Target, observer: Observer) -> Iterator[Session]:
+    """The site held on this machine, for who changes its queues. Raises LockedError where another run has it."""
+    with open_session(target, "queue apply", observer, changes=True, by_ssh=False) as session:
+        yield session
+
+
+@contextmanager
+def alone(session: Session) -> Iterator[None]:
+    """The cluster held for all control machines, by notes on its control hosts. Raises LeaseHeld, as a deployment does."""
+    session.journal.append(session.run, "run_started", verb=session.verb)
+    with leased_by_run(session, control_hosts(session)):
+        try:
+            yield
+        except BaseException:
+            session.journal.append(session.run, "run_finished", exit=1)
+            raise
+    session.journal.append(session.run, "run_finished", exit=0)
 
 
 def plan(site: Site, wanted: Rendered, cluster: Cluster, server: str = "") -> QueuePlan:

@@ -19,6 +19,7 @@ from appliance.engine.acceptance import with_acceptance
 from appliance.engine.evidence import keep_run, minutes_taken
 from appliance.engine.jobs import JournalBook, open_jobs
 from appliance.engine.judge import judge_all
+from appliance.engine.lease import all_hosts, leased_by_run
 from appliance.engine.record import Findings, record_of, save
 from appliance.engine.session import Session
 from appliance.engine.survey import view_of
@@ -57,15 +58,17 @@ def validate(
     ``container``: what gpt3 trains in, in place of the site's own choice; ``settings``: by benchmark what its run is given.
     ``pods``: hosts of Kubernetes are reached through it. ``left_out``: which benchmarks were not chosen, and why. Raises KeyboardInterrupt when it was interrupted, after what was measured until then has been kept.
     """
-    chosen = tuple(b.name for b in choose(names))
+    wanted = choose(names)
+    chosen = tuple(b.name for b in wanted)
     asked = Asked(chosen, container, settings or {}, left_out, bool(names) and not left_out)
+    alone = any(b.holds for b in wanted)
     with (
-        open_session(target, "validate", observer, keeps=True) as opened,
+        open_session(target, "validate", observer, keeps=True, alone=alone) as opened,
         through(opened, pods) as session,
     ):
         session.journal.append(session.run, "run_started", verb="validate")
         note(session, asked, ("--through kubernetes",) if pods else ())
-        return _carried_out(session, asked, {})
+        return _carried_out(session, asked, {}, opened)
 
 
 def resume(target: Target, run: str, observer: Observer) -> tuple[RunRecord, str]:
@@ -73,16 +76,16 @@ def resume(target: Target, run: str, observer: Observer) -> tuple[RunRecord, str
 
     Raises ConfigError for a run that is through, or was none of benchmarks.
     """
-    with open_session(target, "validate", observer, keeps=True, run=run) as session:
+    with open_session(target, "validate", observer, keeps=True, alone=True, run=run) as session:
         asked, known = taken_up(session)
         session.journal.append(run, "run_resumed")
-        return _carried_out(session, asked, known)
+        return _carried_out(session, asked, known, session)
 
 
 def _carried_out(
-    opened: Session, asked: Asked, known: Mapping[str, Outcome]
+    opened: Session, asked: Asked, known: Mapping[str, Outcome], direct: Session
 ) -> tuple[RunRecord, str]:
-    """``known``: by benchmark what this run has shown before it was cut off."""
+    """``known``: by benchmark what this run has shown before it was cut off; ``direct``: the session that reaches every host by ssh."""
     chosen = tuple(with_settings(b, asked.settings.get(b.name)) for b in choose(asked.names))
     session = _with_container(opened, asked.container) if asked.container else opened
     found = take_facts(session)
@@ -90,7 +93,8 @@ def _carried_out(
     findings = Findings(left_out=asked.left_out)
     findings.results += judge_all(view, found, ())
     if not found.unanswered:
-        with interruptible(session):
+        hosts = all_hosts(session) if any(b.holds for b in chosen) else ()
+        with interruptible(session), leased_by_run(direct, hosts):
             outcome, _, _ = run_benchmarks(session, view, list(found.facts), chosen, known)
         findings.results += as_owed(chosen, outcome.results) if asked.owed else outcome.results
         findings.measurements += outcome.measurements

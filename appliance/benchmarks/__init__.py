@@ -58,6 +58,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         explain="Alertmanager is handed one alert for each of observe.receivers, and says whether the other side took it. What a mail server "
         "does with a mail afterwards only its reader knows: the message names the site and the time.",
         deploys=False,
+        holds=False,
     ),
     Benchmark(
         name="gpt3",
@@ -189,6 +190,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         bounds=serving.BOUNDS,
         gates=serving.gates,
         deploys=False,
+        holds=False,
     ),
     Benchmark(
         name="burnin",

@@ -176,6 +176,7 @@ class Benchmark:
     ``submits``: its run takes a ``book`` (benchmarks/batch.py), for its jobs go on without the program.
     ``timed``: the check whose limit says for how many hours it lasts, else ``minutes``, whatever it took before.
     ``told``: somebody has said how many minutes.
+    ``holds``: its run works on hosts, which nobody else may change meanwhile.
     ``deploys``: a deployment runs it, and ``appliance validate`` without names; others run where they are named.
     """
 
@@ -188,6 +189,7 @@ class Benchmark:
     bounds: Mapping[str, Bound] = field(default_factory=dict)
     gates: Callable[[View], tuple[Requirement, ...]] = field(default=no_gates)
     deploys: bool = True
+    holds: bool = True
     submits: bool = False
     timed: str = ""
     told: bool = False

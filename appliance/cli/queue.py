@@ -91,9 +91,13 @@ def apply(
     """
     if as_json:
         options.require_answer(yes, as_json)
-    loaded, wanted = action.describe(options.target(inventory, profile))
+    target = options.target(inventory, profile)
+    loaded, wanted = action.describe(target)
     wanted = action.with_secrets(loaded.site, loaded.folder, wanted)
-    with action.cluster_of(loaded, kubeconfig) as cluster:
+    with (
+        action.cluster_of(loaded, kubeconfig) as cluster,
+        action.changing(target, options.quiet()) as session,
+    ):
         made = action.plan(loaded.site, wanted, cluster, cluster.server)
         _say(made, as_json)
         if made.refused:
@@ -104,12 +108,13 @@ def apply(
             f"  Apply {plural(len(made.work), 'change')} to {cluster.server}?"
         ):
             return 1
-        done = action.apply(
-            made,
-            wanted,
-            cluster,
-            (lambda _: None) if as_json else lambda said: options.echo(f"  {said}"),
-        )
+        with action.alone(session):
+            done = action.apply(
+                made,
+                wanted,
+                cluster,
+                (lambda _: None) if as_json else lambda said: options.echo(f"  {said}"),
+            )
     if not as_json:
         options.echo(f"  {plural(done, 'change')} made")
     return 0

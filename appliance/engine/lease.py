@@ -105,6 +105,29 @@ def leased(
             each(held.hosts, partial(_give_back, session))
 
 
+@contextmanager
+def leased_by_run(
+    session: Session, hosts: Sequence[str], may_take_over: MayTakeOver = lambda _: False
+) -> Iterator[None]:
+    """As ``leased``; a run that another one keeps from its hosts is over, and the journal says so."""
+    try:
+        with leased(session, hosts, may_take_over):
+            yield
+    except LeaseHeld as error:
+        session.journal.append(session.run, "run_finished", exit=error.exit_code)
+        raise
+
+
+def all_hosts(session: Session) -> tuple[str, ...]:
+    """For what is measured: whoever changes one of them meanwhile spoils it."""
+    return tuple(host.name for host in session.site.hosts)
+
+
+def control_hosts(session: Session) -> tuple[str, ...]:
+    """For what changes the cluster, or hosts that cannot keep a note: a deployment changes the cluster under these notes, too."""
+    return tuple(host.name for host in session.site.with_role(Role.CONTROL))
+
+
 def _take_all(
     session: Session, hosts: Sequence[str], held: _Held, may_take_over: MayTakeOver
 ) -> None:
@@ -138,7 +161,7 @@ def tell_held(session: Session, facts: Mapping[str, HostFacts]) -> None:
 def _refusal(found: Mapping[str, Holder]) -> LeaseHeld:
     return LeaseHeld(
         _told(found),
-        "wait for that run, or leave these hosts out; where it is dead, take them over: appliance deploy --take-over",
+        "wait for that run, or leave these hosts out; where it is dead, its hold ends within 15 minutes, or take them over: appliance deploy --take-over",
     )
 
 

@@ -27,6 +27,11 @@ def test_verbs_at_work_at_once_never_share_a_name(site_folder: Path) -> None:
             open_session(target, "deploy", observer, changes=True),
         ):
             pass
+        with (
+            pytest.raises(LockedError, match=third.run),
+            open_session(target, "validate", observer, alone=True),
+        ):
+            pass
         first.folder_of_run.joinpath("report.json").touch()
     left = [path.name for path in (site_folder / "runs").iterdir() if path.is_dir()]
     assert left == [first.run]
