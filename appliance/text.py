@@ -15,7 +15,8 @@ def one_line(text: str) -> str:
     """
     if not text.isprintable():
         words = " ".join(text.split())
-        text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)
+        # Each kind of character is looked at once: a host can send 16 MiB of them.
+        text = words.translate({ord(c): repr(c)[1:-1] for c in set(words) if not c.isprintable()})
     return text
 
 

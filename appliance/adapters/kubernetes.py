@@ -28,6 +28,8 @@ LONGEST_LOG = 8 << 20
 PASSING = frozenset({409, 429, 500, 502, 503, 504})
 """Answers that may be another the next time; everything is repeatable, since applying twice is applying once."""
 
+SECONDS = re.compile("[0-9]{1,9}")
+"""Of Retry-After, which may be a date, too."""
 WEBHOOK = re.compile(r'failed calling webhook "([^"]+)"')
 QUOTA = re.compile(
     r"exceeded quota: .*?used: (?:count/)?(?P<kind>[a-z.]+)=(?P<used>\d+).*?limited: (?:count/)?(?P=kind)=(?P<most>\d+)"
@@ -433,5 +435,5 @@ def _path(ref: Ref, query: Mapping[str, str] | None = None) -> str:
 
 
 def _wait(retry_after: str | None, planned: float) -> float:
-    asked = float(retry_after) if retry_after and retry_after.isdigit() else planned
+    asked = float(retry_after) if SECONDS.fullmatch(retry_after or "") else planned
     return min(asked, LONGEST_WAIT_S)

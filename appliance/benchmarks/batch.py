@@ -223,7 +223,7 @@ def _found(remote: Remote, book: Book, known: Job, batch: Batch) -> Job:
 
 def _number(said: str) -> str:
     """Of a job, as sbatch ("17;cluster") and sacct say it."""
-    found = re.match(r"\d+", said)
+    found = re.match(r"[0-9]{1,18}", said)
     return found[0] if found else ""
 
 
@@ -278,7 +278,7 @@ def _read(remote: Remote, book: Book, job: Job) -> Completed:
     except (ConnectionFailed, DeadlineExceeded) as error:
         why = f"what job {job.id} printed lies on {host}, and {error.told_of()}"
         raise Unended(why, book.again, goes_on=True) from None
-    if not code.strip().isdigit():
+    if not re.fullmatch(r"[0-9]{1,9}", code.strip()):
         return Completed((), 1, out, f"{errors}\n{NO_END}; Slurm says {state or 'nothing'}")
     return Completed((), int(code), out, errors)
 

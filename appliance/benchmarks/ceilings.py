@@ -157,12 +157,12 @@ def of_memory(text: str, total: int) -> Bounded:
     listed = "\n".join(re.findall(r"^appliance-memory: ?(.*)$", text, re.M))
     rates, size = [], 0
     for module in listed.split("Memory Device")[1:]:
-        holds = re.search(r"^\s*Size: (\d+) (kB|MB|GB|TB)$", module, re.M)
+        holds = re.search(r"^\s*Size: ([0-9]{1,9}) (kB|MB|GB|TB)$", module, re.M)
         if holds is None:
             continue
         size += int(holds[1]) * SIZES[holds[2]]
-        speed = re.search(r"^\s*Configured (?:Memory|Clock) Speed: (\d+) M", module, re.M)
-        width = re.search(r"^\s*Data Width: (\d+) bits", module, re.M)
+        speed = re.search(r"^\s*Configured (?:Memory|Clock) Speed: ([0-9]{1,9}) M", module, re.M)
+        width = re.search(r"^\s*Data Width: ([0-9]{1,9}) bits", module, re.M)
         if speed is None or not int(speed[1]):
             return "the host does not tell how fast its memory modules are"
         rates.append(int(speed[1]) * max(BUS, int(width[1]) if width else BUS) / 8 / 1000)
@@ -180,7 +180,11 @@ def of_processors(text: str, cores: int) -> Bounded:
     driver, clock = _said(text, "clock"), _said(text, "khz")
     if not each or not cores:
         return "what a core does in a cycle is known of x86 alone"
-    if not driver.startswith(TURBO_TOLD) or not clock.isdigit() or not int(clock):
+    if (
+        not driver.startswith(TURBO_TOLD)
+        or not re.fullmatch("[0-9]{1,12}", clock)
+        or not int(clock)
+    ):
         return "the host does not tell the highest clock of its cores"
     ghz = int(clock) / 1e6
     return Most(cores * ghz * each, f"{cores} cores x {ghz:.3g} GHz x {each} a cycle")

@@ -40,9 +40,9 @@ OUT = ("ReqNodeNotAvail", "DOWN", "DRAIN", NEVER)
 NO_PMIX = "can not load PMIx library"
 """Said by srun of Debian 12's Slurm where libpmix2 is there: its plugin opens libpmix.so, which the development package brings."""
 GET_PMIX = "apt-get install libpmix-dev on control and GPU hosts (Debian, Ubuntu); else Slurm's plugin for PMIx"
-LABEL = re.compile(r"\s*(\d+): ?(.*)")
+LABEL = re.compile(r"\s*([0-9]{1,9}): ?(.*)")
 BEGIN = re.compile(r"appliance-begin host=(\S+)")
-END = re.compile(r"appliance-end code=(\d+) size=(\d+)")
+END = re.compile(r"appliance-end code=([0-9]{1,9}) size=([0-9]{1,18})")
 ENDED = (124, 137)
 """What timeout ends with, and a program that it had to kill."""
 MISSING, SAID = "appliance-missing=", "appliance-said="

@@ -1,5 +1,7 @@
 """Output of measuring programs: typed where it is read, or refused in one line. What is cut, odd or absurd is no measurement."""
 
+import re
+from math import isfinite
 from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -7,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from appliance.adapters.answers import parsed
 from appliance.text import quoted, shortened
 
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
+"""As C prints numbers. Python's float takes 1_000 and digits of every script, too."""
 Rate = Annotated[float, Field(ge=0, le=1e18, allow_inf_nan=False)]
 
 
@@ -51,6 +55,8 @@ def number(word: str, what: str) -> float:
     """A number of zero and more. Raises Unread for anything else, nan and inf among it."""
     try:
         found = float(word)
+        if isfinite(found) and not NUMBER.fullmatch(word.strip(" \t")):
+            raise ValueError
     except ValueError:
         raise Unread(f"{what} is no number: {quoted(word)}") from None
     if not 0 <= found <= 1e18:

@@ -28,7 +28,7 @@ RECORD_SECONDS = 30.0
 """slurmctld tells slurmdbd of a job's end within seconds."""
 
 SAY = 'echo "appliance-job=$SLURM_JOB_ID node=$SLURMD_NODENAME host=$(hostname -s) gpus=$CUDA_VISIBLE_DEVICES"'
-LINE = re.compile(r"appliance-job=(\d+) node=(\S+) host=(\S+) gpus=(\S*)")
+LINE = re.compile(r"appliance-job=([0-9]{1,18}) node=(\S+) host=(\S+) gpus=(\S*)")
 NOBODY = "every GPU host is of Kubernetes, so Slurm has none to give jobs to"
 BUSY = ("Immediate execution impossible", "Requested nodes are busy", "Immediate allocation")
 

@@ -1,5 +1,6 @@
 """Proves the shared storage's data path: a file written on each host is read on all, and how fast."""
 
+import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,8 @@ PROOF, SPEED = "proof", "speed"
 PROOF_BYTES = 1 << 20
 SPEED_BYTES = 64 << 20
 TIMEOUT = 60.0
+TIMED = re.compile("[0-9]{1,18}")
+"""Nanoseconds."""
 """Seconds; a hard mount whose server is gone would wait for ever."""
 SIDE_BY_SIDE = 16
 FIX = "log in there and try the directory by hand; the server's log names refused clients"
@@ -143,7 +146,9 @@ def _no_way(wanted: NfsMount, host: str, why: str) -> CheckResult:
 def _is_timed(answer: Answer) -> bool:
     """Whether the first word is a time; a copy of many bytes takes more than no nanoseconds."""
     words = answer.output.split()
-    return not answer.trouble and bool(words) and words[0].isdecimal() and int(words[0]) > 0
+    return (
+        not answer.trouble and bool(words) and bool(TIMED.fullmatch(words[0])) and int(words[0]) > 0
+    )
 
 
 def _digest(answer: Answer) -> str:

@@ -122,7 +122,9 @@ class Api:
             if wait is None or answer.status not in PASSING:
                 raise self._refusal(what, answer)
             asked = answer.retry_after
-            self._sleep(min(float(asked) if asked.isdigit() else wait, LONGEST_WAIT_S))
+            self._sleep(
+                min(float(asked) if asked.isascii() and asked.isdigit() else wait, LONGEST_WAIT_S)
+            )
         raise AssertionError("the last try returns or raises")
 
     def _once(self, method: str, path: str, body: Resource | None, accept: str) -> web.Answer:

@@ -128,7 +128,7 @@ def _line(raw: str, number: int, last: int) -> Line | None:
 def _gpu(row: str) -> Gpu:
     """index, uuid, C, W, MHz, %, uncorrected, corrected, reasons; "[N/A]" and the like where a value is not told."""
     words = [word.strip() for word in row.split(",")]
-    if len(words) != 9 or not words[0].isdigit() or len(words[0]) > 3:
+    if len(words) != 9 or not re.fullmatch("[0-9]{1,3}", words[0]):
         raise Unread(f"a GPU's row is none: {quoted(row)}")
     warmth, power, clock, use, lost, mended = map(_number, words[2:8])
     if use is not None and use > 100:

@@ -99,6 +99,8 @@ class Report:
 def read(output: str) -> Report:
     """Raises Unread where there is no document, or where it tells of no test."""
     found = document(Anything, output).model_extra or {}
+    if all(name in found for name in ROOTS):
+        raise Unread("two diagnostics stand in it, of DCGM 3 and of 4")
     root = next((name for name in ROOTS if name in found), None)
     if root is None:
         raise Unread(f"neither {ROOTS[0]} nor {ROOTS[1]} stands in it")

@@ -147,6 +147,9 @@ def read(output: str, parts: Sequence[str]) -> Sweep:
     text, *logs = output.split(f"\n{LOG}")
     printed = document(Printed, text)
     jobs = {job.jobname: job for job in printed.jobs}
+    named = [log.partition("\n")[0].strip() for log in logs]
+    if len(jobs) < len(printed.jobs) or len(set(named)) < len(named):
+        raise Unread("a part stands there twice: two runs in one output")
     rates, bandwidth = {}, {}
     for part in parts:
         job = jobs.get(part)

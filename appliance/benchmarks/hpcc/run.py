@@ -15,6 +15,7 @@ from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View, failed, judged, not_assessed
 from appliance.models.result import CLUSTER, CheckResult, Measurement, Status
 from appliance.models.site import Role
+from appliance.text import plural
 
 INSTALL = (
     "apt-get install hpcc libopenblas0-pthread there (Debian, Ubuntu; RHEL has no package of it)"
@@ -194,6 +195,7 @@ def _read(view: View, said: Mapping[str, Said]) -> tuple[dict[str, Summary], lis
             if one.code:
                 raise Unread(f"hpcc ended with {one.code}: {one.last or 'no reason given'}")
             found = read(one.output)
+            _require_asked(view, host, found)
         except Unread as error:
             fix = "run hpcc there by hand"
             bad = judged(host, Status.ERROR, cause=str(error), fix=fix)
@@ -209,6 +211,15 @@ def _read(view: View, said: Mapping[str, Said]) -> tuple[dict[str, Summary], lis
             why = "its processors or memory compute falsely, so that no figure of theirs counts"
             results.append(not_assessed(host, why, simulated=simulated).of(STREAM))
     return summaries, results
+
+
+def _require_asked(view: View, host: str, found: Summary) -> None:
+    """Figures of another matrix, or of other ranks, are of another run. Raises Unread."""
+    order, rows, columns = map(int, task(view, host).arguments)
+    if (found.ranks, found.order) != (rows * columns, order):
+        raise Unread(
+            f"it is of {plural(found.ranks, 'rank')} and a matrix of {found.order}, asked were {rows * columns} and {order}"
+        )
 
 
 def _stream(found: Summary) -> float:

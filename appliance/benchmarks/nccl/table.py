@@ -6,14 +6,20 @@ from dataclasses import dataclass
 from appliance.benchmarks.reading import Unread, number
 from appliance.text import quoted
 
-RANK = re.compile(r"#\s+Rank\s+(\d+)\s.*?\bon\s+(\S+)\s+device\s+(\d+)\s+\[\S+\]\s+(.+)")
-FOOTER = re.compile(r"#\s*Out of bounds values\s*:\s*(\d+)\s+(\S+)")
+RANK = re.compile(
+    r"#\s+Rank\s+([0-9]{1,9})\s.*?\bon\s+(\S+)\s+device\s+([0-9]{1,9})\s+\[\S+\]\s+(.+)"
+)
+FOOTER = re.compile(r"#\s*Out of bounds values\s*:\s*([0-9]{1,18})\s+(\S+)")
 HEADER = re.compile(r"#\s+size\s+count\s+type\s")
 UNITS = re.compile(
     r"#\s+\(B\)\s+\(elements\)\s+.*\((us|ms|s)\)\s+\((GB/s|MB/s|Gb/s)\)\s+\((GB/s|MB/s|Gb/s)\)"
 )
 MIB = 1 << 20
 NOT_CHECKED = "N/A"
+SAME = 0.02
+"""Share by which a bandwidth may differ from what size and time make, beside what is lost by printing few digits."""
+MOST_FACTOR = 2.0
+"""Bus bandwidth of all_reduce is 2 (n - 1) / n times the other; of no collective it is more (nccl-tests, PERFORMANCE.md)."""
 DENT = 20.0
 """Percent below the best smaller size that make a dent. Own choice: a change of protocol costs some 10 % (seen in published tables)."""
 
@@ -77,10 +83,13 @@ def read(output: str) -> Collective:
         raise Unread("the units of its table are not us and GB/s")
     if [int(match[1]) for match in ranks] != list(range(len(ranks))) or not ranks:
         raise Unread("the GPUs that took part are not listed")
-    rows = tuple(_row(line) for line in lines if line[:1].isspace() and line.strip()[:1].isdigit())
+    table = [line for line in lines if line[:1].isspace() and line.strip()[:1].isdigit()]
+    rows = tuple(map(_row, table))
     sizes = [row.size for row in rows]
     if not rows or sizes != sorted(set(sizes)):
         raise Unread("its sizes do not rise")
+    for line, row in zip(table, rows, strict=True):
+        _require_consistent(line, row)
     hosts: dict[str, int] = {}
     for match in ranks:
         hosts[match[2]] = hosts.get(match[2], 0) + 1
@@ -103,6 +112,28 @@ def _row(line: str) -> Row:
     # Some collectives cannot run in place.
     back_wrong = 0 if back[3] == NOT_CHECKED else _count(back[3])
     return Row(int(size), number(out[2], "a bus bandwidth"), _count(out[3]) + back_wrong)
+
+
+def _require_consistent(line: str, row: Row) -> None:
+    """Size and time make the one bandwidth, and that bounds the other: else a line is of two runs, of other units, or doctored."""
+    time, bandwidth, bus = line.split()[-8:-5]
+    took, rate = number(time, "a time"), number(bandwidth, "a bandwidth")
+    made = row.size / took / 1000 if took else 0.0
+    slack = _half(bandwidth) + made * (_half(time) / took if took else 0.0)
+    if abs(rate - made) > SAME * max(rate, made) + slack:
+        raise Unread(
+            f"a line contradicts itself: {row.size} bytes in {took:g} us are {made:.4g} GB/s, and it says {rate:g}"
+        )
+    if row.busbw > MOST_FACTOR * (rate + slack) + _half(bus):
+        raise Unread(
+            f"a line contradicts itself: {rate:g} GB/s make no bus bandwidth of {row.busbw:g}"
+        )
+
+
+def _half(word: str) -> float:
+    """Half a unit of the last printed digit."""
+    mantissa, _, power = word.lower().partition("e")
+    return 0.5 * 10.0 ** (int(power or 0) - len(mantissa.partition(".")[2]))
 
 
 def _count(word: str) -> int:

@@ -96,6 +96,8 @@ def read(output: str) -> Report:
     for one in body.testcases or ():
         found = _matrix(one)
         known = cases.get(one.name)
+        if known and known.word is found.word is Word.PASSED:
+            raise Unread(f"{quoted(one.name)} stands there twice: two runs in one document")
         if known is None or _rank(found) < _rank(known):
             cases[one.name] = found
     return Report(

@@ -12,6 +12,7 @@ LAT_HEAD = re.compile(
     r"#bytes\s+#iterations\s+t_min\[usec\]\s+t_max\[usec\]\s+t_typical\[usec\]\s.*"
 )
 LAT_TIMED = re.compile(r"#bytes\s+#iterations\s+t_avg\[usec\]\s+tps average")
+HEADS = (BW_HEAD, LAT_HEAD, LAT_TIMED)
 MEBIBYTES = 8 * 1.048576e-3
 GBPS = {"Gb/sec": 1.0, "MB/sec": MEBIBYTES, "MiB/sec": MEBIBYTES}
 """Gb/s of one unit. Without --report_gbits perftest prints mebibytes, which 4.5 calls MB (its --help says MiB), later ones MiB."""
@@ -47,6 +48,8 @@ def _rows(output: str, head: re.Pattern[str]) -> tuple[re.Match[str], list[str]]
     at = next((i for i, line in enumerate(lines) if head.fullmatch(line)), None)
     if at is None:
         raise Unread(_last(output))
+    if any(other.fullmatch(line) for other in HEADS for line in lines[at + 1 :]):
+        raise Unread("it printed more than one table: two runs in one output")
     match, rows = head.fullmatch(lines[at]), []
     for line in lines[at + 1 :]:
         if line.startswith("---"):

@@ -103,13 +103,19 @@ def at_least(found: str, wanted: str) -> bool | None:
         return None
     for one, other in zip(here, there, strict=False):
         if one.isdigit() and other.isdigit():
-            if int(one) != int(other):
-                return int(one) > int(other)
+            if _size(one) != _size(other):
+                return _size(one) > _size(other)
         elif one != other:
             return None
     rest = here[len(there) :] or there[len(here) :]
     # 2.9 is older than 2.9.3; nobody knows which of 2.9 and 2.9b is.
     return len(here) >= len(there) if all(w == "." or w.isdigit() for w in rest) else None
+
+
+def _size(digits: str) -> tuple[int, str]:
+    """Orders whole numbers of any length: int takes 4,300 digits."""
+    plain = digits.lstrip("0")
+    return len(plain), plain
 
 
 def _wanted(view: View, facts: BmcFacts) -> ServerModel | None:

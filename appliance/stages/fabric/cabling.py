@@ -86,7 +86,8 @@ def ends_of(topology: Topology, host: Host, facts: HostFacts) -> dict[tuple[str,
 
 def natural(text: str) -> list[tuple[int, str]]:
     """Sorts mlx5_10 after mlx5_9."""
-    return [(int(p), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", text) if p]
+    parts = filter(None, re.split("([0-9]{1,18})", text))
+    return [(int(p), "") if p.isascii() and p.isdigit() else (-1, p) for p in parts]
 
 
 def _directions(links: Iterable[Link]) -> Iterator[tuple[str, int, str, int]]:

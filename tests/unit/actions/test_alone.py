@@ -54,7 +54,13 @@ class Hosts:
 
 def other(folder: Path, host: str, do: str) -> None:
     """Another control machine takes a host, or gives it back."""
-    note = {"owner": "x" * 32, "who": "ada@hall-2", "run": "r-7", "verb": "deploy", "seconds": 900.0}
+    note = {
+        "owner": "x" * 32,
+        "who": "ada@hall-2",
+        "run": "r-7",
+        "verb": "deploy",
+        "seconds": 900.0,
+    }
     on_host.answer({"do": do, "over": False, "note": note}, str(folder / host))
 
 

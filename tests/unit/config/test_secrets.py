@@ -278,7 +278,9 @@ def test_what_was_read_of_secrets_is_hidden_until_another_command_line_begins() 
     hide([PASSWORD])
     hide([LONG])
     assert hidden(f"{PASSWORD} {LONG}") == "*** ***"
-    assert hidden((CheckResult(id="a", target="b", status=Status.FAIL, cause=LONG),))[0].cause == "***"
+    assert (
+        hidden((CheckResult(id="a", target="b", status=Status.FAIL, cause=LONG),))[0].cause == "***"
+    )
     forget()
     assert hidden(PASSWORD) == PASSWORD
 

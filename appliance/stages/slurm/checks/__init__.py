@@ -53,7 +53,7 @@ GIVEN_AWAY = "appliance: a host of "
 """How the reason begins where the site gives the host to somebody else."""
 TOO_FEW = "gres/gpu count"
 """In slurmctld's reason for a node that registers with fewer GPUs than slurm.conf says."""
-SHORT = re.compile(r"gres/gpu count reported lower than configured \((\d+) < (\d+)\)")
+SHORT = re.compile(r"gres/gpu count reported lower than configured \(([0-9]{1,9}) < ([0-9]{1,9})\)")
 """slurmctld's reason for a node whose slurmd has found fewer GPUs than slurm.conf says."""
 UNITS = (
     "munge.service",
@@ -83,7 +83,7 @@ def is_out(state: str) -> bool:
 
 def gpus_in(gres: str) -> int:
     """GPUs of a Gres field such as ``gpu:a100:8(S:0-1),nic:2``."""
-    counts = re.findall(r"(?:^|,)gpu(?::[^:,(]+)?:(\d+)(?=[,(]|$)", gres)
+    counts = re.findall(r"(?:^|,)gpu(?::[^:,(]+)?:([0-9]{1,9})(?=[,(]|$)", gres)
     return sum(map(int, counts))
 
 
@@ -274,7 +274,7 @@ def _judge_gres(view: View, host: Host, found: int, count: int, gres: str) -> Ju
 def _judge_parts(view: View, host: Host, there: dict[str, int], gres: str) -> Judgement:
     """A host with divided GPUs: whole ones together, parts by their type."""
     found = dict.fromkeys(there, 0)
-    for name, count in re.findall(r"(?:^|,)gpu:([^:,(]+):(\d+)(?=[,(]|$)", gres):
+    for name, count in re.findall(r"(?:^|,)gpu:([^:,(]+):([0-9]{1,9})(?=[,(]|$)", gres):
         kind = name if name in there else ""
         found[kind] = found.get(kind, 0) + int(count)
     told: dict[str, Any] = {

@@ -54,6 +54,17 @@ def test_no_cut_summary_is_read(at: int, noise: str) -> None:
         assert at > REAL.index("End of Summary")
 
 
+def as_asked(argv: Sequence[str], text: str) -> str:
+    """A summary of the matrix and the ranks that were asked for, which all together are as fast as those two."""
+    order, rows, columns = map(int, argv[-3:])
+    text = re.sub(r"(?m)^HPL_N=1000$", f"HPL_N={order}", text)
+    text = text.replace("CommWorldProcs=2\n", f"CommWorldProcs={rows * columns}\n")
+    triad = re.search(r"(?m)^StarSTREAM_Triad=([0-9.]+)$", text)
+    assert triad
+    each = float(triad[1]) * 2 / (rows * columns)
+    return text.replace(triad[0], f"StarSTREAM_Triad={each!r}")
+
+
 class Hosts(Batches):
     """A control host whose srun gives each host's summary, with the triad of slow ones divided."""
 
@@ -65,7 +76,7 @@ class Hosts(Batches):
         node = value(argv, "--nodelist")
         text = REAL.replace("Triad=69.8805", "Triad=20.5") if node in self.slow else REAL
         text = text.replace("...... PASSED", "...... FAILED") if node == self.wrong else text
-        return Completed(tuple(argv), 0, labelled(answer(node, text)), "")
+        return Completed(tuple(argv), 0, labelled(answer(node, as_asked(argv, text))), "")
 
 
 def results(count: int, remote: Hosts, cores: int = 64, **limits: Limit) -> dict[str, CheckResult]:
@@ -96,7 +107,7 @@ def test_hosts_of_other_hardware_are_no_equals() -> None:
     found = results(9, Hosts(slow=["gpu-9"]))
     assert found["hpcc.stream gpu-9"].status is Status.NOT_ASSESSED
     assert found["hpcc.stream gpu-1"].evidence == (
-        "hpcc 1.5.0, 2 ranks, matrix of 1000; not bounded: the host does not list its memory modules (dmidecode)"
+        "hpcc 1.5.0, 64 ranks, matrix of 14654; not bounded: the host does not list its memory modules (dmidecode)"
     )
 
 
@@ -207,7 +218,7 @@ class Telling(Hosts):
         node = value(argv, "--nodelist")
         text = REAL.replace("Triad=69.8805", f"Triad={self.odd}") if node == "gpu-1" else REAL
         text += self.told
-        return Completed(tuple(argv), 0, labelled(answer(node, text)), "")
+        return Completed(tuple(argv), 0, labelled(answer(node, as_asked(argv, text))), "")
 
 
 MODULES = "".join(
@@ -246,3 +257,16 @@ def test_hosts_that_share_a_machine_are_bounded_by_nothing() -> None:
     ).results
     assert {r.status for r in found} == {Status.NOT_ASSESSED}
     assert all("not bounded: the host shares its machine" in r.evidence for r in found)
+
+
+@pytest.mark.parametrize("name", ["HPL_N", "CommWorldProcs"])
+def test_figures_of_another_run_than_the_one_that_was_asked_for_are_none(name: str) -> None:
+    class Other(Hosts):
+        def step(self, argv: Sequence[str]) -> Completed:
+            node = value(argv, "--nodelist")
+            text = re.sub(rf"(?m)^{name}=\d+$", f"{name}=7", as_asked(argv, REAL))
+            return Completed(tuple(argv), 0, labelled(answer(node, text)), "")
+
+    found = results(1, Other())
+    assert {r.status for r in found.values()} == {Status.ERROR}
+    assert "asked were 64 and" in found["hpcc.stream gpu-1"].cause

@@ -147,7 +147,7 @@ def test_headings_of_2_19_are_read() -> None:
         "# nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809\n"
         "# Collective test starting: all_reduce_perf\n"
         f"{first} unalign: 0\n"
-        f"{rest.replace('[0x07]', '[0000:07:00]').replace('134.62', '4e+06')}"
+        f"{rest.replace('[0x07]', '[0000:07:00]').replace('134.62', '1.3462e+02')}"
         "\n# Collective test concluded: all_reduce_perf\n#\n\n"
     )
     assert read(newer) == read(HOST)
