@@ -22,6 +22,11 @@ WAITS_S = (0.5, 1.0, 2.0, 4.0)
 LONGEST_WAIT_S = 30.0
 """No server's Retry-After holds a run longer than this."""
 
+LONGEST = 256 << 20
+"""Bytes of an answer: all pods of 5,000 hosts come to 100 MB."""
+WHOLE_S = 300.0
+"""For all of an answer; READ_S is for each piece of it."""
+PIECE = 1 << 16
 LONGEST_LOG = 8 << 20
 """Bytes of a pod's log that are read."""
 
@@ -200,7 +205,12 @@ class KubernetesApi:
         """See Cluster."""
         path = _path(Ref(api_version, kind, ""), {"labelSelector": selector})
         answer = self._call("GET", path, f"list {kind}s", absent=True)
-        items = answer.document.get("items", []) if answer.status == 200 else []
+        items = answer.document.get("items") or [] if answer.status == 200 else []
+        if not isinstance(items, list) or not all(map(_is_resource, items)):
+            raise ClusterFailed(
+                f"list {kind}s: the answer of {self.server} is no list of them",
+                "see whether that is the API server: kubectl get --raw /version",
+            )
         return [{"apiVersion": api_version, "kind": kind, **item} for item in items]
 
     def apply(self, resource: Resource) -> Resource:
@@ -310,7 +320,9 @@ class KubernetesApi:
                 timeout=urllib3.Timeout(connect=CONNECT_S, read=READ_S),
                 retries=False,
                 redirect=False,
+                preload_content=False,
             )
+            found = _body(answer, self.server)
         except urllib3.exceptions.SSLError as error:
             raise ClusterFailed(*self._untrusted(str(error))) from None
         except urllib3.exceptions.NewConnectionError:
@@ -328,7 +340,7 @@ class KubernetesApi:
                 f"{self.server} broke off ({type(error).__name__})",
                 "see the API server's log, then run this again",
             ) from None
-        return _Answer(answer.status, answer.data, answer.headers.get("Retry-After"))
+        return _Answer(answer.status, found, answer.headers.get("Retry-After"))
 
     def _untrusted(self, why: str) -> tuple[str, str]:
         reason = next(
@@ -380,6 +392,22 @@ class KubernetesApi:
         return kind(f"{doing}: {answer.message} (HTTP {answer.status})", remedy)
 
 
+def _body(answer: Any, server: str) -> bytes:
+    """All of an answer, as it was sent. Raises ClusterFailed where there is too much of it, or it does not end."""
+    found, end = bytearray(), time.monotonic() + WHOLE_S
+    # Not unpacked: nobody asks for packed answers, and a small one may hold any number of bytes.
+    while piece := answer.read1(PIECE, decode_content=False):
+        found += piece
+        if len(found) > LONGEST or time.monotonic() > end:
+            answer.close()
+            much = f"more than {LONGEST >> 20} MiB" if len(found) > LONGEST else "without an end"
+            raise ClusterFailed(
+                f"{server} answers {much}", "see whether that is the API server, and what it holds"
+            )
+    answer.release_conn()
+    return bytes(found)
+
+
 class _NoAnswer(ClusterFailed):
     """Nothing came back; the next try may be luckier."""
 
@@ -420,6 +448,10 @@ def _configuration(file: Path, keys_in: Path | None) -> Any:
             "take insecure-skip-tls-verify out and give certificate-authority-data",
         )
     return settings
+
+
+def _is_resource(item: object) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("metadata"), dict)
 
 
 def _path(ref: Ref, query: Mapping[str, str] | None = None) -> str:

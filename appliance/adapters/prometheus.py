@@ -1,15 +1,19 @@
 """The door to a Prometheus: whether it has a series."""
 
+import time
 from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlencode
-from urllib.request import ProxyHandler, build_opener
+from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
 
 from appliance.adapters.answers import parsed
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.url import server_in
 
 PATIENCE_S = 20.0
+"""For each piece of an answer; ANSWER_S for all of it."""
+ANSWER_S = 60.0
+PIECE = 1 << 16
 REACHED = (
     "ssh -N -L 9090:127.0.0.1:9090 root@HOST for the site's own, on its first control host; then "
     "--prometheus http://127.0.0.1:9090"
@@ -17,6 +21,13 @@ REACHED = (
 """The way in to a Prometheus that stage observe made, from the machine of the operator."""
 LONGEST = 16 << 20
 """Bytes of an answer; a query counts a few series."""
+
+
+class _Stay(HTTPRedirectHandler):
+    """Prometheus sends nobody elsewhere."""
+
+    def redirect_request(self, *_: object) -> None:
+        """An error like any other status."""
 
 
 class Prometheus:
@@ -29,17 +40,30 @@ class Prometheus:
             )
         self._address = address.rstrip("/")
         # It stands in the management network, which no proxy leads to.
-        self._opener = build_opener(ProxyHandler({}))
+        self._opener = build_opener(ProxyHandler({}), _Stay())
 
     def has(self, query: str) -> bool:
         """Whether the query returns anything now. Raises ApplianceError where nobody answers."""
         url = f"{self._address}/api/v1/query?{urlencode({'query': query})}"
         try:
             with self._opener.open(url, timeout=PATIENCE_S) as answer:
-                said: Any = parsed(answer.read(LONGEST).decode(errors="replace"))
-                return bool(said["data"]["result"])
+                said: Any = parsed(_body(answer).decode(errors="replace"))
+                result = said["data"]["result"]
+                if said["status"] != "success" or not isinstance(result, list):
+                    raise ValueError("its answer is none to a query")
+                return bool(result)
         except (HTTPException, OSError, ValueError, KeyError, TypeError) as error:
             raise ApplianceError(
                 f"Prometheus at {self._address} does not answer ({error})",
                 f"see whether it runs: curl ADDRESS/-/ready. The way to it: {REACHED}",
             ) from None
+
+
+def _body(answer: Any) -> bytes:
+    """Raises ValueError where it is too long, or does not end."""
+    found, end = bytearray(), time.monotonic() + ANSWER_S
+    while piece := answer.read1(PIECE):
+        found += piece
+        if len(found) > LONGEST or time.monotonic() > end:
+            raise ValueError("its answer has no end")
+    return bytes(found)

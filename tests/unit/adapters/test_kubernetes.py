@@ -1,5 +1,6 @@
 """The door to Kubernetes: what passes is tried again within bounds, what does not is one line with a remedy."""
 
+import json
 import os
 import ssl
 from collections.abc import Iterator
@@ -260,3 +261,26 @@ def test_what_a_server_serves_comes_with_the_preferred_version_first(world: Worl
     assert world.cluster.served("gateway.networking.k8s.io") == ()
     world.api.faults.append(lambda handler: handler.answer(200, {"gitVersion": "v1.35.4"}))
     assert world.cluster.version() == "v1.35.4"
+
+
+@pytest.mark.parametrize("bound", ["LONGEST", "WHOLE_S"])
+def test_an_answer_without_an_end_is_not_waited_for(
+    bound: str, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.cluster.apply(QUEUE)
+    monkeypatch.setattr(kubernetes, bound, 0)
+    with pytest.raises(ClusterFailed, match="more than 0 MiB|without an end") as refused:
+        world.cluster.get(REF)
+    assert refused.value.hint.startswith("see whether that is the API server")
+    assert world.waited == []
+
+
+@pytest.mark.parametrize("items", [7, [7], ["x"], [{"metadata": None}], [{}]])
+def test_a_list_of_something_else_is_refused(
+    items: object, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = json.dumps({"items": items}).encode()
+    odd = kubernetes._Answer(200, body, None)
+    monkeypatch.setattr(world.cluster, "_once", lambda *_: odd)
+    with pytest.raises(ClusterFailed, match="is no list of them"):
+        world.cluster.find("v1", "Pod", "")

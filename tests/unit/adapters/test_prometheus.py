@@ -7,6 +7,7 @@ from threading import Thread
 
 import pytest
 
+from appliance.adapters import prometheus
 from appliance.adapters.prometheus import Prometheus
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.url import server_in
@@ -74,8 +75,33 @@ def _answering(octets: bytes) -> Iterator[str]:
         b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{",
         b"HTTP/1.1 200 OK\r\n\r\n[]",
         b"HTTP/1.1 503 no\r\n\r\n",
+        b'HTTP/1.1 200 OK\r\n\r\n{"status": "error", "data": {"result": [1]}}',
+        b'HTTP/1.1 200 OK\r\n\r\n{"status": "success", "data": {"result": "none"}}',
     ],
 )
 def test_who_is_no_prometheus_is_told_in_a_line(octets: bytes) -> None:
     with _answering(octets) as address, pytest.raises(ApplianceError, match="does not answer"):
         Prometheus(address).has("up")
+
+
+FOUND = b'HTTP/1.1 200 OK\r\n\r\n{"status": "success", "data": {"result": [1]}}'
+
+
+def test_a_series_that_is_there_is_found() -> None:
+    with _answering(FOUND) as address:
+        assert Prometheus(address).has("up")
+
+
+@pytest.mark.parametrize("bound", ["LONGEST", "ANSWER_S"])
+def test_an_answer_without_an_end_is_none(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prometheus, bound, 0)
+    with _answering(FOUND) as address, pytest.raises(ApplianceError, match="no end"):
+        Prometheus(address).has("up")
+
+
+def test_nobody_is_asked_elsewhere() -> None:
+    with _answering(FOUND) as other:
+        moved = f"HTTP/1.1 302 Found\r\nLocation: {other}/x\r\nContent-Length: 0\r\n\r\n".encode()
+        with _answering(moved) as address, pytest.raises(ApplianceError, match="302"):
+            Prometheus(address).has("up")
+        assert Prometheus(other).has("up")
