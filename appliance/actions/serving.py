@@ -11,6 +11,7 @@ from appliance.benchmarks.serving.request import Request
 from appliance.config.reading import TooLarge, read_bytes
 from appliance.errors import ConfigError
 from appliance.models.run import Table
+from appliance.ownership import require
 
 NAME = "serving"
 VARIABLE = "OPENAI_API_KEY"
@@ -51,6 +52,7 @@ def key(file: Path | None) -> str:
         try:
             if file.stat().st_mode & 0o077:
                 raise ConfigError(f"{file}: others may read it", f"chmod 600 {file}")
+            require(file)
             found = read_bytes(file).decode("utf-8").strip()
         except TooLarge:
             raise ConfigError(f"{file}: it is no key, larger than 1 MB") from None

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from appliance.adapters.answers import parsed
 from appliance.errors import ApplianceError, ClusterFailed, ClusterRefused, ConfigError
+from appliance.ownership import require
 
 Resource = dict[str, Any]
 
@@ -428,6 +429,8 @@ def _configuration(file: Path, keys_in: Path | None) -> Any:
             f"kubeconfig {file} is open to others (mode {mode:04o})",
             f"chmod 600 {shlex.quote(str(file))}",
         )
+    # It names programs that are run for a token, and whom a certificate is believed of.
+    require(file)
     from kubernetes import client, config  # noqa: TID251 - the door; half a second to load
 
     settings = client.Configuration()

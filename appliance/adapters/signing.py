@@ -8,6 +8,7 @@ from pathlib import Path
 
 from appliance.adapters import process
 from appliance.errors import CommandFailed, ConfigError
+from appliance.ownership import require
 
 NAMESPACE = "appliance-handover"
 """Binds a signature to this use: one made for git or mail is none here."""
@@ -68,12 +69,16 @@ def is_armoured(signature: bytes) -> bool:
 
 
 def signer_of(signature: Path, content: bytes, allowed: Path, namespace: str = NAMESPACE) -> str:
-    """Who signed, as ``allowed`` (an allowed_signers file) names them; "" where nobody in it did, or not this content."""
+    """Who signed, as ``allowed`` (an allowed_signers file) names them; "" where nobody in it did, or not this content.
+
+    Raises ConfigError where it is not there, or somebody else could have put a signer into it.
+    """
     if not allowed.is_file():
         raise ConfigError(
             f"{allowed}: no such file",
             "write one line: NAME KEY, as in ssh-keygen(1), ALLOWED SIGNERS",
         )
+    require(allowed)
     asked = ["ssh-keygen", "-Y", "find-principals", "-s", str(signature), "-f", str(allowed)]
     found = process.run(asked, check=False, hint=HINT)
     for name in found.stdout.split("\n") if not found.returncode else []:

@@ -6,10 +6,12 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from appliance.benchmarks.serving.stream import Refused
+from appliance.ownership import require
 from appliance.text import quoted
 
 LONGEST_LINE = 1 << 20
@@ -43,7 +45,9 @@ class Server:
 
 
 def server(endpoint: str, ca: str = "", key: str = "") -> Server:
-    """Raises OSError or ssl.SSLError where ``ca`` is no file of certificates."""
+    """Raises OSError or ssl.SSLError where ``ca`` is no file of certificates, Untrusted where others may write it."""
+    if ca:
+        require(Path(ca))
     at = urlsplit(endpoint)
     tls = ssl.create_default_context(cafile=ca or None) if at.scheme == "https" else None
     port = at.port or (443 if tls else 80)
