@@ -12,6 +12,7 @@ from pathlib import Path
 
 from appliance.adapters import leftovers, openssh
 from appliance.adapters.forks import forks
+from appliance.adapters.remote import known_hosts_name
 from appliance.errors import AnsibleFailed, ConfigError
 
 Json = dict[str, object]
@@ -248,7 +249,9 @@ def _environment(folder: Path, request: Play) -> dict[str, str]:
         "ANSIBLE_COLLECTIONS_PATH": str(folder / "collections"),
         "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"),
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(folder / "cp"),
-        "ANSIBLE_SSH_ARGS": openssh.arguments(folder, request.known_hosts, request.private_key),
+        "ANSIBLE_SSH_ARGS": openssh.arguments(
+            folder, request.known_hosts, _names(request), request.private_key
+        ),
         "ANSIBLE_HOST_KEY_CHECKING": "true",
         "ANSIBLE_PIPELINING": "true",
         "ANSIBLE_CALLBACKS_ENABLED": "appliance.host.payloads",
@@ -262,6 +265,15 @@ def _environment(folder: Path, request: Play) -> dict[str, str]:
         "ANSIBLE_LOCALHOST_WARNING": "false",
         "ANSIBLE_DEPRECATION_WARNINGS": "false",
     }
+
+
+def _names(request: Play) -> list[str]:
+    """Of all hosts, as known_hosts has them."""
+    return [
+        known_hosts_name(str(variables["ansible_host"]), int(str(variables["ansible_port"])))
+        for variables in request.hosts.values()
+        if "ansible_host" in variables and "ansible_port" in variables
+    ]
 
 
 def _forget_settings() -> None:

@@ -51,7 +51,11 @@ class KnownHosts:
             self._unreadable = error
         self._keys, self._plain, self._hashed = [e.key for e in entries], {}, []
         for number, entry in enumerate(entries):
+            # As sshd(8) has it: a line that excludes a name is not about it.
+            out = {name[1:] for name in entry.hostnames if name.startswith("!")}
             for name in entry.hostnames:
+                if name in out:
+                    continue
                 if name.startswith("|1|"):
                     self._hashed.append((name, number))
                 else:

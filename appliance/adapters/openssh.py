@@ -1,7 +1,11 @@
 """What the ssh that Ansible starts is told: a configuration file of our own, and the site's files under fixed names."""
 
 import shlex
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
+
+from appliance.adapters.known_hosts import KnownHosts, UnreadableKey
 
 OPTIONS = """\
 StrictHostKeyChecking yes
@@ -25,13 +29,19 @@ BESIDE = ("", ".pub", "-cert.pub")
 """Endings of what belongs to a key: the key itself, its public half, and a certificate for it."""
 
 
-def arguments(folder: Path, known_hosts: Path, private_key: Path | None) -> str:
+def arguments(
+    folder: Path, known_hosts: Path, names: Iterable[str], private_key: Path | None
+) -> str:
     """Writes ``ssh_config`` into a play's private folder; returns ANSIBLE_SSH_ARGS, which Ansible splits as a shell does.
 
-    ssh_config(5) splits paths at blanks, expands ``%``, ``~`` and ``${}`` in them, and cannot hold a double quote.
-    So it never sees a path of the site: the files are linked under names of ours. Both paths must be absolute.
+    ``names``: the hosts, as known_hosts names them. ssh is given the keys of these that every other connection is held
+    to: it would take patterns and authorities of the file for more. ssh_config(5) splits paths at blanks, expands ``%``,
+    ``~`` and ``${}`` in them, and cannot hold a double quote. So it never sees a path of the site: the key's files are
+    linked under names of ours. Both paths must be absolute.
     """
-    lines = [OPTIONS, f'UserKnownHostsFile "{_linked(folder / "known_hosts", known_hosts)}"\n']
+    pinned = folder / "known_hosts"
+    pinned.write_text(_pinned(known_hosts, names), encoding="ascii")
+    lines = [OPTIONS, f'UserKnownHostsFile "{pinned}"\n']
     if private_key:
         for ending in BESIDE:
             belongs = private_key.with_name(private_key.name + ending)
@@ -41,6 +51,18 @@ def arguments(folder: Path, known_hosts: Path, private_key: Path | None) -> str:
     file = folder / "ssh_config"
     file.write_text("".join(lines), encoding="utf-8")
     return shlex.join(("-F", str(file), *ARGUMENTS))
+
+
+def _pinned(known_hosts: Path, names: Iterable[str]) -> str:
+    """Lines of known_hosts; none where the file cannot be read, so that ssh logs in to nobody."""
+    known = KnownHosts(known_hosts)
+    with suppress(OSError, UnreadableKey):
+        return "".join(
+            f"{name} {key.get_name()} {key.get_base64()}\n"
+            for name in dict.fromkeys(names)
+            for key in known.keys(name)
+        )
+    return ""
 
 
 def _linked(link: Path, target: Path) -> Path:

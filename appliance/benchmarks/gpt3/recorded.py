@@ -314,6 +314,7 @@ def _mean(group: Sequence[Run]) -> Run:
             "rounding": fmean(r.rounding for r in group),
             "used": sum(r.used for r in group),
             "source": ", ".join(r.source for r in group),
+            "apart": spread,
             "diverged": next((r.diverged for r in group if r.diverged), ""),
             "notes": (f"mean of {len(group)} runs, {spread:.1f} % apart", *group[0].notes),
         }

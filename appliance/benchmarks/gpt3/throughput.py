@@ -38,6 +38,7 @@ class Run(Model):
 
     ``gpu`` is a key of the reference's GPUs, None when nobody said which; ``unreal`` says why the figures are
     no statement about GPUs ("" for a real run); ``plain``: trained by PyTorch alone, without NVIDIA's framework.
+    ``apart``: by how many percent the slowest of several runs took longer than the fastest.
     """
 
     model: str
@@ -57,6 +58,7 @@ class Run(Model):
     diverged: str = ""
     unreal: str = ""
     plain: bool = False
+    apart: float = Field(default=0, ge=0)
     notes: tuple[str, ...] = ()
 
     @property

@@ -44,7 +44,9 @@ def secret(folder: Path) -> tuple[Path, Callable[[], object]]:
 
 def authority(folder: Path) -> tuple[Path, Callable[[], object]]:
     file = folder / "ca.pem"
-    words = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=x"
+    words = (
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=x"
+    )
     run([*words.split(), "-keyout", os.fspath(folder / "ca.key"), "-out", os.fspath(file)])
     return file, lambda: server("http://127.0.0.1:1", os.fspath(file))
 

@@ -9,6 +9,7 @@ import pytest
 
 from appliance.adapters import openssh
 from appliance.adapters.process import run
+from appliance.adapters.remote import known_hosts_name
 from tests.ssh_server import SshServer, serving
 from tests.unit.adapters.hello import hello, played
 
@@ -36,6 +37,10 @@ ALL = " ".join(name for name in NAMES if len(name) < 50)
 INSTALLED = " ".join(name for name in NAMES if len(name) < 50 and "$" not in name)
 
 
+def named(server: SshServer) -> str:
+    return known_hosts_name(server.address, server.port)
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[SshServer]:
     (tmp_path / "home").mkdir()
@@ -58,7 +63,9 @@ def test_ssh_reads_the_files_of_a_folder_of_any_name(
     server.pin(site / f"known {name}"[:255])
     server.give_key(site / f"key {name}"[:200])
     words = shlex.split(
-        openssh.arguments(folder, site / f"known {name}"[:255], site / f"key {name}"[:200])
+        openssh.arguments(
+            folder, site / f"known {name}"[:255], [named(server)], site / f"key {name}"[:200]
+        )
     )
     argv = ("ssh", *words[:2], "-p", str(server.port), f"root@{server.address}", "echo", "hello")
     assert run(argv, cwd=tmp_path).stdout == "hello\n"
@@ -86,7 +93,7 @@ def test_configuration_of_the_user_has_no_say(
     folder = tmp_path / "private"
     folder.mkdir()
     server.pin(site / "known_hosts")
-    words = shlex.split(openssh.arguments(folder, site / "known_hosts", None))
+    words = shlex.split(openssh.arguments(folder, site / "known_hosts", [], None))
     said = run(("ssh", "-G", *words, server.address)).stdout
     assert f"userknownhostsfile {folder}/known_hosts\n" in said
     assert "stricthostkeychecking true\n" in said
@@ -103,12 +110,33 @@ def test_host_of_another_key_is_refused(tmp_path: Path, server: SshServer) -> No
     assert server.commands == []
 
 
+def test_ssh_is_given_the_keys_of_the_plays_hosts_alone(tmp_path: Path, server: SshServer) -> None:
+    """Patterns of the file would let any key of theirs in, and connections of this program know none."""
+    folder, file = tmp_path / "private", tmp_path / "known_hosts"
+    folder.mkdir()
+    server.pin(file)
+    (own,) = file.read_text().splitlines()
+    key = own.partition(" ")[2]
+    file.write_text(f"{own}\n* {key}\n10.0.0.9 {key}\n!10.0.0.8,10.0.0.8 {key}\n")
+    openssh.arguments(folder, file, [named(server), "10.0.0.8"], None)
+    assert (folder / "known_hosts").read_text().splitlines() == [own]
+
+
+def test_a_file_that_nobody_can_read_lets_no_host_in(tmp_path: Path, server: SshServer) -> None:
+    folder, file = tmp_path / "private", tmp_path / "known_hosts"
+    folder.mkdir()
+    server.pin(file)
+    file.write_text(f"@revoked * ssh-ed25519 AAAA\n{file.read_text()}")
+    openssh.arguments(folder, file, [named(server)], None)
+    assert (folder / "known_hosts").read_text() == ""
+
+
 def test_public_half_and_certificate_of_a_key_go_with_it(tmp_path: Path) -> None:
     for name in ("private", "site"):
         (tmp_path / name).mkdir()
     for ending in ("", ".pub", "-cert.pub"):
         (tmp_path / "site" / f"id{ending}").write_text(ending)
-    openssh.arguments(tmp_path / "private", tmp_path / "kh", tmp_path / "site" / "id")
+    openssh.arguments(tmp_path / "private", tmp_path / "kh", [], tmp_path / "site" / "id")
     linked = {link.name: str(link.readlink()) for link in (tmp_path / "private").glob("key*")}
     assert linked == {
         f"key{ending}": str(tmp_path / "site" / f"id{ending}") for ending in openssh.BESIDE

@@ -167,6 +167,18 @@ def test_a_bad_run_is_not_hidden_among_copies_of_a_good_one(tmp_path: Path) -> N
     assert "mean of 2 runs" in found.evidence
 
 
+def test_a_bad_run_is_not_hidden_among_other_good_ones(tmp_path: Path) -> None:
+    """The mean of them all is within the tolerance."""
+    good = {f"g{seed}": megatron(times(85, seed), BATCH) for seed in range(10, 40)}
+    put(tmp_path, BARE, **good)
+    assert [r.status for r in judged(tmp_path)] == [Status.PASS]
+    put(tmp_path, BARE, bad=megatron(times(140, 2), BATCH))
+    (found,) = judged(tmp_path)
+    assert (found.status, found.required) == (Status.NOT_ASSESSED, True)
+    assert "its runs are 6" in found.cause
+    assert "mean of 31 runs" in found.evidence
+
+
 def test_of_copies_the_slowest_counts(tmp_path: Path) -> None:
     """A log cut before it became slow hides nothing of the whole one."""
     whole = megatron([*GOOD, *times(140, 3)], BATCH)
