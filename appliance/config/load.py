@@ -1,5 +1,6 @@
 """Profile and site from their files: everything that is wrong with them is found before a host is contacted."""
 
+import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +64,7 @@ class LoadedSite:
 
 
 def load_profile(name_or_path: str | Path, check_ids: Bounds | None = None) -> Profile:
-    """A profile by file, or by name in ``./profiles`` and then among those that come with the program.
+    """A profile by file, or by name: of a site in its folder ``profiles``, in ``./profiles``, among those that come with the program.
 
     ``check_ids``: what limits may be, by the id of the check; None leaves them unjudged. Raises InvalidConfig, ConfigError.
     """
@@ -130,34 +131,52 @@ def site_file(folder: str | Path) -> Path:
     return file
 
 
-def find_profile(name_or_path: str | Path) -> Path:
-    """The file of a profile. Raises ConfigError, naming the profiles there are."""
+def find_profile(name_or_path: str | Path, site: Path | None = None) -> Path:
+    """The file of a profile, by name first in the folder ``profiles`` of a site that names it.
+
+    Raises ConfigError, naming the profiles there are, and where they were looked for.
+    """
     text = str(name_or_path)
     if "/" in text or text.endswith((".yml", ".yaml")):
         return Path(text)
-    for file in _offered():
+    for file in _offered(site):
         if file.stem == text:
             return file
+    places = " and ".join(str(folder.absolute()) for folder in _folders(site))
     raise ConfigError(
         f'no profile is called "{printable(text)}"',
-        f"there are {', '.join(profile_names())}, or give a file",
+        f"there are {', '.join(profile_names(site))} (in {places}, and with the program), or give a file",
     )
 
 
-def profile_names() -> tuple[str, ...]:
+def profile_names(site: Path | None = None) -> tuple[str, ...]:
     """Names ``find_profile`` knows here."""
-    return tuple(sorted({file.stem for file in _offered()}))
+    return tuple(sorted({file.stem for file in _offered(site)}))
 
 
-def _offered() -> tuple[Path, ...]:
-    """Profiles by name, those of ``./profiles`` first. A current folder that cannot be searched offers none."""
-    own = Path("profiles")
+def _folders(site: Path | None) -> tuple[Path, ...]:
+    """Where profiles of one's own are: beside the site, and here, which is told in full where that is another folder."""
+    here = Path("profiles")
+    if site is None or os.path.realpath(site) == os.path.realpath(Path()):
+        return (here,)
+    return (site / here, here.absolute())
+
+
+def _offered(site: Path | None) -> tuple[Path, ...]:
+    """Profiles by name, one's own first. A folder that is not there, or cannot be searched, offers none."""
+    return (
+        *(file for folder in _folders(site) for file in _in(folder)),
+        *data.profiles().glob("*.yml"),
+    )
+
+
+def _in(own: Path) -> tuple[Path, ...]:
     try:
         own.stat()
     except OSError:
-        return tuple(data.profiles().glob("*.yml"))
+        return ()
     try:
-        return (*own.glob("*.yml"), *data.profiles().glob("*.yml"))
+        return tuple(own.glob("*.yml"))
     except OSError as error:
         raise ConfigError(
             f"{own.absolute()} cannot be read ({error.strerror}), so a profile in it would not be seen",
@@ -210,4 +229,4 @@ def _beside(site_file: Path, name: str | Path, override: str | Path | None) -> P
     """A path in the site is relative to the site's folder, one on the command line to the caller's."""
     if override is None and "/" in str(name):
         return site_file.parent / name
-    return find_profile(name)
+    return find_profile(name, site_file.parent)

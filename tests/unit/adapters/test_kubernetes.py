@@ -269,7 +269,7 @@ def test_an_answer_without_an_end_is_not_waited_for(
 ) -> None:
     world.cluster.apply(QUEUE)
     monkeypatch.setattr(kubernetes, bound, 0)
-    with pytest.raises(ClusterFailed, match="more than 0 MiB|without an end") as refused:
+    with pytest.raises(ClusterFailed, match=r"more than 0 MiB|without an end") as refused:
         world.cluster.get(REF)
     assert refused.value.hint.startswith("see whether that is the API server")
     assert world.waited == []

@@ -35,6 +35,38 @@ def test_unknown_profile_names_those_there_are() -> None:
     assert "balanced, cost-efficient, dgx-a100, hpc" in refused.value.hint
 
 
+def test_a_site_means_the_profile_beside_it_from_whatever_folder(
+    site_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, title in ((site_folder, "Our"), (tmp_path / "other", "Their")):
+        (folder / "profiles").mkdir(parents=True)
+        (folder / "profiles/hpc.yml").write_text(HPC.replace("title: High", f"title: {title}"))
+    for folder in (site_folder, tmp_path / "other", tmp_path):
+        monkeypatch.chdir(folder)
+        assert load_site(site_folder).profile.title.startswith("Our")
+    (site_folder / "profiles/hpc.yml").unlink()
+    assert load_site(site_folder).profile.title.startswith("High")
+
+
+def test_a_profile_of_this_folder_is_told_by_its_folder_where_another_site_means_it(
+    site_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "other/profiles"
+    own.mkdir(parents=True)
+    (own / "hpc.yml").write_text("version: 1\nname: hpc\n")
+    monkeypatch.chdir(own.parent)
+    with pytest.raises(InvalidConfig) as refused:
+        load_site(site_folder)
+    assert {f.file for f in refused.value.findings if f.level == "problem"} == {own / "hpc.yml"}
+    (own / "hpc.yml").rename(own / "mine.yml")
+    file = site_folder / "site.yml"
+    file.write_text(file.read_text().replace("profile: hpc", "profile: nix"))
+    with pytest.raises(InvalidConfig) as unknown:
+        load_site(site_folder)
+    (finding,) = (f for f in unknown.value.findings if f.key == "profile")
+    assert f"mine (in {site_folder / 'profiles'} and {own}, and with the program)" in finding.remedy
+
+
 def test_profile_file_named_by_a_site_is_beside_the_site(site_folder: Path) -> None:
     (site_folder / "mine.yml").write_text(HPC.replace("name: hpc", "name: mine"))
     file = site_folder / "site.yml"
