@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from appliance.config.secrets import Redactor
 from appliance.engine.gather import Round
 from appliance.engine.session import Session
 from appliance.journal import New
@@ -31,6 +32,10 @@ WORDS = ("foreign", "errors", "problems", "weekly", "xids")
 """Areas of facts that hold words of strangers; of the others digests and counters are compared with later ones."""
 
 
+UNMISTAKABLE = 12
+"""Characters of a secret that no digest or counter holds by chance: it is taken out of every area."""
+
+
 class KeptGpus(Model):
     """The UUIDs of a host's GPUs from one entry of the journal to the next, sorted."""
 
@@ -47,13 +52,15 @@ def remember(session: Session, found: Round) -> None:
 def _entries(session: Session, found: Round) -> Iterator[New]:
     if session.verb in LOOKS:
         yield New("looked", {"verb": session.verb, "hosts": len(found.facts)})
+    redact = Redactor(s for s in session.secrets.values() if len(s) >= UNMISTAKABLE)
     for name, facts in found.facts.items():
         kept = facts.model_dump(mode="json", exclude={"posture"})
         kept.update(session.redact.texts({area: kept[area] for area in WORDS}))
         for receipt in kept["receipts"].values():
             receipt["drift"] = session.redact.texts(receipt["drift"])
-        yield New("facts", {"facts": kept}, host=name)
-        for kind, data in _lasting(facts).items():
+        yield New("facts", {"facts": redact.texts(kept)}, host=name)
+        for kind, said in _lasting(facts).items():
+            data = redact.texts(said)
             before = session.journal.last(kind, host=name)
             if before is None or before.data != data:
                 yield New(kind, data, host=name)

@@ -1,5 +1,6 @@
 """What is kept of earlier looks: silent hosts' answers, and the fabric as it was discovered last."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,6 +13,7 @@ from appliance.engine.gather import Round, Unanswered
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
 from tests.facts import facts_of, gpus_of
+from tests.unit.engine.world import PASSWORD
 
 TOPOLOGY = {"switches": [{"guid": "0x1", "description": "leaf-1", "ports": 40}]}
 
@@ -192,3 +194,17 @@ def test_a_journal_with_facts_alone_tells_the_gpus_of_a_host(session: Session) -
     assert gpus_up_to(session, "gpu-1", 1) == uuids_of(facts)
     assert gpus_up_to(session, "gpu-1", 0) is None
     assert gpus_up_to(session, "gpu-2", 1) is None
+
+
+def test_a_secret_in_any_word_of_a_host_is_not_kept(session: Session) -> None:
+    """A mount's option, a switch's description, and why a host is silent."""
+    told = f"password={PASSWORD}"
+    topology = {"switches": [{"guid": "0x1", "description": told, "ports": 40}]}
+    silent = {"gpu-1": Unanswered("gpu-1", f"mount: {told} is wrong", "look")}
+    head = facts_of("head", topology=topology, cpu={"model": told})
+    remember(session, Round({"head": head}, silent))
+    kept = [json.dumps(e.data) for e in session.journal.entries("facts", "topology", "unanswered")]
+    assert len(kept) == 3
+    assert all("password=***" in text for text in kept)
+    assert not any(PASSWORD in text for text in kept)
+    assert known_facts(session, Round({}, {}))["head"].cpu.model == "password=***"
