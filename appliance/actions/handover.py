@@ -11,6 +11,7 @@ from pathlib import Path
 
 from appliance.adapters import archive, process, signing
 from appliance.adapters.signing import Key
+from appliance.config.reading import opened
 from appliance.engine.baseline import baseline_of, keep_baseline
 from appliance.engine.evidence import recorded
 from appliance.engine.session import Session
@@ -155,9 +156,9 @@ def _unfit(file: EvidenceFile) -> str:
     """Why a file of evidence is not enclosed; "" where it is."""
     path = Path(file.path)
     try:
-        if path.stat().st_size > LARGEST:
-            return f"larger than {LARGEST >> 20} MiB"
-        with path.open("rb") as source:
+        with opened(path) as source:
+            if os.fstat(source.fileno()).st_size > LARGEST:
+                return f"larger than {LARGEST >> 20} MiB"
             digest = hashlib.file_digest(source, "sha256").hexdigest()
     except OSError as error:
         return f"not to be read any more ({error.strerror})"
@@ -169,7 +170,8 @@ def _copied(folder: Path, source: Path, place: str) -> KeptFile | None:
     there = folder / place
     there.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        shutil.copyfile(source, there)
+        with opened(source) as file, there.open("wb") as copy:
+            shutil.copyfileobj(file, copy)
     except OSError:
         return None
     content = there.read_bytes()

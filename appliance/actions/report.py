@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from appliance.config.reading import opened
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.run import RunRecord
 
@@ -46,7 +47,8 @@ def load(folder: Path, run: str | None = None) -> Kept:
         )
     file = kept[-1] / "report.json"
     try:
-        return Kept(kept[-1], RunRecord.model_validate_json(file.read_text(encoding="utf-8")))
+        with opened(file) as content:
+            return Kept(kept[-1], RunRecord.model_validate_json(content.read()))
     except (OSError, ValidationError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no record of a run"
         raise ApplianceError(f"{file} cannot be read: {why}", f"take another: {LIST}") from error

@@ -511,6 +511,17 @@ def _enter_logs(site: Path, tmp_path: Path) -> list[EvidenceFile]:
     return files
 
 
+def test_evidence_that_became_a_pipe_is_not_waited_for(site: Path, tmp_path: Path) -> None:
+    """Logs may lie in the home of whoever trained."""
+    files = _enter_logs(site, tmp_path)
+    for file in files:
+        Path(file.path).unlink(missing_ok=True)
+        os.mkfifo(file.path)
+    left = handed(site).handover.not_enclosed
+    assert len(left) == len(files)
+    assert all("it is no file" in why for why in left)
+
+
 def test_evidence_is_enclosed_unless_it_changed_or_is_gone(site: Path, tmp_path: Path) -> None:
     files = _enter_logs(site, tmp_path)
     written = handed(site)

@@ -1,5 +1,6 @@
 """Reports are read back from where runs left them, and say so plainly when there are none."""
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -48,4 +49,13 @@ def test_damaged_report_is_named(tmp_path: Path) -> None:
     leave(tmp_path, "r1")
     (tmp_path / "r1" / "report.json").write_text("{")
     with pytest.raises(ApplianceError, match=r"r1/report\.json cannot be read"):
+        report.load(tmp_path)
+
+
+def test_a_report_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    leave(tmp_path, "r-1")
+    file = tmp_path / "r-1/report.json"
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(ApplianceError, match=r"report\.json cannot be read: it is no file"):
         report.load(tmp_path)

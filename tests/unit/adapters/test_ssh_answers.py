@@ -11,7 +11,9 @@ import pytest
 
 from appliance.adapters import ssh
 from appliance.adapters.ssh import _converse
+from appliance.config.secrets import Redactor
 from appliance.errors import ConnectionFailed, DeadlineExceeded
+from appliance.text import LONGEST
 
 PATIENCE = 45.0
 BEYOND_SELECT = 1024
@@ -154,3 +156,13 @@ def test_host_that_takes_nothing_is_asked_no_more(
 ) -> None:
     with pytest.raises(DeadlineExceeded):
         conversation(Channel(end, takes=0), monkeypatch, b"x")
+
+
+@pytest.mark.parametrize("before", [0, 300, LONGEST - 30, LONGEST - 10, LONGEST])
+def test_a_host_that_repeats_a_secret_shows_no_part_of_it(before: int) -> None:
+    """Its words are cut before anybody takes secrets out of them."""
+    secret = "s3cret of the site: 4qr0f4vyt1wPlazmmRbP"
+    said = ssh._words(ConnectionFailed("x" * before + f" {secret} {secret}"))
+    told = Redactor([secret])(f"it does not answer ({said})")
+    assert secret[:4] not in told
+    assert told.startswith("it does not answer (")
