@@ -15,7 +15,8 @@ from appliance.adapters import process
 from appliance.adapters.kubernetes import KubernetesApi, Ref
 from appliance.errors import ApplianceError
 from appliance.stages.kubernetes.collect.cluster import etcd
-from tests.integration import api_server, cheats
+from tests.integration import api_server
+from tests.integration.cheat_parts import MERGE
 from tests.unit.cli.test_etcd import (
     Bench,
     Head,
@@ -53,7 +54,7 @@ class Place:
 
     def change(self, content: str) -> None:
         path = f"/api/v1/namespaces/{OTHER}/configmaps/{KEPT}"
-        self.admin.send("PATCH", path, "change", {"data": {"of": content}}, cheats.MERGE)
+        self.admin.send("PATCH", path, "change", {"data": {"of": content}}, MERGE)
 
     def fill(self, write: Callable[[str], None]) -> None:
         """Until no more is taken."""

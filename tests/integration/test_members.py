@@ -20,7 +20,7 @@ from appliance.stages.kubernetes.site import OidcIssuer
 from appliance.stages.kubernetes.variables.oidc import authentication
 from appliance.stages.kubernetes.variables.releases import parse
 from appliance.stages.scheduler.queues.rendered import rendered
-from tests.integration import cheats
+from tests.integration import cheat_parts as parts
 from tests.integration.api_server import (
     certificate,
     compiled,
@@ -99,7 +99,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 def pods(api: KubernetesApi, namespace: str) -> int:
     """What the server says to a pod that is made there, with nothing made."""
-    body = cheats.named(cheats.pod(), namespace, "mine")
+    body = parts.named(parts.pod(), namespace, "mine")
     body["metadata"]["labels"]["kai.scheduler/queue"] = f"{namespace.removeprefix('kai-')}-train"
     path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
     return api.send("POST", path, "make a pod", body, answers=range(400, 500))[0]

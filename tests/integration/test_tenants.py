@@ -19,9 +19,11 @@ from appliance.config.load import load_site
 from appliance.stages.scheduler.queues.admission import POLICY
 from appliance.stages.scheduler.queues.namespaces import pull_secrets
 from appliance.stages.scheduler.queues.rendered import rendered
-from tests.integration import cheats
+from tests.integration import cheat_parts as parts
 from tests.integration.api_server import compiled, established, running, until
-from tests.integration.cheats import ALPHA, BOUND, CHEATS, HONEST, MINE, Cheat
+from tests.integration.cheat_parts import ALPHA, BOUND, MINE, Cheat
+from tests.integration.cheats import CHEATS
+from tests.integration.honest import HONEST
 from tests.integration.test_queues import HOME, definitions, site
 from tests.unit.acceptance.test_hello import templates
 
@@ -71,12 +73,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         found = Place(admin, alice, own)
         for secret in pull_secrets(loaded.site, "a key"):
             admin.apply(secret)
-        alice.apply(cheats.named(cheats.pod(), ALPHA, MINE))
-        alice.apply(cheats.named(cheats.pod(), ALPHA, BOUND))
-        admin.send("POST", f"{cheats.pods(ALPHA)}/{BOUND}/binding", "a host", cheats.binding(BOUND))
-        alice.apply(cheats.own_claim())
+        alice.apply(parts.named(parts.pod(), ALPHA, MINE))
+        alice.apply(parts.named(parts.pod(), ALPHA, BOUND))
+        admin.send("POST", f"{parts.pods(ALPHA)}/{BOUND}/binding", "a host", parts.binding(BOUND))
+        alice.apply(parts.own_claim())
         path = f"/api/v1/namespaces/{ALPHA}/secrets"
-        alice.send("POST", path, "a secret of Alice's", cheats.own_secret())
+        alice.send("POST", path, "a secret of Alice's", parts.own_secret())
         # The server takes each policy up by itself, a moment after it was made.
         for cheat in one_of_each().values():
             until(partial(judges, found, cheat, True))
@@ -98,7 +100,7 @@ def sent(api: KubernetesApi, cheat: Cheat) -> tuple[int, Resource]:
     body = cheat.body or None
     dry = f"{cheat.path}{'&' if '?' in cheat.path else '?'}dryRun=All"
     path = cheat.path if cheat.method == "GET" else dry
-    kind = cheats.MERGE if cheat.method == "PATCH" else "application/json"
+    kind = parts.MERGE if cheat.method == "PATCH" else "application/json"
     return api.send(cheat.method, path, cheat.name, body, kind, answers=range(400, 600))
 
 
@@ -111,14 +113,14 @@ def verdict(place: Place, cheat: Cheat) -> str:
     if named := REFUSED.search(said["message"]):
         return named.group(1)
     if " per Container is " in said["message"]:
-        return cheats.RANGE
+        return parts.RANGE
     return other(place, cheat)
 
 
 def other(place: Place, cheat: Cheat) -> str:
     """Rights, where an administrator who sends the same gets past them: to its end, or to what is not there."""
     status, said = sent(place.admin, cheat)
-    return cheats.RBAC if status not in REPORTS else str(said["message"])
+    return parts.RBAC if status not in REPORTS else str(said["message"])
 
 
 @pytest.mark.parametrize("cheat", CHEATS, ids=lambda c: c.name)
@@ -128,7 +130,7 @@ def test_a_cheat_is_refused_by_who_is_there_for_it(place: Place, cheat: Cheat) -
 
 @pytest.mark.parametrize(("name", "path", "body"), HONEST, ids=[name for name, _, _ in HONEST])
 def test_honest_work_passes(place: Place, name: str, path: str, body: Resource) -> None:
-    kinds = {place for kind in cheats.OPERATORS for place in [cheats.place(kind)]}
+    kinds = {place for kind in parts.OPERATORS for place in [parts.place(kind)]}
     api = place.admin if path in kinds else place.alice
     status, said = api.send("POST", f"{path}?dryRun=All", name, body, answers=range(400, 500))
     assert status == 201, said
@@ -158,7 +160,7 @@ def test_each_policy_refuses_something_and_without_it_that_passes(place: Place) 
         body = {"spec": {"validationActions": [done]}}
         for name in names:
             path = f"/apis/{POLICIES}/validatingadmissionpolicybindings/{name}"
-            place.admin.send("PATCH", path, name, body, cheats.MERGE)
+            place.admin.send("PATCH", path, name, body, parts.MERGE)
         # The server takes a change up within a second or so, and all of them at once.
         for cheat in judged.values():
             until(partial(judges, place, cheat, holds))

@@ -15,7 +15,9 @@ from appliance.stages.kubernetes.site import KubernetesOptions
 from appliance.stages.scheduler.queues.admission import BINDING, POLICY
 from appliance.stages.scheduler.queues.rendered import Rendered, rendered
 from appliance.stages.workloads.site import WorkloadsOptions
-from tests.integration.cheats import CHEATS, HONEST, MAKERS, RANGE, RBAC
+from tests.integration.cheat_parts import MAKERS, RANGE, RBAC
+from tests.integration.cheats import CHEATS
+from tests.integration.honest import HONEST
 from tests.unit.config.test_queue_rendering import make, only
 
 

@@ -1,0 +1,212 @@
+"""Cheats of the cluster's database, of drains, of what the appliance wrote, and of rights."""
+
+from tests.integration.cheat_parts import (
+    ALPHA,
+    EVICTABLE,
+    OFF,
+    POOL,
+    QUEUES,
+    RBAC,
+    SLURM,
+    Cheat,
+    job,
+    place,
+    placed,
+    pod,
+    refused_pod,
+)
+
+CHEATS: tuple[Cheat, ...] = (
+    # Room in etcd.
+    Cheat(
+        "a ConfigMap of 770 KB",
+        "appliance-weight",
+        f"/api/v1/namespaces/{ALPHA}/configmaps",
+        {"metadata": {"name": "try"}, "data": {"a": "x" * 770_000}},
+    ),
+    Cheat(
+        "a ConfigMap of many small keys",
+        "appliance-weight",
+        f"/api/v1/namespaces/{ALPHA}/configmaps",
+        {"metadata": {"name": "try"}, "data": {f"{n:0200}": "" for n in range(1400)}},
+    ),
+    Cheat(
+        "a Secret of 500 KB",
+        "appliance-weight",
+        f"/api/v1/namespaces/{ALPHA}/secrets",
+        {"metadata": {"name": "try"}, "data": {"a": "QUFB" * 125_000}},
+    ),
+    Cheat(
+        "a ConfigMap with annotations of 250 KB",
+        "appliance-weight",
+        f"/api/v1/namespaces/{ALPHA}/services",
+        {
+            "metadata": {"name": "try", "annotations": {"a": "x" * 250_000}},
+            "spec": {"ports": [{"port": 80}]},
+        },
+    ),
+    refused_pod("a pod of 900 KB", "appliance-weight", pod(container={"args": ["x" * 900_000]})),
+    refused_pod(
+        "a pod of many variables",
+        "appliance-weight",
+        pod(container={"env": [{"name": f"A{n}", "value": "x" * 100} for n in range(2000)]}),
+    ),
+    Cheat(
+        "a Job of 900 KB",
+        "appliance-weight",
+        place("Job"),
+        job(pod(container={"args": ["x" * 900_000]})),
+    ),
+    # What the appliance wrote.
+    *(
+        Cheat(name, "appliance-own", f"/api/v1/namespaces/{ALPHA}/configmaps{at}", body, method)
+        for name, method, at, body in (
+            ("the queues' defaults changed", "PATCH", QUEUES, {"data": {"train": "x"}}),
+            ("the queues' defaults made immutable", "PATCH", QUEUES, {"immutable": True}),
+            (
+                "a finalizer on the queues' defaults",
+                "PATCH",
+                QUEUES,
+                {"metadata": {"finalizers": ["a.example/b"]}},
+            ),
+            (
+                "the appliance's label taken off the queues' defaults",
+                "PATCH",
+                QUEUES,
+                {"metadata": {"labels": OFF}},
+            ),
+            ("the queues' defaults deleted", "DELETE", QUEUES, {}),
+            ("a name of the appliance's taken", "POST", "", {"metadata": {"name": "appliance-x"}}),
+            (
+                "an object that seems the appliance's",
+                "POST",
+                "",
+                {"metadata": {"name": "try", "labels": dict.fromkeys(OFF, "appliance")}},
+            ),
+        )
+    ),
+    # A host that cannot be drained.
+    *(
+        Cheat(
+            f"a budget {name}",
+            "appliance-budgets",
+            f"/apis/policy/v1/namespaces/{ALPHA}/poddisruptionbudgets",
+            {"metadata": {"name": "try"}, "spec": {"selector": {}, **spec}},
+        )
+        for name, spec in (
+            ("that lets none go", {"maxUnavailable": 0, **EVICTABLE}),
+            ("that lets 0 % go", {"maxUnavailable": "00%", **EVICTABLE}),
+            ("with minAvailable", {"minAvailable": 1, **EVICTABLE}),
+            ("that keeps pods which are not ready", {"maxUnavailable": 1}),
+        )
+    ),
+    Cheat(
+        "a host name taken from others",
+        RBAC,
+        f"/apis/networking.k8s.io/v1/namespaces/{ALPHA}/ingresses",
+        {
+            "metadata": {"name": "try"},
+            "spec": {"defaultBackend": {"service": {"name": "a", "port": {"number": 80}}}},
+        },
+    ),
+    Cheat(
+        "the turn of one's requests changed",
+        RBAC,
+        "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/appliance-members",
+        method="DELETE",
+    ),
+    Cheat(
+        "the project's sizes taken away",
+        RBAC,
+        f"/api/v1/namespaces/{ALPHA}/limitranges/appliance",
+        method="DELETE",
+    ),
+    placed("hosts of Slurm tolerated by a pod that waits", tolerations=[SLURM]),
+    # Rights.
+    Cheat(
+        "a role with more rights",
+        RBAC,
+        f"/apis/rbac.authorization.k8s.io/v1/namespaces/{ALPHA}/roles",
+        {
+            "metadata": {"name": "try"},
+            "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}],
+        },
+    ),
+    Cheat(
+        "a binding to cluster-admin",
+        RBAC,
+        f"/apis/rbac.authorization.k8s.io/v1/namespaces/{ALPHA}/rolebindings",
+        {
+            "metadata": {"name": "try"},
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
+                "name": "cluster-admin",
+            },
+            "subjects": [
+                {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"}
+            ],
+        },
+    ),
+    Cheat(
+        "a token of another account",
+        RBAC,
+        "/api/v1/namespaces/kai-scheduler/serviceaccounts/scheduler/token",
+        {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"audiences": []},
+        },
+    ),
+    Cheat("a host's kubelet by proxy", RBAC, "/api/v1/nodes/gpu-1/proxy/pods", method="GET"),
+    Cheat(
+        "a host's label of its pool",
+        RBAC,
+        "/api/v1/nodes/gpu-1",
+        {"metadata": {"labels": {POOL: None}}},
+        "PATCH",
+    ),
+    Cheat(
+        "a queue added to the namespace's labels",
+        RBAC,
+        f"/api/v1/namespaces/{ALPHA}",
+        {"metadata": {"labels": {"queue.appliance/beta-train": "default"}}},
+        "PATCH",
+    ),
+    Cheat(
+        "the quota of objects taken away",
+        RBAC,
+        f"/api/v1/namespaces/{ALPHA}/resourcequotas/appliance",
+        method="DELETE",
+    ),
+    Cheat(
+        "a queue's limit raised",
+        RBAC,
+        "/apis/scheduling.run.ai/v2/queues/alpha-train",
+        {"spec": {"resources": {"gpu": {"limit": 100}}}},
+        "PATCH",
+    ),
+    Cheat(
+        "a group of pods of one's own making",
+        RBAC,
+        f"/apis/scheduling.run.ai/v2alpha2/namespaces/{ALPHA}/podgroups",
+        {
+            "apiVersion": "scheduling.run.ai/v2alpha2",
+            "kind": "PodGroup",
+            "metadata": {"name": "try"},
+            "spec": {"queue": "beta-train", "minMember": 1},
+        },
+    ),
+    Cheat(
+        "a policy taken away",
+        RBAC,
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/appliance-queue-label",
+        method="DELETE",
+    ),
+    Cheat(
+        "a priority class of one's own",
+        RBAC,
+        "/apis/scheduling.k8s.io/v1/priorityclasses",
+        {"metadata": {"name": "mine"}, "value": 1_000_000},
+    ),
+)

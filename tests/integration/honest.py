@@ -1,0 +1,183 @@
+"""Honest work of members, which must pass."""
+
+from tests.integration.cheat_parts import (
+    ALPHA,
+    EVICTABLE,
+    FABRIC,
+    MAKERS,
+    POOL,
+    VOID,
+    Body,
+    claim_spec,
+    container_of,
+    ephemeral,
+    far,
+    gpus_of,
+    kept,
+    named,
+    place,
+    pod,
+    pods,
+    secure,
+)
+
+OWN_VOLUMES: list[Body] = [
+    {"name": "a", "configMap": {"name": "a"}},
+    {"name": "b", "secret": {"secretName": "a"}},
+    {"name": "c", "emptyDir": {}},
+    {"name": "d", "emptyDir": {"sizeLimit": "50Gi"}},
+    {"name": "e", "emptyDir": {"medium": "Memory", "sizeLimit": "64Gi"}},
+    {"name": "f", "persistentVolumeClaim": {"claimName": "a"}},
+    {
+        "name": "g",
+        "downwardAPI": {"items": [{"path": "a", "fieldRef": {"fieldPath": "metadata.name"}}]},
+    },
+    ephemeral(),
+    {
+        "name": "h",
+        "projected": {
+            "sources": [
+                {"configMap": {"name": "a"}},
+                {"secret": {"name": "a"}},
+                {"serviceAccountToken": {"path": "token"}},
+            ]
+        },
+    },
+]
+
+
+def _honest() -> tuple[tuple[str, str, Body], ...]:
+    """Name, path and object of work that must pass."""
+    notes = pod("alpha-notes", labels={POOL: "interactive"}, priorityClassName="build")
+    rdma = pod("fabric-train", container=secure(capabilities={"add": ["IPC_LOCK"]}))
+    own = pod(affinity=far("podAntiAffinity", {}), terminationGracePeriodSeconds=600)
+    gpu_taint = pod(tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists"}])
+    mig = pod(gpus=0, container={"resources": {"limits": {"nvidia.com/mig-1g.10gb": "1"}}})
+    plain = {
+        "a pod with a GPU": (ALPHA, pod()),
+        "a pod without GPUs": (ALPHA, pod(gpus=0)),
+        "a pod of a pool": (ALPHA, notes),
+        "a pod with RDMA": (FABRIC, rdma),
+        "pods kept apart": (ALPHA, own),
+        "GPU hosts tolerated": (ALPHA, gpu_taint),
+        "an instance of MIG": (ALPHA, mig),
+        "the GPU runtime with a GPU": (ALPHA, pod(runtimeClassName="nvidia")),
+        "containers without a GPU beside one with": (
+            ALPHA,
+            pod(
+                runtimeClassName="nvidia",
+                containers=[container_of("a", **gpus_of("1")), container_of("b", **VOID)],
+                initContainers=[
+                    container_of("i", **VOID),
+                    container_of("s", restartPolicy="Always", **VOID),
+                ],
+            ),
+        ),
+        "hosts near each other": (
+            ALPHA,
+            pod(
+                notes={
+                    "kai.scheduler/topology": "fabric",
+                    "kai.scheduler/topology-required-placement": "fabric.topograph.run/tier-1",
+                    "kai.scheduler/batch-min-member": "2",
+                    "example.com/nvidia.com": "x",
+                },
+                labels={"app.kubernetes.io/name": "a", "project": "a"},
+            ),
+        ),
+        "probes, hooks, ports and what confines a container": (
+            FABRIC,
+            pod(
+                "fabric-train",
+                securityContext={
+                    "seccompProfile": {"type": "RuntimeDefault"},
+                    "sysctls": [{"name": "net.ipv4.tcp_syncookies", "value": "1"}],
+                    "seLinuxOptions": {"level": "s0:c1,c2"},
+                },
+                container={
+                    **secure(
+                        capabilities={"drop": ["ALL"], "add": ["IPC_LOCK", "NET_BIND_SERVICE"]},
+                        appArmorProfile={"type": "RuntimeDefault"},
+                    ),
+                    "ports": [{"containerPort": 8080}],
+                    "livenessProbe": {"httpGet": {"port": 8080}},
+                    "readinessProbe": {"tcpSocket": {"port": 8080}},
+                    "lifecycle": {"preStop": {"exec": {"command": ["true"]}}},
+                },
+            ),
+        ),
+        "a host asked of KAI": (ALPHA, pod(nodeSelector={"kubernetes.io/hostname": "gpu-1"})),
+        "interactive work": (ALPHA, pod("alpha-build", priorityClassName="build")),
+        "volumes of all kinds a project has": (
+            ALPHA,
+            pod(volumes=OWN_VOLUMES, serviceAccountName="default"),
+        ),
+        "a secret of one's own in env": (
+            ALPHA,
+            pod(container={"envFrom": [{"secretRef": {"name": "hub"}}]}),
+        ),
+        "the registry's key to pull images": (ALPHA, pod(imagePullSecrets=[{"name": "ngc"}])),
+        "an adapter of the fabric": (
+            FABRIC,
+            pod("fabric-train", container={"resources": {"limits": {"rdma/fabric": "1"}}}),
+        ),
+        "a whole host": (
+            ALPHA,
+            pod(
+                container={
+                    "resources": {
+                        "limits": {"nvidia.com/gpu": "8", "memory": "900Gi", "cpu": "90"},
+                    }
+                }
+            ),
+        ),
+        "a limit of four times the request": (
+            ALPHA,
+            pod(
+                container={
+                    "resources": {
+                        "requests": {"memory": "2Gi", "ephemeral-storage": "5Gi"},
+                        "limits": {"memory": "8Gi", "ephemeral-storage": "20Gi"},
+                    }
+                }
+            ),
+        ),
+        "a script of 30 KB": (ALPHA, pod(container={"args": ["x" * 30_000]})),
+    }
+    pods_ = tuple((n, pods(space), named(t, space)) for n, (space, t) in plain.items())
+    core = f"/api/v1/namespaces/{ALPHA}"
+    meta = {"metadata": {"name": "try"}}
+    others: tuple[tuple[str, str, Body], ...] = (
+        ("a claim", f"{core}/persistentvolumeclaims", {**meta, "spec": claim_spec()}),
+        ("a StatefulSet with claims", place("StatefulSet"), kept()),
+        (
+            "a claim with annotations of one's own",
+            f"{core}/persistentvolumeclaims",
+            {
+                "metadata": {"name": "try", "annotations": {"example.com/a": "b"}},
+                "spec": claim_spec(),
+            },
+        ),
+        ("a token of a model hub", f"{core}/secrets", {**meta, "stringData": {"token": "x"}}),
+        ("a ConfigMap of 100 KB", f"{core}/configmaps", {**meta, "data": {"a": "x" * 100_000}}),
+        (
+            "a budget that lets one go",
+            f"/apis/policy/v1/namespaces/{ALPHA}/poddisruptionbudgets",
+            {**meta, "spec": {"selector": {}, "maxUnavailable": 1, **EVICTABLE}},
+        ),
+        (
+            "an autoscaler",
+            f"/apis/autoscaling/v2/namespaces/{ALPHA}/horizontalpodautoscalers",
+            {
+                **meta,
+                "spec": {
+                    "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"},
+                    "maxReplicas": 3,
+                },
+            },
+        ),
+    )
+    return (*pods_, *others, *((f"a {k}", place(k), MAKERS[k][2](pod())) for k in MAKERS))
+
+
+HONEST = _honest()
