@@ -11,6 +11,7 @@ DNS_LABEL = r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$"
 NODE_LABEL = (
     r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
 )
+STORAGE = r"^[1-9][0-9]{0,6}(Mi|Gi|Ti|Pi)$"
 MIG_PROFILE = r"^[1-7]g\.[0-9]{1,3}gb$"
 DOMAIN = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?){1,16}$"
 NAMESPACE = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
@@ -139,6 +140,9 @@ class Project(Model):
         default=False, description="Pods of every namespace reach those of the project"
     )
     pods: int = Field(default=500, ge=1, le=100000, description="Pods at one time at most")
+    storage: str = Field(
+        default="50Ti", pattern=STORAGE, description="All its claims of volumes together at most"
+    )
     pod_security: Literal["restricted", "baseline", "privileged"] = Field(
         default="baseline",
         description="Pod security standard; RDMA in pods (IPC_LOCK) wants privileged",

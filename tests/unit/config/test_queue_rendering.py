@@ -280,14 +280,49 @@ def test_every_kind_that_members_create_is_counted(folder: Path) -> None:
     assert created <= counted
 
 
-def test_what_a_project_can_write_fits_into_etcd_nine_times(folder: Path) -> None:
+def test_what_a_project_can_write_fits_into_etcd_eight_times(folder: Path) -> None:
     hard = of_kind(make(folder, "departments"), "ResourceQuota")[0]["spec"]["hard"]
     large = sum(int(hard[name]) for name in ("configmaps", "secrets")) * bounds.LARGEST_DATA
-    # Pods that work are among all pods.
-    apart = ("configmaps", "secrets", "pods")
+    slices = int(hard[bounds.SLICES]) * bounds.LARGEST_SLICE
+    # Pods that work are among all pods; bytes of volumes lie elsewhere.
+    apart = ("configmaps", "secrets", "pods", "requests.storage", bounds.SLICES)
     others = sum(int(n) for name, n in hard.items() if name not in apart)
     assert int(hard["count/pods"]) > int(hard["pods"])
-    assert 9 * (large + others * bounds.LARGEST_OBJECT) < 2 << 30
+    assert 8 * (large + slices + others * bounds.LARGEST_OBJECT) < 2 << 30
+
+
+def test_the_bytes_of_a_projects_claims_are_bounded(folder: Path) -> None:
+    make(folder, "flat")
+    text = (folder / "site.yml").read_text()
+    hard = of_kind(make(folder, "flat"), "ResourceQuota")[0]["spec"]["hard"]
+    assert hard["requests.storage"] == "50Ti"
+    (folder / "site.yml").write_text(
+        text.replace("    - name: team\n", "    - name: team\n      storage: 3Ti\n")
+    )
+    loaded = load_site(folder)
+    hard = of_kind(rendered(loaded.site, loaded.profile), "ResourceQuota")[0]["spec"]["hard"]
+    assert hard["requests.storage"] == "3Ti"
+
+
+def test_members_read_what_messages_send_them_to(folder: Path) -> None:
+    """Labels of their namespace, and storage classes; what kubectl rollout, top and run -it want."""
+    found = make(folder, "departments")
+    (own,) = (r for r in of_kind(found, "Role") if r["metadata"]["name"] == "appliance-members")
+    rights = {
+        (group, resource, verb)
+        for rule in (*own["rules"], *only(found, "ClusterRole", "appliance-queue-readers")["rules"])
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert rights >= {
+        ("", "namespaces", "get"),
+        ("storage.k8s.io", "storageclasses", "list"),
+        ("apps", "controllerrevisions", "list"),
+        ("discovery.k8s.io", "endpointslices", "list"),
+        ("metrics.k8s.io", "pods", "list"),
+        ("", "pods/attach", "create"),
+    }
 
 
 def test_requests_of_members_and_of_their_pods_wait_behind_those_of_the_cluster(

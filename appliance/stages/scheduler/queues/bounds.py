@@ -15,6 +15,11 @@ RATIO = {"memory": 4, "ephemeral-storage": 16}
 """How far a limit may pass its request. Under pressure the kernel and kubelet end first what uses more than it requested, so work
 that requests what it needs survives its neighbours. A disk is shared by far more pods than a host's memory is."""
 
+SLICES = "count/endpointslices.discovery.k8s.io"
+"""Their controller makes one for each hundred pods behind a service, and one for each pod that has numbers of its own for named ports."""
+LARGEST_SLICE = 48 * 1024
+"""Bytes, with a hundred pods and the most ports a service may have."""
+
 OBJECTS = {
     "configmaps": 200,
     "persistentvolumeclaims": 100,
@@ -25,6 +30,7 @@ OBJECTS = {
     "count/controllerrevisions.apps": 200,
     "count/cronjobs.batch": 50,
     "count/deployments.apps": 100,
+    SLICES: 300,
     "count/horizontalpodautoscalers.autoscaling": 50,
     "count/jobs.batch": 500,
     "count/poddisruptionbudgets.policy": 50,
@@ -32,7 +38,7 @@ OBJECTS = {
     "count/statefulsets.apps": 50,
 }
 """Of one project at most, of every kind that its members or controllers acting for them create. With the sizes below it comes to
-about 240 MB in etcd."""
+about 250 MB in etcd."""
 OF_AN_ADDON = 100
 """Of each kind that stage workloads brings."""
 ENDED = 2
@@ -101,6 +107,7 @@ def quota(site: Site, project: Project, space: str, kinds: list[str]) -> Manifes
         "pods": project.pods,
         "count/pods": project.pods * ENDED,
         GROUPS: project.pods,
+        "requests.storage": project.storage,
         **OBJECTS,
         **{f"count/{holder}": OF_AN_ADDON for holder in kinds},
     }

@@ -43,10 +43,14 @@ KEPT = (
 and the pull secret lies beside theirs. Not patched either: a JSON patch that copies data into a label is refused with that data in the
 message, before any policy is asked (Kubernetes 1.35.4). No Ingress or HTTPRoute: whoever writes one chooses the host name, another project's too."""
 LOOK = (
-    ("", ["events", "limitranges", "pods/log", "resourcequotas"]),
+    ("", ["events", "limitranges", "namespaces", "pods/log", "resourcequotas"]),
+    ("apps", ["controllerrevisions"]),
+    ("discovery.k8s.io", ["endpointslices"]),
+    ("metrics.k8s.io", ["pods"]),
     ("scheduling.run.ai", ["podgroups"]),
 )
-REACH = (("", ["pods/exec", "pods/portforward"]),)
+"""namespaces: its own, whose labels say what work may name. The others are of kubectl rollout history, describe and top."""
+REACH = (("", ["pods/attach", "pods/exec", "pods/portforward"]),)
 OPEN = ["create", "get"]
 """Over a WebSocket it is a GET, as current clients ask; from Kubernetes 1.35 on that takes both (KEP 4006)."""
 
@@ -170,17 +174,20 @@ def _driver(site: Site, space: str) -> list[Manifest]:
 
 
 def _readers(site: Site, projects: tuple[Project, ...]) -> list[Manifest]:
-    """Members see all queues, which are of no namespace, and change none."""
+    """Members see all queues and storage classes, which are of no namespace, and change none."""
     subjects = [subject for project in projects for subject in _subjects(project)]
     own = list({(s["kind"], s["name"]): s for s in subjects}.values())
     if not own:
         return []
+    look = ["get", "list", "watch"]
     rules = [
         {
             "apiGroups": ["scheduling.run.ai", "kai.scheduler", "scheduling.k8s.io"],
             "resources": ["queues", "topologies", "priorityclasses"],
-            "verbs": ["get", "list", "watch"],
-        }
+            "verbs": look,
+        },
+        # A claim names one of them.
+        {"apiGroups": ["storage.k8s.io"], "resources": ["storageclasses"], "verbs": look},
     ]
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": READERS}
     return [
