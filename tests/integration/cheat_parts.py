@@ -17,13 +17,17 @@ RANGE = "LimitRange"
 MERGE = "application/merge-patch+json"
 MINE = "mine"
 """An honest pod of Alice's that runs before the cheats that change one."""
+OPERATOR = "system:serviceaccount:spark-operator:spark-operator-controller"
 BOUND = "bound"
 """Another, which has its host: one that waits for it goes at once, whatever grace is asked for."""
 
 
 @dataclass(frozen=True)
 class Cheat:
-    """``judge``: who refuses. ``member``: sent by Alice; else by somebody with every right, where members have no right to the kind."""
+    """``judge``: who refuses. ``member``: sent by Alice; else by somebody with every right, where members have no right to the kind.
+
+    ``operator``: sent by the account of an operator of an add-on.
+    """
 
     name: str
     judge: str
@@ -31,6 +35,7 @@ class Cheat:
     body: Body = field(default_factory=dict)
     method: str = "POST"
     member: bool = True
+    operator: bool = False
 
 
 def pod(
@@ -156,6 +161,28 @@ def trainjob(_: Body, labels: Body | None = None) -> Body:
     return owner("trainer.kubeflow.org/v1alpha1", "TrainJob", {"runtimeRef": named}, labels)
 
 
+def sparkapp(template: Body, **spec: Any) -> Body:
+    part = {"cores": 1, "memory": "1g", "serviceAccount": "spark", "template": template}
+    whole = {
+        "type": "Python",
+        "mode": "cluster",
+        "image": "none",
+        "mainApplicationFile": "local:///opt/app/main.py",
+        "sparkVersion": "4.0.4",
+        "driver": part,
+        "executor": {**part, "instances": 1},
+        **spec,
+    }
+    return owner("sparkoperator.k8s.io/v1beta2", "SparkApplication", whole)
+
+
+def daskjob(template: Body, workers: int = 1) -> Body:
+    part = {"metadata": {"labels": template["metadata"]["labels"]}, "spec": template["spec"]}
+    cluster = {"scheduler": {**part, "service": {}}, "worker": {**part, "replicas": workers}}
+    spec = {"job": part, "cluster": {"spec": cluster}}
+    return owner("kubernetes.dask.org/v1", "DaskJob", spec)
+
+
 MAKERS: dict[str, tuple[str, str, Callable[[Body], Body]]] = {
     "Job": ("/apis/batch/v1", "jobs", job),
     "CronJob": ("/apis/batch/v1", "cronjobs", cron),
@@ -171,12 +198,16 @@ MAKERS: dict[str, tuple[str, str, Callable[[Body], Body]]] = {
     "LeaderWorkerSet": ("/apis/leaderworkerset.x-k8s.io/v1", "leaderworkersets", workers),
     "TrainingRuntime": ("/apis/trainer.kubeflow.org/v1alpha1", "trainingruntimes", runtime),
     "TrainJob": ("/apis/trainer.kubeflow.org/v1alpha1", "trainjobs", trainjob),
+    "SparkApplication": ("/apis/sparkoperator.k8s.io/v1beta2", "sparkapplications", sparkapp),
+    "DaskJob": ("/apis/kubernetes.dask.org/v1", "daskjobs", daskjob),
 }
 """Where each kind is sent, and what makes one of a pod's template."""
+UNJUDGED = frozenset(("TrainJob", "SparkApplication", "DaskJob"))
+"""Their pods are judged when they are made, and their templates nowhere else."""
 OPERATORS = frozenset(
     (
         *("JobSet", "MPIJob", "RayJob", "LeaderWorkerSet", "TrainingRuntime", "TrainJob"),
-        *("DaemonSet", "PodTemplate", "ReplicationController"),
+        *("SparkApplication", "DaskJob", "DaemonSet", "PodTemplate", "ReplicationController"),
     )
 )
 """Members have a right to them where the site installs their operator, and none to the last three; the site of this test installs none."""
@@ -224,6 +255,32 @@ def claim(name: str, **spec: Any) -> Cheat:
     path = f"/api/v1/namespaces/{ALPHA}/persistentvolumeclaims"
     body = {"metadata": {"name": "try"}, "spec": claim_spec(**spec)}
     return Cheat(name, "appliance-claims", path, body)
+
+
+def own_set() -> Body:
+    """An honest StatefulSet of Alice's, without pods for now."""
+    made = stateful(pod(gpus=0))
+    made["metadata"]["name"] = MINE
+    made["spec"]["replicas"] = 0
+    return made
+
+
+def own_service() -> Body:
+    """An honest service of Alice's."""
+    meta = {"name": MINE, "namespace": ALPHA}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": meta,
+        "spec": {"ports": [{"port": 80}]},
+    }
+
+
+def owned_by(made: Body, *owners: Body) -> Body:
+    """The same as somebody's."""
+    changed_ = copy.deepcopy(made)
+    changed_["metadata"]["ownerReferences"] = list(owners)
+    return changed_
 
 
 def own_claim() -> Body:
@@ -316,6 +373,13 @@ def secure(**context: Any) -> Body:
 def far(kind: str, term: Body) -> Body:
     near = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}, **term}
     return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+
+
+def rather(kind: str, term: Body) -> Body:
+    """Terms of affinity that are preferred."""
+    near = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}, **term}
+    when = "preferredDuringSchedulingIgnoredDuringExecution"
+    return {kind: {when: [{"weight": 100, "podAffinityTerm": near}]}}
 
 
 THEIRS = pod("beta-train")

@@ -6,6 +6,7 @@ Written down before the policies were. Each cheat names who has to refuse it: a 
 from tests.integration import (
     cheats_of_devices,
     cheats_of_makers,
+    cheats_of_operators,
     cheats_of_queues,
     cheats_of_rights,
     cheats_of_volumes,
@@ -18,4 +19,5 @@ CHEATS: tuple[Cheat, ...] = (
     *cheats_of_volumes.CHEATS,
     *cheats_of_rights.CHEATS,
     *cheats_of_makers.CHEATS,
+    *cheats_of_operators.CHEATS,
 )

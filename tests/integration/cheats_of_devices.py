@@ -9,6 +9,7 @@ from tests.integration.cheat_parts import (
     MINE,
     RBAC,
     SHARED,
+    UNJUDGED,
     Cheat,
     changed,
     container_of,
@@ -82,9 +83,52 @@ CHEATS: tuple[Cheat, ...] = (
             "/var/run//nvidia-container-devices",
         )
     ),
+    # Devices by words of NVIDIA's toolkit.
+    *(
+        refused_pod(
+            f"devices by {name}",
+            "appliance-gpus",
+            pod(container={"env": [{"name": name, "value": value}]}),
+        )
+        for name, value in (
+            ("NVIDIA_MOFED", "enabled"),
+            ("NVIDIA_NVSWITCH", "enabled"),
+            ("NVIDIA_IMEX_CHANNELS", "0"),
+            ("NVIDIA_MIG_CONFIG_DEVICES", "all"),
+            ("NVIDIA_MIG_MONITOR_DEVICES", "all"),
+        )
+    ),
+    refused_pod(
+        "devices by a variable of a ConfigMap",
+        "appliance-gpus",
+        pod(
+            container={
+                "env": [
+                    {
+                        "name": "NVIDIA_MOFED",
+                        "valueFrom": {"configMapKeyRef": {"name": "a", "key": "b"}},
+                    }
+                ]
+            }
+        ),
+    ),
+    *(
+        Cheat(
+            f"devices by a {kind} for envFrom",
+            "appliance-gpu-words",
+            f"/api/v1/namespaces/{ALPHA}/{kind.lower()}s",
+            {"metadata": {"name": "try"}, key: {"NVIDIA_MOFED": "enabled"}},
+        )
+        for kind, key in (("ConfigMap", "data"), ("Secret", "stringData"))
+    ),
+    refused_pod(
+        "GPUs by the file that kubelet mounts for a last message",
+        "appliance-gpus",
+        pod(container={"terminationMessagePath": "/var/run/nvidia-container-devices/all"}),
+    ),
     # What KAI and NVIDIA's programs read, at all places a member may write it.
     *(
-        refused_pod(f"the annotation {key}", "appliance-marks", pod(notes={key: value}))
+        refused_pod(f"the annotation {key}: {value}", "appliance-marks", pod(notes={key: value}))
         for key, value in (
             ("nvidia.com/mig-1g.10gb", "7"),
             ("nvidia.com/container.work.gpu-memory.limit", "1Gi"),
@@ -99,6 +143,13 @@ CHEATS: tuple[Cheat, ...] = (
             ("received-resource-type", "Fraction"),
             ("gpu-group", "x"),
             ("cdi.k8s.io/all", "nvidia.com/gpu=all"),
+            # What kubelet, drains and networks read.
+            ("kubernetes.io/config.source", "file"),
+            ("cni.projectcalico.org/ipAddrs", '["10.0.0.9"]'),
+            ("cni.projectcalico.org/allowedSourcePrefixes", '["10.0.0.0/8"]'),
+            ("k8s.v1.cni.cncf.io/networks", "default/hosts"),
+            ("kai.scheduler/batch-min-member", "-1"),
+            ("kai.scheduler/batch-min-member", "2000000000"),
         )
     ),
     *(
@@ -117,7 +168,7 @@ CHEATS: tuple[Cheat, ...] = (
             pod(notes={"nvidia.com/mig-1g.10gb": "7"}),
         )
         for kind in MAKERS
-        if kind != "TrainJob"
+        if kind not in UNJUDGED
     ),
     made_by(
         "Job", "the group of another's pods", "appliance-marks", pod(notes={"pod-group-name": "x"})

@@ -6,6 +6,7 @@ from tests.integration.cheat_parts import (
     NFS,
     STOCK,
     THEIRS,
+    UNJUDGED,
     Cheat,
     env,
     key_in_env,
@@ -18,7 +19,7 @@ CHEATS: tuple[Cheat, ...] = (
     *(
         made_by(kind, name, judge, template)
         for kind in MAKERS
-        if kind not in ("TrainJob",)
+        if kind not in UNJUDGED
         for name, judge, template in (
             ("a neighbour's queue", "appliance-queue", THEIRS),
             ("the stock scheduler", "appliance-scheduler", STOCK),
@@ -31,6 +32,11 @@ CHEATS: tuple[Cheat, ...] = (
                 pod(container={"resources": {"limits": {"rdma/fabric": "1"}}}),
             ),
             ("a request of 1 MiB", "appliance-sizes", pod(container=GREEDY)),
+            (
+                "a limit of 0, which is none",
+                "appliance-sizes",
+                pod(container={"resources": {"limits": {"memory": "0"}}}),
+            ),
             (
                 "a request without a limit",
                 "appliance-sizes",

@@ -21,6 +21,7 @@ from tests.integration.cheat_parts import (
     place,
     pod,
     pods,
+    rather,
     refused_pod,
     trainjob,
 )
@@ -51,6 +52,10 @@ CHEATS: tuple[Cheat, ...] = (
     ),
     changed("the queue changed while the pod runs", {"labels": {QUEUE: "alpha-build"}}),
     changed("the queue taken away while the pod runs", {"labels": {QUEUE: None}}),
+    changed(
+        "the project, which KAI takes for a queue, while the pod runs",
+        {"labels": {"project": "beta"}},
+    ),
     # A quota: another scheduler, or none.
     refused_pod("GPUs by the stock scheduler", "appliance-scheduler", STOCK),
     refused_pod(
@@ -91,6 +96,19 @@ CHEATS: tuple[Cheat, ...] = (
     ),
     refused_pod(
         "everything tolerated", "appliance-placement", pod(tolerations=[{"operator": "Exists"}])
+    ),
+    *(
+        refused_pod(
+            f"hosts with the taint {key} tolerated",
+            "appliance-placement",
+            pod(tolerations=[{"key": f"node.kubernetes.io/{key}", "operator": "Exists"}]),
+        )
+        for key in ("out-of-service", "disk-pressure", "unschedulable")
+    ),
+    refused_pod(
+        "neighbours pushed off a host by what is only preferred",
+        "appliance-placement",
+        pod(affinity=rather("podAntiAffinity", {"namespaceSelector": {}})),
     ),
     # A limit.
     refused_pod(

@@ -85,6 +85,19 @@ CHEATS: tuple[Cheat, ...] = (
             ),
         )
     ),
+    *(
+        Cheat(
+            name,
+            "appliance-own",
+            f"/api/v1/namespaces/{ALPHA}/configmaps/kube-root-ca.crt",
+            body,
+            how,
+        )
+        for name, how, body in (
+            ("whom pods take for the cluster, changed", "PATCH", {"data": {"ca.crt": "x"}}),
+            ("whom pods take for the cluster, deleted", "DELETE", {}),
+        )
+    ),
     # A host that cannot be drained.
     *(
         Cheat(

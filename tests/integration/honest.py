@@ -13,12 +13,16 @@ from tests.integration.cheat_parts import (
     ephemeral,
     far,
     gpus_of,
+    job,
+    jobset,
     kept,
     named,
     place,
     pod,
     pods,
+    rather,
     secure,
+    sparkapp,
 )
 
 OWN_VOLUMES: list[Body] = [
@@ -44,6 +48,14 @@ OWN_VOLUMES: list[Body] = [
         },
     },
 ]
+
+
+def large_jobset() -> Body:
+    """As a training over eight groups of hosts writes it."""
+    made = jobset(pod(container={"env": [{"name": f"A{n}", "value": "x" * 20} for n in range(60)]}))
+    (one,) = made["spec"]["replicatedJobs"]
+    made["spec"]["replicatedJobs"] = [{**one, "name": f"part-{n}", "replicas": 4} for n in range(8)]
+    return made
 
 
 def _honest() -> tuple[tuple[str, str, Body], ...]:
@@ -142,6 +154,43 @@ def _honest() -> tuple[tuple[str, str, Body], ...]:
                 }
             ),
         ),
+        "a host that goes away tolerated for a minute": (
+            ALPHA,
+            pod(
+                tolerations=[
+                    {
+                        "key": f"node.kubernetes.io/{key}",
+                        "operator": "Exists",
+                        "effect": "NoExecute",
+                        "tolerationSeconds": 60,
+                    }
+                    for key in ("not-ready", "unreachable")
+                ],
+                affinity=rather("podAntiAffinity", {}),
+            ),
+        ),
+        "variables of NVIDIA's toolkit that give no devices": (
+            ALPHA,
+            pod(
+                container={
+                    "env": [
+                        {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"},
+                        {"name": "NVIDIA_GDRCOPY", "value": "enabled"},
+                        {"name": "NVIDIA_MOFED", "value": "disabled"},
+                    ]
+                }
+            ),
+        ),
+        "annotations of kubectl, a mesh and monitoring": (
+            ALPHA,
+            pod(
+                notes={
+                    "kubectl.kubernetes.io/default-container": "work",
+                    "prometheus.io/scrape": "true",
+                    "sidecar.istio.io/inject": "false",
+                }
+            ),
+        ),
         "a script of 30 KB": (ALPHA, pod(container={"args": ["x" * 30_000]})),
     }
     pods_ = tuple((n, pods(space), named(t, space)) for n, (space, t) in plain.items())
@@ -160,6 +209,54 @@ def _honest() -> tuple[tuple[str, str, Body], ...]:
         ),
         ("a token of a model hub", f"{core}/secrets", {**meta, "stringData": {"token": "x"}}),
         ("a ConfigMap of 100 KB", f"{core}/configmaps", {**meta, "data": {"a": "x" * 100_000}}),
+        (
+            "a ConfigMap of 1,500 small keys",
+            f"{core}/configmaps",
+            {**meta, "data": {f"key-{n}": "value" for n in range(1500)}},
+        ),
+        (
+            "a headless service of 12 ports",
+            f"{core}/services",
+            {
+                **meta,
+                "spec": {
+                    "clusterIP": "None",
+                    "publishNotReadyAddresses": True,
+                    "ports": [{"name": f"p{n}", "port": n} for n in range(1, 13)],
+                },
+            },
+        ),
+        (
+            "an indexed Job of 5,000",
+            place("Job"),
+            {
+                **job(pod()),
+                "spec": {
+                    **job(pod())["spec"],
+                    "completions": 5000,
+                    "parallelism": 50,
+                    "completionMode": "Indexed",
+                    "backoffLimitPerIndex": 1,
+                },
+            },
+        ),
+        ("a JobSet of eight parts of 60 variables", place("JobSet"), large_jobset()),
+        (
+            "a SparkApplication with settings, files and packages",
+            place("SparkApplication"),
+            sparkapp(
+                pod(gpus=0),
+                mainApplicationFile="s3a://work/main.py",
+                sparkConf={
+                    "spark.sql.shuffle.partitions": "200",
+                    "spark.kubernetes.executor.label.a": "b",
+                    "spark.kubernetes.driver.volumes.persistentVolumeClaim.a.mount.path": "/a",
+                    "spark.hadoop.fs.s3a.endpoint": "https://s3.example",
+                },
+                hadoopConf={"fs.s3a.path.style.access": "true"},
+                deps={"jars": ["https://a.example/a.jar"], "packages": ["org.example:a:1"]},
+            ),
+        ),
         (
             "a budget that lets one go",
             f"/apis/policy/v1/namespaces/{ALPHA}/poddisruptionbudgets",

@@ -21,8 +21,9 @@ from appliance.stages.scheduler.queues.namespaces import pull_secrets
 from appliance.stages.scheduler.queues.rendered import rendered
 from tests.integration import cheat_parts as parts
 from tests.integration.api_server import compiled, established, running, until
-from tests.integration.cheat_parts import ALPHA, BOUND, MINE, Cheat
+from tests.integration.cheat_parts import ALPHA, BOUND, MINE, Cheat, owned_by
 from tests.integration.cheats import CHEATS
+from tests.integration.cheats_of_operators import LOOKS, RAY
 from tests.integration.honest import HONEST
 from tests.integration.test_queues import HOME, definitions, site
 from tests.unit.acceptance.test_hello import templates
@@ -39,10 +40,11 @@ POLICIES = "admissionregistration.k8s.io/v1"
 
 @dataclass(frozen=True)
 class Place:
-    """The cluster as its administrator and as Alice see it."""
+    """The cluster as its administrator, Alice and the operator of an add-on see it."""
 
     admin: KubernetesApi
     alice: KubernetesApi
+    operator: KubernetesApi
     policies: tuple[Resource, ...]
 
 
@@ -52,9 +54,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     loaded = load_site(site(tmp_path_factory.mktemp("site"), "tenants"))
     wanted = rendered(loaded.site, loaded.profile)
     with (
-        running(compiled(), folder, ("alice",)) as kubeconfig,
+        running(compiled(), folder, ("alice", parts.OPERATOR)) as kubeconfig,
         KubernetesApi(kubeconfig) as admin,
         KubernetesApi(folder / "alice") as alice,
+        # A colon stands between names of files there.
+        KubernetesApi((folder / parts.OPERATOR).rename(folder / "operator")) as operator,
     ):
         until(lambda: admin.get(Ref("v1", "Namespace", "default")) is not None)
         for definition in definitions():
@@ -70,19 +74,37 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         admin.send("POST", "/apis/node.k8s.io/v1/runtimeclasses", "runtime", nvidia)
         action.apply(action.plan(loaded.site, wanted, admin), wanted, admin, lambda _: None)
         own = tuple(r for r in wanted.resources if r["kind"] == POLICY)
-        found = Place(admin, alice, own)
+        admin.apply(rights_of_an_operator())
+        found = Place(admin, alice, operator, own)
         for secret in pull_secrets(loaded.site, "a key"):
             admin.apply(secret)
         alice.apply(parts.named(parts.pod(), ALPHA, MINE))
         alice.apply(parts.named(parts.pod(), ALPHA, BOUND))
         admin.send("POST", f"{parts.pods(ALPHA)}/{BOUND}/binding", "a host", parts.binding(BOUND))
         alice.apply(parts.own_claim())
+        alice.send("POST", parts.place("StatefulSet"), "a set of Alice's", parts.own_set())
+        alice.apply(parts.own_service())
+        # Of kube-controller-manager, which is not there.
+        trust = {"name": "kube-root-ca.crt", "namespace": ALPHA}
+        operator.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": trust})
         path = f"/api/v1/namespaces/{ALPHA}/secrets"
         alice.send("POST", path, "a secret of Alice's", parts.own_secret())
         # The server takes each policy up by itself, a moment after it was made.
         for cheat in one_of_each().values():
             until(partial(judges, found, cheat, True))
         yield found
+
+
+def rights_of_an_operator() -> Resource:
+    """It makes what members' objects ask for in all namespaces."""
+    kind = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding"}
+    group = "rbac.authorization.k8s.io"
+    return {
+        **kind,
+        "metadata": {"name": "an-operator"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": parts.OPERATOR}],
+    }
 
 
 def one_of_each() -> dict[str, Cheat]:
@@ -106,7 +128,8 @@ def sent(api: KubernetesApi, cheat: Cheat) -> tuple[int, Resource]:
 
 def verdict(place: Place, cheat: Cheat) -> str:
     """Who refused it; "" for nobody."""
-    status, said = sent(place.alice if cheat.member else place.admin, cheat)
+    member = place.alice if cheat.member else place.admin
+    status, said = sent(place.operator if cheat.operator else member, cheat)
     if status < 300:
         return ""
     assert status in REPORTS, said
@@ -134,6 +157,13 @@ def test_honest_work_passes(place: Place, name: str, path: str, body: Resource) 
     api = place.admin if path in kinds else place.alice
     status, said = api.send("POST", f"{path}?dryRun=All", name, body, answers=range(400, 500))
     assert status == 201, said
+
+
+def test_an_init_container_of_rays_operator_passes(place: Place) -> None:
+    """Its own, before those of a template that was judged."""
+    body = owned_by(parts.named(LOOKS), RAY)
+    path = f"{parts.pods(ALPHA)}?dryRun=All"
+    assert place.operator.send("POST", path, "a head of Ray's", body)[0] == 201
 
 
 @pytest.mark.parametrize("hello", HELLOS, ids=lambda hello: hello.key)

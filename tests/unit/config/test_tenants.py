@@ -12,7 +12,7 @@ from appliance.actions.workloads import place
 from appliance.config.load import load_site
 from appliance.report.console.queues import queue_tree
 from appliance.stages.kubernetes.site import KubernetesOptions
-from appliance.stages.scheduler.queues.admission import BINDING, POLICY
+from appliance.stages.scheduler.queues.admission import BINDING, KAI_ACCOUNTS, POLICY
 from appliance.stages.scheduler.queues.rendered import Rendered, rendered
 from appliance.stages.workloads.site import WorkloadsOptions
 from tests.integration.cheat_parts import MAKERS, RANGE, RBAC
@@ -91,6 +91,26 @@ def test_no_namespace_but_those_of_projects_is_held_to_them(folder: Path) -> Non
     held = [r["metadata"]["name"] for r in found if "appliance/project" in r["metadata"]["labels"]]
     assert held == ["kai-alpha", "kai-beta", "kai-fabric"]
     assert "appliance-limits" in [r["metadata"]["name"] for r in found]
+
+
+def test_accounts_of_a_project_are_none_of_the_schedulers(folder: Path) -> None:
+    """The namespace of a project may begin as one of the scheduler's: kai-resource-lab."""
+    account = "system:serviceaccount:kai-resource-lab:default"
+    assert not account.startswith(KAI_ACCOUNTS)
+    assert "system:serviceaccount:kai-scheduler:binder".startswith(KAI_ACCOUNTS)
+    told = str(make(folder, "tenants").resources)
+    assert all(f"startsWith('{known}')" in told for known in KAI_ACCOUNTS)
+    assert "startsWith('system:serviceaccount:kai-resource-')" not in told
+
+
+def test_most_pods_of_one_object_are_those_of_the_largest_project(folder: Path) -> None:
+    make(folder, "tenants")
+    text = (folder / "site.yml").read_text()
+    (folder / "site.yml").write_text(
+        text.replace("    - name: beta\n", "    - name: beta\n      pods: 4321\n")
+    )
+    loaded = load_site(folder)
+    assert "n <= 4321" in expressions(rendered(loaded.site, loaded.profile), "appliance-counts")
 
 
 def test_every_policy_has_a_cheat_and_every_cheat_a_policy(folder: Path) -> None:

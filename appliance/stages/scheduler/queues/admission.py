@@ -15,7 +15,9 @@ POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding
 
 PROJECT = "appliance/project"
 """Label of a project's namespace: the policies hold in these."""
-KAI_ACCOUNTS = ("system:serviceaccount:kai-scheduler:", "system:serviceaccount:kai-resource-")
+KAI_NAMESPACES = ("kai-resource-reservation", "kai-scheduler")
+"""Of the scheduler's own programs. A project's namespace begins with kai-, too, so each is spelled out."""
+KAI_ACCOUNTS = tuple(f"system:serviceaccount:{space}:" for space in KAI_NAMESPACES)
 
 TEMPLATES: tuple[tuple[str, str, str], ...] = (
     ("", "podtemplates", "(has(object.template) ? [object.template] : [])"),

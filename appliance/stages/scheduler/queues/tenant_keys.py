@@ -9,14 +9,21 @@ from appliance.stages.scheduler.site import SchedulerOptions
 
 READ = (
     r"^(runai.*|([a-z0-9.-]+[.])?(nvidia[.]com|kai[.]scheduler|run[.]ai|cdi[.]k8s[.]io)/.*"
-    r"|gpu-(fraction|memory|group|device|index).*|mps|received-resource-type|pod-group-name)$"
+    r"|gpu-(fraction|memory|group|device|index).*|mps|received-resource-type|pod-group-name"
+    r"|kubernetes[.]io/config[.].*|io[.]kubernetes[.]cri.*"
+    r"|([a-z0-9.-]+[.])?(projectcalico[.]org|cilium[.]io|cni[.]cncf[.]io|multus-cni[.]io|ovn[.]org|kube-router[.]io)/.*)$"
 )
-"""KAI v0.12 to main, NVIDIA's device plugin and container toolkit. nvidia.com/mig-* goes before a pod's request (KAI, legacy MIG)."""
+"""KAI v0.12 to main, NVIDIA's device plugin and container toolkit. nvidia.com/mig-* goes before a pod's request (KAI, legacy MIG).
+
+Kubelet and drains take a pod with kubernetes.io/config.mirror for one of the host's own. Calico, Multus and their like read a pod's
+addresses, the sources it may forge and further networks from its annotations.
+"""
+BATCH = "kai.scheduler/batch-min-member"
 PARTS = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "gpu-fraction-container-name")
 """Annotations by which a pod asks for a part of a GPU (KAI v0.12 to v0.18)."""
 LABELS = (QUEUE, POOL_LABEL)
 NOTES = (
-    *("kai.scheduler/batch-min-member", "kai.scheduler/topology"),
+    *(BATCH, "kai.scheduler/topology"),
     *("kai.scheduler/topology-preferred-placement", "kai.scheduler/topology-required-placement"),
     *PARTS,
 )

@@ -12,6 +12,8 @@ from appliance.stages.scheduler.queues.manifest import MANAGED_BY, OURS, SITE
 from appliance.stages.scheduler.queues.tenant_volumes import PULL_SECRET
 
 PREFIX = "appliance-"
+TRUST = "kube-root-ca.crt"
+"""In every namespace, written by kube-controller-manager."""
 
 
 def own() -> Policy:
@@ -36,6 +38,10 @@ def own() -> Policy:
         Rule(
             f"!{named}",
             f"names that begin with {PREFIX} are the site's: choose another name",
+        ),
+        Rule(
+            f"request.resource.resource != 'configmaps' || {one}.metadata.name != '{TRUST}'",
+            f"the ConfigMap {TRUST} says whom pods take for the cluster, which writes it: leave it as it is",
         ),
     )
     on = (objects("*", ["*"], [*WRITES, "DELETE"]),)

@@ -14,8 +14,8 @@ from appliance.stages.scheduler.queues.admission import (
     of_templates,
 )
 from appliance.stages.scheduler.queues.tenant_baseline import baseline
-from appliance.stages.scheduler.queues.tenant_keys import PARTS, known, unchanged
-from appliance.stages.scheduler.queues.tenant_queues import PRIORITY_LABEL
+from appliance.stages.scheduler.queues.tenant_keys import BATCH, PARTS, known, unchanged
+from appliance.stages.scheduler.queues.tenant_queues import PRIORITY_LABELS, PROJECT_LABEL
 from appliance.stages.scheduler.site import SchedulerOptions
 
 LONGEST_GRACE = 600
@@ -28,6 +28,10 @@ BINDERS = ("received-resource-type", "runai-gpu-group", SHARED)
 STAMPS = ("kai.scheduler/last-start-timestamp", "kai.scheduler/stale-podgroup-timestamp")
 """The pod-grouper copies an owner's annotations to its group, where the scheduler reads since when the work runs (v0.12.0)."""
 GROUP = "pod-group-name"
+FINALIZERS = ("foregroundDeletion", "kubernetes.io/pvc-protection", "orphan")
+"""Those that a controller of the cluster itself takes off again."""
+PORTS = 20
+"""Of a Service. Where a named port is another number in each pod, its controller writes all ports again for every pod."""
 SPARK = "spark"
 """The account of Spark's drivers in each project."""
 PLACED = ("tolerations", "nodeSelector", "affinity", "terminationGracePeriodSeconds")
@@ -37,6 +41,13 @@ PLACED = ("tolerations", "nodeSelector", "affinity", "terminationGracePeriodSeco
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 NONE = "['void', 'none']"
 """Values by which a container is shown no GPU, whatever its image says."""
+OTHERS = (
+    *("NVIDIA_IMEX_CHANNELS", "NVIDIA_MIG_CONFIG_DEVICES", "NVIDIA_MIG_MONITOR_DEVICES"),
+    *("NVIDIA_MOFED", "NVIDIA_NVSWITCH"),
+)
+"""By these NVIDIA's toolkit gives a container with a GPU devices beside it: all adapters of the fabric, the switches of NVLink, channels
+to the memory of other hosts' GPUs (v1.17, internal/modifier/gated.go and libnvidia-container)."""
+OFF = "['', 'void', 'none', 'disabled']"
 DEVICES = "nvidia-container-devices"
 """A mount below such a folder names GPUs to NVIDIA's toolkit."""
 ASKS = (
@@ -45,12 +56,15 @@ ASKS = (
     " && quantity(string(c.resources.limits[r])).isGreaterThan(quantity('0'))))"
 )
 """CEL: container c has a GPU. An amount of 0 is none."""
-OF_OPERATORS = (
+OF_RAY = (
     "(request.userInfo.username.startsWith('system:serviceaccount:')"
     " && !request.userInfo.username.startsWith('system:serviceaccount:kube-system:')"
-    " && !request.userInfo.username.startsWith('system:serviceaccount:' + request.namespace + ':'))"
+    " && !request.userInfo.username.startsWith('system:serviceaccount:' + request.namespace + ':')"
+    " && has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o,"
+    " o.apiVersion.startsWith('ray.io/') && has(o.controller) && o.controller))"
 )
-"""CEL: made by an operator from a template that was judged. Ray's puts an init container of its own before it."""
+"""CEL: made by Ray's operator from a template that was judged, with an init container of its own before it. Templates of Spark's and
+Dask's applications are judged nowhere else."""
 
 
 def gpus(options: SchedulerOptions) -> Policy:
@@ -71,13 +85,21 @@ def gpus(options: SchedulerOptions) -> Policy:
             "the GPUs of nvidia.com/gpu under resources.limits are visible by themselves",
         ),
         Rule(
+            f"variables.templates.all(t, {EVERY}.all(c, !has(c.env) || c.env.all(e,"
+            f" !(e.name in {list(OTHERS)}) || (!has(e.valueFrom)"
+            f" && (!has(e.value) || e.value in {OFF})))))",
+            f"{', '.join(OTHERS)} would give the container devices its project does not have: take them out of env",
+        ),
+        Rule(
             f"variables.templates.all(t, {EVERY}.all(c, !has(c.envFrom) || c.envFrom.all(e,"
-            " !has(e.prefix) || e.prefix == '' || !'NVIDIA_VISIBLE_DEVICES'.startsWith(e.prefix))))",
-            "the prefix under envFrom could make NVIDIA_VISIBLE_DEVICES: choose another prefix",
+            f" !has(e.prefix) || e.prefix == '' || {[VISIBLE, *OTHERS]}.all(n, !n.startsWith(e.prefix)))))",
+            "the prefix under envFrom could make NVIDIA_VISIBLE_DEVICES or its like: choose another prefix",
         ),
         Rule(
             f"variables.templates.all(t, {EVERY}.all(c,"
-            f" (!has(c.volumeMounts) || c.volumeMounts.all(m, !m.mountPath.contains('{DEVICES}')))"
+            # Kubelet mounts a file there.
+            f" (!has(c.terminationMessagePath) || !c.terminationMessagePath.contains('{DEVICES}'))"
+            f" && (!has(c.volumeMounts) || c.volumeMounts.all(m, !m.mountPath.contains('{DEVICES}')))"
             f" && (!has(c.volumeDevices) || c.volumeDevices.all(m, !m.devicePath.contains('{DEVICES}')))))",
             f"a mount at {DEVICES} would show the container GPUs it was not given: choose another mountPath",
         ),
@@ -131,7 +153,7 @@ def _dark(own: str) -> str:
     boxes = (
         "(t.spec.containers + (has(t.spec.initContainers) ? t.spec.initContainers.filter(c,"
         " (has(c.restartPolicy) && c.restartPolicy == 'Always')"
-        f" || !(request.resource.resource == 'pods' && {OF_OPERATORS})) : []))"
+        f" || !(request.resource.resource == 'pods' && {OF_RAY})) : []))"
     )
     hidden = (
         "(has(c.env) && c.env.exists(e,"
@@ -142,13 +164,14 @@ def _dark(own: str) -> str:
 
 def gpu_words() -> Policy:
     """envFrom makes a variable of each key, and the container's own come after those of the device plugin."""
-    keys = "(!has(object.data) || !('NVIDIA_VISIBLE_DEVICES' in object.data))"
-    whole = "(!has(object.binaryData) || !('NVIDIA_VISIBLE_DEVICES' in object.binaryData))"
+    named = [VISIBLE, *OTHERS]
+    keys = f"(!has(object.data) || {named}.all(n, !(n in object.data)))"
+    whole = f"(!has(object.binaryData) || {named}.all(n, !(n in object.binaryData)))"
     on = (objects("", ["configmaps", "secrets"], WRITES),)
     rules = (
         Rule(
             f"{keys} && {whole}",
-            "NVIDIA_VISIBLE_DEVICES would show containers GPUs they were not given: take the key out",
+            f"{VISIBLE} and {', '.join(OTHERS)} would give containers devices they were not given: take the key out",
         ),
         Rule(
             "!object.metadata.name.contains('-shared-gpu-')",
@@ -203,7 +226,6 @@ def marks(options: SchedulerOptions) -> Policy:
     before = "(oldObject != null && has(oldObject.metadata.ownerReferences) ? oldObject.metadata.ownerReferences : [])"
     now = "(has(object.metadata.ownerReferences) ? object.metadata.ownerReferences : [])"
     pod = "request.resource.group != '' || request.resource.resource != 'pods'"
-    runs = "request.resource.resource in ['pods', 'jobs', 'deployments', 'replicasets', 'statefulsets']"
     first = "request.operation == 'UPDATE' && request.resource.resource == 'pods'"
     rules = (
         Rule(
@@ -215,8 +237,18 @@ def marks(options: SchedulerOptions) -> Policy:
             f"the annotation says what KAI gave the pod, and is KAI's to write: take {GROUP} and its like out",
         ),
         Rule(
-            f"!{MEMBERS} || !({runs}) || {now} == {before} || {owned}",
-            "only the cluster's controllers make a pod or Job somebody's: take ownerReferences out",
+            f"!{MEMBERS} || {now} == {before} || {owned}",
+            "only the cluster's controllers make an object another's: take ownerReferences out",
+        ),
+        Rule(
+            f"!{MEMBERS} || ([object] + variables.templates).all(t, {_keeps('t')}.all(f,"
+            f" f in {list(FINALIZERS)} || f in {_keeps('oldObject')}))",
+            "a finalizer that nobody takes off holds an object, a drain and the project for good: take finalizers out",
+        ),
+        Rule(
+            f"([object] + variables.templates).all(t, !{note('t', BATCH)}"
+            f" || t.metadata.annotations['{BATCH}'].matches('^[1-9][0-9]{{0,5}}$'))",
+            f"the annotation {BATCH} says how many pods start together: write a whole number from 1 on",
         ),
     )
     inner = (
@@ -243,15 +275,20 @@ def marks(options: SchedulerOptions) -> Policy:
     return Policy("appliance-marks", (*rules, read, owner), ANY, conditions, dict(TEMPLATED))
 
 
+def _keeps(of: str) -> str:
+    """CEL: its finalizers."""
+    held = f"{of}.metadata.finalizers"
+    return f"({of} != null && has({of}.metadata) && has({held}) ? {held} : [])"
+
+
 def frozen() -> Policy:
     """What a pod was admitted with stays: KAI keeps its group's queue, limits of time read the pod's."""
-    label = f"'{PRIORITY_LABEL}'"
-    new, old = (
-        f"(has({of}.metadata.labels) && {label} in {of}.metadata.labels ? {of}.metadata.labels[{label}] : '')"
-        for of in ("object", "oldObject")
+    same = " && ".join(
+        f"{_label('object', key)} == {_label('oldObject', key)}"
+        for key in (*PRIORITY_LABELS, PROJECT_LABEL)
     )
     rule = Rule(
-        f"{new} == {old} && {unchanged()}",
+        f"{same} && {unchanged()}",
         "queue, pool, priority and GPUs of a pod stay as they were when it was made: delete the pod, "
         "and make it anew in the queue you want",
     )
@@ -268,6 +305,12 @@ def frozen() -> Policy:
     return Policy("appliance-frozen", (rule, placed), on, {"by-members": MEMBERS})
 
 
+def _label(of: str, key: str) -> str:
+    """CEL: its label, "" for none."""
+    held = f"{of}.metadata.labels"
+    return f"(has({held}) && '{key}' in {held} ? {held}['{key}'] : '')"
+
+
 def services() -> Policy:
     """No traffic of others."""
     rule = Rule(
@@ -279,4 +322,10 @@ def services() -> Policy:
         "NodePort and LoadBalancer open a port of every host: write type: ClusterIP, "
         "and reach it by kubectl port-forward or ask the administrator for an ingress",
     )
-    return Policy("appliance-services", (rule, inside), (objects("", ["services"], WRITES),))
+    ports = "(has({0}.spec.ports) ? {0}.spec.ports.size() : 0)"
+    few = Rule(
+        f"{ports.format('object')} <= {PORTS}"
+        f" || (oldObject != null && {ports.format('object')} <= {ports.format('oldObject')})",
+        f"each port of a service is written again for its pods: write {PORTS} ports at most, or several services",
+    )
+    return Policy("appliance-services", (rule, inside, few), (objects("", ["services"], WRITES),))

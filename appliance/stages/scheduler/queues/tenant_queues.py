@@ -21,12 +21,22 @@ QUEUE_OF = "queue.appliance/"
 """Before the name of each queue of the project, in a label of its namespace; the value is the queue's pool."""
 PRIORITY_OF = "priority.appliance/"
 """The same of priority classes."""
+STATE = "node.kubernetes.io/"
+PASSING = ("not-ready", "unreachable", "memory-pressure")
+"""Taints by the state of a host that the API server itself has pods tolerate. The others keep work off a host."""
+FAR = (
+    ("requiredDuringSchedulingIgnoredDuringExecution", ""),
+    ("preferredDuringSchedulingIgnoredDuringExecution", "podAffinityTerm."),
+)
+"""Where terms of affinity between pods stand. A preferred one of a pod that runs counts against pods that come later, too."""
 SCHEDULER = "kai-scheduler"
 QUEUE = "kai.scheduler/queue"
 PROJECT_LABEL = "project"
 """Read as a queue where neither the pod nor its owner has one (KAI v0.12, default_grouper)."""
 PRIORITY_LABEL = "priorityClassName"
 """Goes before the field of this name (KAI v0.12.0, default_grouper)."""
+PRIORITY_LABELS = (PRIORITY_LABEL, "ray.io/priority-class-name")
+"""The second, on a RayCluster, RayJob or RayService, goes before both (KAI v0.12.0, ray_grouper)."""
 
 
 def scheduler(managed: bool) -> Policy:
@@ -136,10 +146,13 @@ def priority() -> Policy:
         "the priority class is none of this project's: take priorityClassName out, or write the one of the queue "
         "(train, or build and inference where the project has such a queue)",
     )
+    own = " && ".join(
+        f"(!{label('t', key)} || ('{PRIORITY_OF}' + t.metadata.labels['{key}']) in {SPACE})"
+        for key in PRIORITY_LABELS
+    )
     of_label = Rule(
-        f"([object] + variables.templates).all(t, !{label('t', PRIORITY_LABEL)}"
-        f" || ('{PRIORITY_OF}' + t.metadata.labels['{PRIORITY_LABEL}']) in {SPACE})",
-        f"the label {PRIORITY_LABEL} names a priority class that is none of this project's: take the label out",
+        f"([object] + variables.templates).all(t, {own})",
+        f"the label {' or '.join(PRIORITY_LABELS)} names a priority class that is none of this project's: take the label out",
     )
     return of_templates("appliance-priority", field_rule, of_label)
 
@@ -148,15 +161,13 @@ def placement() -> Policy:
     """KAI chooses the host, among those for this work, and nobody is kept away from one."""
     taints = ("node-role.kubernetes.io/", "appliance/")
     others = " && ".join(f"!o.key.startsWith('{taint}')" for taint in taints)
-    far = (
-        "podAffinity.requiredDuringSchedulingIgnoredDuringExecution",
-        "podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution",
-    )
+    passing = ", ".join(f"'{STATE}{word}'" for word in PASSING)
     terms = " && ".join(
-        f"(!has(t.spec.affinity.{kind.partition('.')[0]}) || !has(t.spec.affinity.{kind})"
-        f" || t.spec.affinity.{kind}.all(a, !has(a.namespaceSelector)"
-        " && (!has(a.namespaces) || a.namespaces.all(n, n == request.namespace))))"
-        for kind in far
+        f"(!has(t.spec.affinity.{kind}) || !has(t.spec.affinity.{kind}.{when})"
+        f" || t.spec.affinity.{kind}.{when}.all(a, !has(a.{of}namespaceSelector)"
+        f" && (!has(a.{of}namespaces) || a.{of}namespaces.all(n, n == request.namespace))))"
+        for kind in ("podAffinity", "podAntiAffinity")
+        for when, of in FAR
     )
     return of_templates(
         "appliance-placement",
@@ -167,9 +178,9 @@ def placement() -> Policy:
         ),
         Rule(
             "variables.templates.all(t, !has(t.spec.tolerations) || t.spec.tolerations.all(o, has(o.key)"
-            f" && o.key != '' && o.key != 'node.kubernetes.io/unschedulable' && {others}))",
+            f" && o.key != '' && (!o.key.startsWith('{STATE}') || o.key in [{passing}]) && {others}))",
             "the pod tolerates hosts that are kept free or are not for this work: take out of tolerations those without a key "
-            "and those of control planes, drained hosts and appliance/owner",
+            "and those of control planes, drained or ailing hosts and appliance/owner",
         ),
         Rule(
             f"variables.templates.all(t, !has(t.spec.affinity) || ({terms}))",

@@ -32,12 +32,17 @@ def sizes() -> Policy:
             for kind in ("limits", "requests")
         )
         ratio = RATIO[name]
+        some = f"quantity(string({limit})).isGreaterThan(quantity('0'))"
         much = f"{_float(limit)} <= {ratio}.0 * {_float(request)}"
         rules += [
             Rule(
                 every.format(f"!{requested} || {limited}"),
                 f"the container requests {words} and has no limit of it: write resources.limits of {name} too, "
                 f"{ratio} times the request at most",
+            ),
+            Rule(
+                every.format(f"!{limited} || {some}"),
+                f"a limit of 0 is none: write how much {words} the container needs",
             ),
             Rule(
                 every.format(f"!{requested} || !{limited} || {much}"),

@@ -199,7 +199,7 @@ def secrets() -> Policy:
             f" || object.type in {_listed(SECRET_TYPES)}"
             " || (request.operation == 'UPDATE' && object.type == oldObject.type)",
             f"a project's secret is of the type {', '.join(SECRET_TYPES)}: write one of these; "
-            "kubectl create token gives tokens that expire",
+            "a projected volume with serviceAccountToken has a token that expires",
         ),
         Rule(
             "request.operation != 'DELETE' || request.options == null"

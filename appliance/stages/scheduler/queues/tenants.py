@@ -4,6 +4,8 @@ from appliance.models.profile import Profile
 from appliance.models.site import Site
 from appliance.stages.kubernetes.variables.releases import told
 from appliance.stages.scheduler.queues import (
+    tenant_counts,
+    tenant_operators,
     tenant_own,
     tenant_pods,
     tenant_queues,
@@ -78,7 +80,10 @@ def policies(options: SchedulerOptions, own: Sizes) -> tuple[Policy, ...]:
         tenant_pods.marks(options),
         tenant_pods.frozen(),
         tenant_pods.services(),
+        tenant_operators.submissions(),
+        tenant_operators.routes(),
         tenant_own.own(),
         tenant_sizes.weight(),
+        tenant_counts.counts(options),
         tenant_sizes.budgets(),
     )
