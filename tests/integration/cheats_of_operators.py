@@ -41,6 +41,7 @@ SETTINGS = (
     *("spark.kubernetes.file.upload.path", "spark.kubernetes.driver.pod.featureSteps"),
     *("spark.master", "spark.master=local", "spark.submit.deployMode", "spark.kerberos.keytab"),
     *("spark.files", "spark.jars", "spark.jars.ivySettings", "spark.yarn.keytab"),
+    *("spark.jars.packages", "spark.jars.repositories"),
 )
 FILES: tuple[tuple[str, Body], ...] = (
     ("a program of the operator's container", {"mainApplicationFile": TOKEN}),
@@ -49,6 +50,10 @@ FILES: tuple[tuple[str, Body], ...] = (
     ("a file of the operator's container", {"deps": {"files": [TOKEN]}}),
     ("such a file behind another", {"deps": {"jars": [f"local:///a.jar,{TOKEN}"]}}),
     ("such an archive", {"deps": {"archives": [f"file:{TOKEN}#a"]}}),
+)
+FETCHED: tuple[tuple[str, Body], ...] = (
+    ("a package", {"deps": {"packages": ["org.example:a:1"]}}),
+    ("a place of packages", {"deps": {"repositories": ["https://a.example"]}}),
 )
 OWNER = [{**DECOY[0], "controller": False}]
 
@@ -61,6 +66,14 @@ def _asks(kind: str, made: Body, *path: str | int) -> Cheat:
     inner[path[-1]] = MANY
     name = f"a {kind} of {MANY} pods"
     return Cheat(name, "appliance-counts", place(kind), made, member=kind not in OPERATORS)
+
+
+def _taken_off() -> Body:
+    made = jobset(pod())
+    (one,) = made["spec"]["replicatedJobs"]
+    parts = [{**one, "replicas": MANY}, {**one, "name": "b", "replicas": -MANY}]
+    made["spec"]["replicatedJobs"] = parts
+    return made
 
 
 def _scaler(version: str, least: int) -> Cheat:
@@ -132,13 +145,20 @@ CHEATS: tuple[Cheat, ...] = (
             ("DaskJob", daskjob(pod()), ("cluster", "spec", "worker", "replicas")),
         )
     ),
+    Cheat(
+        "a JobSet that takes as many off again",
+        "appliance-counts",
+        place("JobSet"),
+        _taken_off(),
+        member=False,
+    ),
     *(_scaler(version, least) for version in ("v1", "v2") for least in (1, MANY)),
     _scaled("a StatefulSet that is there made so large", "", "PATCH", SPARE),
     _scaled("the same by its scale", "/scale", "PATCH", SPARE),
     # What spark-submit does in the operator's container, with the operator's account.
     _spark("a program in the operator's own pod", mode="client"),
     *(_spark(f"a setting {k} for spark-submit", sparkConf={k: "x"}) for k in SETTINGS),
-    *(_spark(f"{name} for spark-submit", **spec) for name, spec in FILES),
+    *(_spark(f"{name} for spark-submit", **spec) for name, spec in (*FILES, *FETCHED)),
     _spark("a key of Kerberos for spark-submit", kerberos={"keytabFile": f"../..{TOKEN}"}),
     # What an operator makes.
     Cheat(

@@ -242,7 +242,7 @@ def _honest() -> tuple[tuple[str, str, Body], ...]:
         ),
         ("a JobSet of eight parts of 60 variables", place("JobSet"), large_jobset()),
         (
-            "a SparkApplication with settings, files and packages",
+            "a SparkApplication with settings and files",
             place("SparkApplication"),
             sparkapp(
                 pod(gpus=0),
@@ -254,7 +254,7 @@ def _honest() -> tuple[tuple[str, str, Body], ...]:
                     "spark.hadoop.fs.s3a.endpoint": "https://s3.example",
                 },
                 hadoopConf={"fs.s3a.path.style.access": "true"},
-                deps={"jars": ["https://a.example/a.jar"], "packages": ["org.example:a:1"]},
+                deps={"jars": ["https://a.example/a.jar", "local:///opt/b.jar"]},
             ),
         ),
         (

@@ -23,18 +23,20 @@ COUNTS: tuple[tuple[str, str, str], ...] = (
     (
         "jobset.x-k8s.io",
         "jobsets",
-        "[{0}.spec.?replicatedJobs.orValue([]).map(j,"
-        " j.?replicas.orValue(1) * j.template.spec.?parallelism.orValue(1)).sum()]",
+        "{0}.spec.?replicatedJobs.orValue([]).map(j, j.?replicas.orValue(1))"
+        " + {0}.spec.?replicatedJobs.orValue([]).map(j,"
+        " j.?replicas.orValue(1) * j.template.spec.?parallelism.orValue(1))",
     ),
     (
         "kubeflow.org",
         "mpijobs",
-        "[{0}.spec.mpiReplicaSpecs.map(r, {0}.spec.mpiReplicaSpecs[r].?replicas.orValue(1)).sum()]",
+        "{0}.spec.mpiReplicaSpecs.map(r, {0}.spec.mpiReplicaSpecs[r].?replicas.orValue(1))",
     ),
     (
         "leaderworkerset.x-k8s.io",
         "leaderworkersets",
-        "[{0}.spec.?replicas.orValue(1) * {0}.spec.leaderWorkerTemplate.?size.orValue(1)]",
+        "[{0}.spec.?replicas.orValue(1),"
+        " {0}.spec.?replicas.orValue(1) * {0}.spec.leaderWorkerTemplate.?size.orValue(1)]",
     ),
     ("ray.io", "rayclusters", "{ray}{0}.spec.?workerGroupSpecs"),
     ("ray.io", "rayjobs", "{ray}{0}.spec.?rayClusterSpec.?workerGroupSpecs"),
@@ -52,10 +54,9 @@ COUNTS: tuple[tuple[str, str, str], ...] = (
 """Group, resource, and the pods that one asks for. Not maxReplicas of Ray's workers, which Ray's own definition sets to 2147483647."""
 SCALED = ("replicationcontrollers", "deployments", "replicasets", "statefulsets")
 """With a subresource scale, whose object has its number in the same place."""
-RAY = (
-    "[{0}.orValue([]).map(g, g.?numOfHosts.orValue(1)"
-    " * (g.?replicas.orValue(0) > g.?minReplicas.orValue(0)"
-    " ? g.?replicas.orValue(0) : g.?minReplicas.orValue(0))).sum()]"
+RAY = "{0}.orValue([]).map(g, g.?numOfHosts.orValue(1))" + "".join(
+    f" + {{0}}.orValue([]).map(g, g.?numOfHosts.orValue(1) * g.?{number}.orValue(0))"
+    for number in ("replicas", "minReplicas")
 )
 
 
@@ -63,7 +64,8 @@ def counts(options: SchedulerOptions) -> Policy:
     """Judges everybody: an autoscaler changes the numbers of a member's work with rights of its own."""
     most = max((project.pods for project in options.projects), default=1)
     rule = Rule(
-        f"variables.asked.all(n, n <= {most}) || variables.asked == variables.before",
+        # A number below 0 would hide another one that it is multiplied with.
+        f"variables.asked.all(n, n >= 0 && n <= {most}) || variables.asked == variables.before",
         f"the object asks for more pods than any project may have: write {most} at most "
         "for replicas, parallelism, workers and maxReplicas",
     )

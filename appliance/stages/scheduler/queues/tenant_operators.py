@@ -12,9 +12,11 @@ PLACES = (
 )
 """Where files of an application may lie. A name without a scheme, or with file:, is one of the operator's own container."""
 FILES = ("archives", "files", "jars", "pyFiles")
+FETCHED = ("excludePackages", "packages", "repositories")
+"""spark-submit fetches packages itself and puts them on its own class path, also in mode cluster (Spark 4.0, SparkSubmit.scala)."""
 WORD = r"^[A-Za-z0-9._-]+$"
 """A setting's name. spark-submit splits at the first =."""
-OWN = r"^spark[.](archives|files|jars|jars[.]ivy.*|kerberos[.].*|master|submit[.].*|yarn[.].*)$"
+OWN = r"^spark[.](archives|files|jars|jars[.].*|kerberos[.].*|master|submit[.].*|yarn[.].*)$"
 """Settings by which spark-submit, in the operator's container, chooses where it works and what it reads."""
 CLUSTER = "spark.kubernetes."
 GIVEN = (
@@ -47,6 +49,10 @@ def submissions() -> Policy:
             f" && (!k.startsWith('{CLUSTER}') || k.matches({GIVEN!r})))",
             "the setting of sparkConf says where the operator itself works or what it reads: take it out; "
             "namespace, account and templates of the pods are those of the application",
+        ),
+        Rule(
+            f"{list(FETCHED)}.all(k, !(k in variables.deps))",
+            "packages would run in the operator's own container: put them into the image, or name their files under deps.jars",
         ),
         Rule(
             "!has(variables.app.kerberos)",
