@@ -1,6 +1,6 @@
 """The site's section ``base``: people, time, firewall, mirrors."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -21,6 +21,9 @@ from appliance.models.texts import (
     VersionText,
     Zone,
 )
+
+CLUSTER_USER = r"^/?[A-Za-z0-9][A-Za-z0-9@._:/+-]{0,251}$"
+"""As scheduler.projects[].users names people."""
 
 FIRST, LAST = 1000, 2_000_000_000
 """Numbers of people: those below are the system's (login.defs(5), SYS_UID_MAX)."""
@@ -52,6 +55,10 @@ class User(Model):
     )
     groups: Few[AccountName] = Field(default=(), description="Names of base.groups")
     keys: Few[PublicKey] = Field(min_length=1, description="OpenSSH public keys")
+    cluster_user: Annotated[str, Field(pattern=CLUSTER_USER)] | None = Field(
+        default=None,
+        description="Name in Kubernetes, as scheduler.projects[].users or OIDC has it; none: the account's",
+    )
     shell: AbsolutePath = Field(default="/bin/bash", description="Shell")
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from appliance.models.base import Model
-from appliance.models.texts import Duration, Few, HostName, Many, PerHost
+from appliance.models.texts import AbsolutePath, Duration, Few, HostName, Many, PerHost
 
 DNS_LABEL = r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$"
 NODE_LABEL = (
@@ -17,6 +17,10 @@ DOMAIN = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9
 NAMESPACE = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 SUBJECT = r"^/?[A-Za-z0-9][A-Za-z0-9@._:/+-]{0,251}$"
 """Keycloak names groups by their path, as /vision; mail addresses may have a + in them."""
+
+BELOW = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$"
+"""A path within a folder; no part of it begins with a dot, so none leads out."""
+TREE = r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$"
 
 MOST = 1_000_000_000
 """Far above all GPUs, cores and GB of one cluster."""
@@ -120,6 +124,19 @@ class Queue(Resources):
     )
 
 
+class Tree(Model):
+    """Files of an export that pods of a project mount by a claim, each as the person who wrote the pod."""
+
+    name: Annotated[str, Field(pattern=TREE)] = Field(
+        description="Name; its claim in the project's namespace is appliance-NAME"
+    )
+    export: AbsolutePath = Field(description="Path of an export of storage, own or external")
+    path: Annotated[str, Field(pattern=BELOW, max_length=200)] | None = Field(
+        default=None, description="Folder within the export; none: the whole of it"
+    )
+    read_only: bool = Field(default=False, description="Pods may read it alone")
+
+
 class Project(Model):
     """A team: a namespace, its queues, and who may work there."""
 
@@ -146,6 +163,10 @@ class Project(Model):
     pod_security: Literal["restricted", "baseline", "privileged"] = Field(
         default="baseline",
         description="Pod security standard; RDMA in pods (IPC_LOCK) wants privileged",
+    )
+    trees: Few[Tree] = Field(
+        default=(),
+        description="Shared trees of storage that its pods mount; who has a number in base.users runs such pods under it",
     )
 
 
@@ -208,6 +229,10 @@ class SchedulerOptions(Model):
         default="deny",
         description="Work that asks for what is not its project's: is refused, or passes with a warning to its maker, or with a line in the audit log alone",
     )
+    tree_groups: Literal["strict", "unenforced"] = Field(
+        default="strict",
+        description="Groups of a process that mounts a tree: the person's own alone (containerd 2.0 and Kubernetes 1.33), or also those that /etc/group of its image gives",
+    )
     limits: Literal["enforce", "report"] = Field(
         default="enforce",
         description="Work over its time or idle limit: is ended, or only reported (kinds kai and kai-resource-management)",
@@ -235,5 +260,6 @@ WORDS = {
     DOMAIN: ("a domain name", "as runai.example.com"),
     NAMESPACE: ("a namespace", "as ingress-nginx or monitoring"),
     SUBJECT: ("a user or group", "as alice@example.com, vision-team or /vision"),
+    TREE: ("a name of a tree", 'a lower-case letter, then letters, digits and "-", 40 at most'),
 }
 """What a text of each pattern is, and how to write one."""

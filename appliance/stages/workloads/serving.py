@@ -4,7 +4,7 @@ from appliance.models.site import Site
 from appliance.stages.scheduler.queues.manifest import Manifest
 from appliance.stages.scheduler.queues.tree import leaf_name
 from appliance.stages.scheduler.site import Project, Queue
-from appliance.stages.workloads.exports import readable
+from appliance.stages.kubernetes.exports import readable
 from appliance.stages.workloads.site import ServedModel, Vllm, WorkloadsOptions
 from appliance.stages.workloads.table import images
 

@@ -4,7 +4,7 @@ Pods are judged whoever makes them; of kinds with pods' templates also the templ
 by an event later.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from appliance.models.site import Site
 from appliance.stages.scheduler.queues.limits import HOME
@@ -59,21 +59,29 @@ TEMPLATES: tuple[tuple[str, str, str], ...] = (
 
 @dataclass(frozen=True)
 class Rule:
-    """One thing that is refused. ``expression`` of CEL is true of good work; ``message`` ends with what to write instead."""
+    """One thing that is refused. ``expression`` of CEL is true of good work; ``message`` ends with what to write instead.
+
+    ``told``: CEL for a message that names what only the request has; where it fails, the other one is given.
+    """
 
     expression: str
     message: str
+    told: str = ""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """``on``: what is looked at. ``only``: conditions under which it is; ``variables`` by name, in their order."""
+    """``on``: what is looked at. ``only``: conditions under which it is; ``variables`` by name, in their order.
+
+    ``params``: API version and kind of what lies in the request's namespace; the rules are asked once for each of these.
+    """
 
     name: str
     rules: tuple[Rule, ...]
     on: tuple[Manifest, ...]
     only: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
+    params: dict[str, str] = field(default_factory=dict)
 
 
 def written(site: Site, policy: Policy, actions: tuple[str, ...]) -> list[Manifest]:
@@ -83,14 +91,22 @@ def written(site: Site, policy: Policy, actions: tuple[str, ...]) -> list[Manife
     spec = {
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": list(policy.on)},
+        **({"paramKind": policy.params} if policy.params else {}),
         **({"matchConditions": conditions} if conditions else {}),
         **({"variables": variables} if variables else {}),
         "validations": [
-            {"expression": r.expression, "message": r.message, "reason": "Forbidden"}
+            {
+                "expression": r.expression,
+                "message": r.message,
+                **({"messageExpression": r.told} if r.told else {}),
+                "reason": "Forbidden",
+            }
             for r in policy.rules
         ],
     }
+    every = {"paramRef": {"selector": {}, "parameterNotFoundAction": "Allow"}}
     bound = {
+        **(every if policy.params else {}),
         "policyName": policy.name,
         "validationActions": list(actions),
         "matchResources": {
@@ -194,6 +210,6 @@ EVERY = (
 
 def of_templates(name: str, *rules: Rule, more: bool = False) -> Policy:
     """A policy of pods, and of the templates of all kinds; ``more``: of what is added to a pod later, too."""
-    judged = tuple(Rule(f"variables.same || {r.expression}", r.message) for r in rules)
+    judged = tuple(replace(r, expression=f"variables.same || {r.expression}") for r in rules)
     later = (objects("", ["pods/ephemeralcontainers", "pods/resize"], ["UPDATE"]),) if more else ()
     return Policy(name, judged, (*PODS, *later, *_templated()), dict(ONLY_OTHERS), dict(TEMPLATED))

@@ -109,6 +109,7 @@ def quota(site: Site, project: Project, space: str, kinds: list[str]) -> Manifes
         GROUPS: project.pods,
         "requests.storage": project.storage,
         **OBJECTS,
+        "persistentvolumeclaims": OBJECTS["persistentvolumeclaims"] + len(project.trees),
         **{f"count/{holder}": OF_AN_ADDON for holder in kinds},
     }
     spec = {"spec": {"hard": {name: str(most) for name, most in hard.items()}}}

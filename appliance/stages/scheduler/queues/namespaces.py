@@ -11,6 +11,7 @@ from appliance.stages.scheduler.queues.manifest import Manifest, manifest
 from appliance.stages.scheduler.queues.tenant_volumes import PULL_SECRET
 from appliance.stages.scheduler.queues.tenants import kept_by, labels_of
 from appliance.stages.scheduler.queues.tree import leaf_name
+from appliance.stages.scheduler.queues.trees import people, trees
 from appliance.stages.scheduler.site import Project, Queue, SchedulerOptions
 from appliance.stages.workloads.releases import wanted
 
@@ -70,6 +71,15 @@ def namespaces(site: Site, profile: Profile, options: SchedulerOptions) -> list[
     return [*made, *around, *(fairness(site, projects, named) if kept_by(site, profile) else ())]
 
 
+def shared_trees(site: Site, options: SchedulerOptions) -> list[Manifest]:
+    """Volumes and claims of all projects."""
+    return [
+        made
+        for project in options.projects
+        for made in trees(site, project, namespace_of(project.name))
+    ]
+
+
 def pull_secrets(site: Site, key: str) -> list[Manifest]:
     """NGC's API key as pods present it, one per namespace. Its digest is of everything but the key."""
     login = {"username": "$oauthtoken", "password": key, "auth": _encoded(f"$oauthtoken:{key}")}
@@ -103,7 +113,9 @@ def _namespace(site: Site, project: Project) -> Manifest:
         "pod-security.kubernetes.io/warn": "restricted",
         **labels_of(project),
     }
-    return manifest(site.name, "v1", "Namespace", namespace_of(project.name), labels=labels)
+    made = manifest(site.name, "v1", "Namespace", namespace_of(project.name), labels=labels)
+    made["metadata"]["annotations"] |= people(site, project)
+    return made
 
 
 def _inside(site: Site, project: Project, kept: bool) -> list[Manifest]:

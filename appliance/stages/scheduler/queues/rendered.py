@@ -8,7 +8,7 @@ from appliance.models.site import Site
 from appliance.stages.scheduler.queues import kai
 from appliance.stages.scheduler.queues.charts import Release, releases
 from appliance.stages.scheduler.queues.manifest import Manifest, digest, documents, text
-from appliance.stages.scheduler.queues.namespaces import namespaces
+from appliance.stages.scheduler.queues.namespaces import namespaces, shared_trees
 from appliance.stages.scheduler.queues.tenants import kept_by, tenants
 from appliance.stages.workloads.network import project_policies, storage_policies
 
@@ -59,6 +59,8 @@ def rendered(site: Site, profile: Profile) -> Rendered:
             *storage_policies(site),
             *(tenants(site, profile, options) if kept_by(site, profile) else ()),
             *own(site, options),
+            # Last: what a pod may do with them is judged by then.
+            *shared_trees(site, options),
         ]
         labels, pool_label = kai.node_labels(options), kai.pool_label(options)
     return Rendered(tuple(made), labels, releases(site, profile, options), pool_label)

@@ -14,6 +14,7 @@ from appliance.stages.scheduler.queues.admission import (
     of_templates,
 )
 from appliance.stages.scheduler.queues.bounds import Sizes
+from appliance.stages.scheduler.queues.trees import PREFIX as TREES
 
 PULL_SECRET = "ngc"
 VOLUMES = (
@@ -134,6 +135,11 @@ def claim_templates() -> Policy:
     rules = (
         Rule(f"{same} || {new}.all(c, {_claim('c.spec')})", _CLASS),
         Rule(f"{same} || {new}.all(c, {_plain('c')})", _RESERVED),
+        # Its pods mount what is called as the claim, the StatefulSet and a number together, also where somebody else made it.
+        Rule(
+            f"{same} || {new}.all(c, !(c.metadata.name + '-').startsWith('{TREES}'))",
+            f"names of claims that begin with {TREES} are the site's: choose another name",
+        ),
     )
     on = (objects("apps", ["statefulsets"], WRITES),)
     return Policy("appliance-claim-templates", rules, on, {"not-by-operators": f"!{OPERATOR}"})

@@ -10,6 +10,7 @@ from appliance.stages.scheduler.queues import (
     tenant_pods,
     tenant_queues,
     tenant_sizes,
+    tenant_trees,
     tenant_volumes,
 )
 from appliance.stages.scheduler.queues.admission import PROJECT, Policy, written
@@ -55,6 +56,10 @@ def tenants(site: Site, profile: Profile, options: SchedulerOptions) -> list[Man
     return [made for policy in found for made in written(site, policy, actions)]
 
 
+def _have_trees(options: SchedulerOptions) -> bool:
+    return any(project.trees for project in options.projects)
+
+
 def policies(options: SchedulerOptions, own: Sizes) -> tuple[Policy, ...]:
     """In the order people read them: where work waits, what it gets, what it may touch, how it ends."""
     managed = options.kind != "kai"
@@ -75,6 +80,8 @@ def policies(options: SchedulerOptions, own: Sizes) -> tuple[Policy, ...]:
         tenant_volumes.claim_templates(),
         tenant_volumes.pull_secret(),
         tenant_volumes.secrets(),
+        tenant_trees.trees(options),
+        *((tenant_trees.changed(), tenant_trees.entered()) if _have_trees(options) else ()),
         tenant_pods.end(),
         tenant_pods.leaving(),
         tenant_pods.marks(options),

@@ -13,7 +13,7 @@ from appliance.stages.mig.layouts import completed
 from appliance.stages.mig.layouts import texts as divided
 from appliance.stages.mig.table import mig_table
 from appliance.stages.scheduler.queues.tree import hosts_of
-from appliance.stages.scheduler.rules import queues, quotas
+from appliance.stages.scheduler.rules import queues, quotas, trees
 from appliance.stages.scheduler.site import DEFAULT_POOL, Queue, SchedulerOptions
 
 POOLS: KeyPath = ("scheduler", "node_pools")
@@ -379,4 +379,8 @@ RULES: tuple[Rule, ...] = (
     quotas.bounds,
     quotas.limits,
     quotas.sums,
+    trees.exports,
+    trees.names,
+    trees.kept,
+    trees.numbers,
 )

@@ -33,6 +33,6 @@ def _server(site: Site) -> str:
 
 
 def _is_inside(site: Site) -> bool:
-    """In the storage network only where all have it: one StorageClass serves every host."""
+    """In the storage network only where all have it: one volume or StorageClass serves every host."""
     server = server_host(site)
     return server is not None and all(STORAGE in h.addresses for h in (server, *members(site)))
