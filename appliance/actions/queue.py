@@ -9,8 +9,10 @@ from appliance.actions.bounds import check_ids
 from appliance.actions.kubeconfig import chosen
 from appliance.actions.opening import Target, open_session
 from appliance.actions.queue_difference import differences
+from appliance.actions.queue_step import step
 from appliance.actions.queue_there import NAMESPACE, PRUNED, There
 from appliance.actions.queue_tree import tree
+from appliance.actions.queue_trees import await_gone, tree_changes
 from appliance.actions.queue_work import holds_work
 from appliance.adapters.kubernetes import Cluster, KubernetesApi, Ref, Resource
 from appliance.config.load import LoadedSite, load_site
@@ -21,15 +23,17 @@ from appliance.errors import ClusterFailed, ClusterRefused, ConfigError
 from appliance.models.events import Observer
 from appliance.models.queue_plan import Change, QueuePlan, QueueTree, Step
 from appliance.models.site import Site
-from appliance.stages.scheduler.queues.kai import TITLE
 from appliance.stages.scheduler.queues.manifest import Manifest
 from appliance.stages.scheduler.queues.namespaces import NGC_KEY, pull_secrets
 from appliance.stages.scheduler.queues.rendered import Rendered, rendered
+from appliance.stages.scheduler.queues.trees import CLAIM, VOLUME
 from appliance.stages.workloads.releases import STAGE
 from appliance.text import plural
 
 REPLACED = frozenset({"Topology", "PriorityClass"})
 """Kinds whose content cannot be changed in place: Topology's levels and a PriorityClass's value are immutable."""
+
+TREES = frozenset({VOLUME, CLAIM})
 
 Progress = Callable[[str], None]
 
@@ -101,6 +105,8 @@ def plan(site: Site, wanted: Rendered, cluster: Cluster, server: str = "") -> Qu
     unchanged = 0
     there = There(cluster, site.name)
     for resource in wanted.resources:
+        if resource["kind"] in TREES:
+            continue
         change = _change(resource, there.get(Ref.of(resource)))
         if change is None:
             unchanged += 1
@@ -112,6 +118,11 @@ def plan(site: Site, wanted: Rendered, cluster: Cluster, server: str = "") -> Qu
             unchanged += 1
         else:
             changes.append(change)
+    of_trees = list(tree_changes(wanted, cluster, there))
+    touched = {(c.kind, c.name, c.namespace) for c in of_trees}
+    shared = [r for r in wanted.resources if r["kind"] in TREES]
+    unchanged += sum(1 for r in shared if _key(Ref.of(r)) not in touched)
+    changes += of_trees
     changes += [*_let_go(site, wanted, cluster), *_gone(wanted, cluster, there)]
     return QueuePlan(
         site=site.name,
@@ -153,22 +164,29 @@ def _do(
         gone: dict[str, str | None] = {wanted.pool_label: None}
         cluster.label(change.name, wanted.node_labels.get(change.name, gone))
     elif change.step is Step.DELETE:
-        cluster.delete(_ref_of(change))
+        _delete(_ref_of(change), cluster)
     else:
         if change.step is Step.REPLACE:
-            cluster.delete(Ref.of(by_ref[key]))
+            _delete(Ref.of(by_ref[key]), cluster)
         cluster.apply(by_ref[key])
+
+
+def _delete(ref: Ref, cluster: Cluster) -> None:
+    """What makes room for another of its name, or holds one back, is waited for."""
+    cluster.delete(ref)
+    if ref.kind in TREES:
+        await_gone(cluster, ref)
 
 
 def _change(wanted: Manifest, found: Resource | None) -> Change | None:
     if found is None:
-        return _step(Step.CREATE, wanted)
+        return step(Step.CREATE, wanted)
     said = differences(wanted, found)
     if not said:
         return None
     content = any(key in wanted for key in ("spec", "value"))
     replaced = wanted["kind"] in REPLACED and content
-    return _step(Step.REPLACE if replaced else Step.CHANGE, wanted, said)
+    return step(Step.REPLACE if replaced else Step.CHANGE, wanted, said)
 
 
 def _label(cluster: Cluster, host: str, labels: dict[str, str]) -> Change | None:
@@ -215,16 +233,14 @@ def _gone(wanted: Rendered, cluster: Cluster, there: There) -> Iterator[Change]:
                 continue
             if reason := holds_work(cluster, resource):
                 remedy = "let the work end or delete it, then run this again"
-                yield _step(
-                    Step.REFUSE, resource, (f"no longer in the site, but {reason}",), remedy
-                )
+                yield step(Step.REFUSE, resource, (f"no longer in the site, but {reason}",), remedy)
             else:
-                yield _step(Step.DELETE, resource, ("no longer in the site",))
+                yield step(Step.DELETE, resource, ("no longer in the site",))
     for resource in there.ours(*NAMESPACE):
         if STAGE not in resource["metadata"]["labels"] and _key(Ref.of(resource)) not in kept:
             name = resource["metadata"]["name"]
             details = ("no longer in the site, its content is left to you",)
-            yield _step(Step.LEAVE, resource, details, f"kubectl delete namespace {name}")
+            yield step(Step.LEAVE, resource, details, f"kubectl delete namespace {name}")
 
 
 def _leaves_first(resources: list[Resource]) -> list[Resource]:
@@ -240,23 +256,6 @@ def _leaves_first(resources: list[Resource]) -> list[Resource]:
         return len(seen)
 
     return sorted(resources, key=lambda r: (-depth(r["metadata"]["name"]), r["metadata"]["name"]))
-
-
-def _step(
-    step: Step, resource: Resource, details: tuple[str, ...] = (), remedy: str = ""
-) -> Change:
-    meta = resource["metadata"]
-    space = meta.get("namespace", "")
-    title = str((meta.get("annotations") or {}).get(TITLE) or meta["name"])
-    return Change(
-        step=step,
-        kind=resource["kind"],
-        name=meta["name"],
-        namespace=space,
-        title=f"{space}/{title}" if space else title,
-        details=details,
-        remedy=remedy,
-    )
 
 
 def _key(ref: Ref) -> tuple[str, str, str]:

@@ -25,6 +25,8 @@ PRUNED: tuple[Kind, ...] = (
     ("scheduling.k8s.io/v1", "PriorityClass"),
     ("flowcontrol.apiserver.k8s.io/v1", "FlowSchema"),
     ("flowcontrol.apiserver.k8s.io/v1", "PriorityLevelConfiguration"),
+    ("v1", "PersistentVolumeClaim"),
+    ("v1", "PersistentVolume"),
     ("v1", "ConfigMap"),
     ("v1", "LimitRange"),
     ("v1", "Secret"),

@@ -17,7 +17,25 @@ def holds_work(cluster: Cluster, resource: Resource) -> str:
             space = resource.get("spec", {}).get("namespace") or namespace_of(name)
             quota = resource.get("status", {}).get("quotaStatus", {})
             return _status(quota) or _pods(cluster, "", space)
+        case "PersistentVolumeClaim":
+            return mounting(cluster, resource)
     return ""
+
+
+def mounting(cluster: Cluster, claim: Resource) -> str:
+    """Which pod mounts a claim, or waits to; empty where none does."""
+    meta = claim["metadata"]
+    return _first(
+        [
+            pod
+            for pod in _alive(cluster, "", meta["namespace"])
+            if any(
+                v.get("persistentVolumeClaim", {}).get("claimName") == meta["name"]
+                for v in pod.get("spec", {}).get("volumes") or []
+            )
+        ],
+        "mounts it",
+    )
 
 
 def _status(status: Resource) -> str:
@@ -35,14 +53,21 @@ def _amount(value: object) -> bool:
 
 
 def _pods(cluster: Cluster, selector: str, space: str = "") -> str:
-    pods = [
+    return _first(_alive(cluster, selector, space), "is of it")
+
+
+def _alive(cluster: Cluster, selector: str, space: str) -> list[Resource]:
+    return [
         pod
         for pod in cluster.find("v1", "Pod", selector)
         if pod.get("status", {}).get("phase") not in ENDED
         and (not space or pod["metadata"].get("namespace") == space)
     ]
+
+
+def _first(pods: list[Resource], what: str) -> str:
     if not pods:
         return ""
     first = pods[0]["metadata"]
     more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
-    return f"pod {first.get('namespace', 'default')}/{first['name']}{more} is of it"
+    return f"pod {first.get('namespace', 'default')}/{first['name']}{more} {what}"

@@ -7,10 +7,10 @@ from appliance.config.compatibility import RELEASE
 from appliance.config.finding import Finding, KeyPath
 from appliance.config.rules.base import Case, Rule, nearest
 from appliance.models.gpus import gpu_most
-from appliance.stages.scheduler.queues.namespaces import namespace_of
-from appliance.stages.scheduler.queues.tree import leaf_name
 from appliance.stages.kubernetes.exports import clients as mounting
 from appliance.stages.kubernetes.exports import readable, writable
+from appliance.stages.scheduler.queues.namespaces import namespace_of
+from appliance.stages.scheduler.queues.tree import leaf_name
 from appliance.stages.workloads.network import ENFORCING, projects
 from appliance.stages.workloads.notebooks import INTERACTIVE
 from appliance.stages.workloads.releases import section, wanted

@@ -1,10 +1,10 @@
 """Served models: where their weights are read from, whose queue their GPUs come from, and what the chart is told."""
 
 from appliance.models.site import Site
+from appliance.stages.kubernetes.exports import readable
 from appliance.stages.scheduler.queues.manifest import Manifest
 from appliance.stages.scheduler.queues.tree import leaf_name
 from appliance.stages.scheduler.site import Project, Queue
-from appliance.stages.kubernetes.exports import readable
 from appliance.stages.workloads.site import ServedModel, Vllm, WorkloadsOptions
 from appliance.stages.workloads.table import images
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 
 from appliance.models.site import Site
+from appliance.stages.kubernetes.exports import writable
 from appliance.stages.scheduler.queues.manifest import Manifest
 from appliance.stages.scheduler.site import SchedulerOptions
 from appliance.stages.workloads import notebooks, serving
-from appliance.stages.kubernetes.exports import writable
 from appliance.stages.workloads.site import WorkloadsOptions
 
 SCHEDULER = "kai-scheduler"
