@@ -135,6 +135,10 @@ def judges(world: World, what: Try) -> bool:
     return given(world, what) == what.judge
 
 
+def stands(world: World, what: Try, holds: bool) -> bool:
+    return judges(world, what) is holds
+
+
 @pytest.mark.parametrize("cheat", CHEATS, ids=lambda c: c.name)
 def test_nobody_gets_the_files_of_another(world: World, cheat: Try) -> None:
     assert given(world, cheat) == cheat.judge
@@ -160,7 +164,7 @@ def test_each_policy_of_trees_is_what_refuses(world: World) -> None:
         for done, holds in (("Audit", False), ("Deny", True)):
             body = {"spec": {"validationActions": [done]}}
             world.admin.send("PATCH", path, name, body, tree_cheats.MERGE)
-            until(lambda cheat=cheat, holds=holds: judges(world, cheat) is holds)
+            until(partial(stands, world, cheat, holds))
 
 
 def test_claims_are_bound_to_the_volume_of_their_tree_alone(world: World) -> None:

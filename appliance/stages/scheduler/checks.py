@@ -8,16 +8,24 @@ from appliance.checks.causes import UNASKED, Cause, Reach, is_of, no_value
 from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
 from appliance.models.gap import Gap
 from appliance.models.result import CLUSTER, Judgement, place
-from appliance.models.site import Host, Owner, Role
+from appliance.models.site import Host, Owner, Role, Site
 from appliance.stages.gpu import ids as gpu_ids
 from appliance.stages.gpu.facts import Gpus
 from appliance.stages.kubernetes import ids as kubernetes_ids
 from appliance.stages.kubernetes.causes import FULL, NO_API
 from appliance.stages.scheduler import ids
-from appliance.stages.scheduler.facts import SchedulerFacts
+from appliance.stages.scheduler.facts import SchedulerFacts, SharedTree
 from appliance.stages.scheduler.queues.charts import Release, mig_strategy, releases
+from appliance.stages.scheduler.queues.namespaces import namespace_of
 from appliance.stages.scheduler.queues.network import NAME as POLICY
 from appliance.stages.scheduler.queues.network import OPERATOR, RESOURCE, shared
+from appliance.stages.scheduler.queues.trees import (
+    claim_of,
+    options_of,
+    source_of,
+    volume_of,
+)
+from appliance.stages.scheduler.site import Tree
 
 NODE_NOT_READY = Cause(kubernetes_ids.NODES, "a host that is not ready gives out nothing")
 
@@ -167,6 +175,44 @@ def _rdma(view: View) -> Iterator[Judgement]:
             yield failed(host.name, cause, fix, value=0, unit="pods")
 
 
+def _trees(view: View) -> Iterator[Judgement]:
+    options = view.site.scheduler
+    asked = [(p, t) for p in (options.projects if options else ()) for t in p.trees]
+    host, known, _ = told(view)
+    for project, tree in asked:
+        space = namespace_of(project.name)
+        target = place(host, f"{space}/{claim_of(tree)}")
+        if known is None or known.trees is None:
+            yield not_assessed(target, missing(view, "volumes of shared trees"))
+            continue
+        wanted = (space, claim_of(tree))
+        found = next((t for t in known.trees if (t.namespace, t.name) == wanted), None)
+        cause = _of_tree(view.site, space, tree, found)
+        if cause or found is None:
+            yield failed(target, cause, "appliance queue plan, then appliance queue apply")
+        else:
+            yield passed(target, f"{found.server}:{found.path}")
+
+
+def _of_tree(site: Site, space: str, tree: Tree, found: SharedTree | None) -> str:
+    """What is wrong with it; empty where nothing is."""
+    if found is None:
+        return f"{space} has no claim {claim_of(tree)}: its pods cannot mount the tree {tree.name}"
+    if not found.server:
+        return f"the volume {found.volume or volume_of(space, tree)} of claim {found.name} is gone, or mounts no NFS"
+    if found.phase != "Bound":
+        return f"the claim {found.name} is {found.phase or 'not bound'}: pods that mount it wait"
+    server, path = source_of(site, tree)
+    if (found.server, found.path) != (server, path):
+        return f"the claim {found.name} mounts {found.server}:{found.path}, the site says {server}:{path}"
+    if set(found.options) != set(options_of(tree)):
+        has, wanted = ",".join(found.options) or "no option", ",".join(options_of(tree))
+        return f"the claim {found.name} is mounted with {has}, the site says {wanted}"
+    if not found.held:
+        return f"the volume {found.volume} is not kept for {space}/{found.name} alone (claimRef, Retain)"
+    return ""
+
+
 def _offered(view: View, host: Host, gpus: Gpus, known: SchedulerFacts) -> Judgement:
     """With strategy mixed parts have names of their own, with single they are called GPUs, too."""
     mixed = view.site.scheduler is not None and mig_strategy(view.site.scheduler) == "mixed"
@@ -284,6 +330,18 @@ CHECKS: tuple[Check, ...] = (
                 Reach.SITE,
                 is_of("network-operator"),
             ),
+        ),
+    ),
+    ClusterCheck(
+        ids.TREES,
+        "Shared trees are volumes of their projects",
+        _trees,
+        "appliance queue apply makes a volume and a claim of each tree under scheduler.projects[].trees. The claim must be bound, to a volume of "
+        "that export, mounted as the site says and kept for this claim alone: a volume that any claim may take is any project's.",
+        causes=(
+            UNASKED,
+            NO_API,
+            FULL,
         ),
     ),
 )

@@ -55,6 +55,21 @@ class PodImage(Numerous):
     hosts: tuple[Line, ...]
 
 
+class SharedTree(Numerous):
+    """A claim of the appliance's in a project's namespace, and the volume it names."""
+
+    name: Line
+    namespace: Line
+    phase: Line = Field(description="Bound, Pending, Lost; of the claim")
+    volume: Line = Field(description="The volume's name")
+    server: Line = Field(default="", description="Of the volume; empty: there is none")
+    path: Line = ""
+    options: tuple[Line, ...] = Field(default=(), description="Of the mount")
+    held: bool = Field(
+        default=False, description="The volume is kept for this claim, and stays when it is deleted"
+    )
+
+
 class SchedulerFacts(Numerous):
     """As the API of a control plane answers. None: not to be had."""
 
@@ -80,4 +95,7 @@ class SchedulerFacts(Numerous):
     )
     images: tuple[PodImage, ...] | None = Field(
         default=None, description="Of pods in kube-system and in namespaces of releases"
+    )
+    trees: tuple[SharedTree, ...] | None = Field(
+        default=None, description="Shared trees as the cluster has them"
     )

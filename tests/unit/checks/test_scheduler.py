@@ -11,7 +11,8 @@ from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.stages.scheduler import checks as scheduler
-from appliance.stages.scheduler.facts import HelmRelease, ReleasePod, SchedulerFacts
+from appliance.stages.scheduler.facts import HelmRelease, ReleasePod, SchedulerFacts, SharedTree
+from appliance.stages.scheduler.queues.trees import OPTIONS
 from tests.judging import said_by
 from tests.sites import site_of
 from tests.unit.checks.test_kubernetes import facts
@@ -23,7 +24,11 @@ POOL = [{"name": "cut", "hosts": ["gpu-1"], "mig": "single"}]
 def site(**scheduler_options: Any) -> Site:
     """Two GPU hosts of Kubernetes and one of Slurm."""
     theirs = {"name": "gpu-3", "owner": "slurm"}
-    return site_of("head", "gpu-1", "gpu-2", theirs, kubernetes={}, scheduler=scheduler_options)
+    server = {"name": "head", "roles": ["control", "storage"]}
+    shared = {"exports": [{"path": "/srv/shared"}]}
+    return site_of(
+        server, "gpu-1", "gpu-2", theirs, kubernetes={}, scheduler=scheduler_options, storage=shared
+    )
 
 
 def with_gpus(host: str, count: int, **first: Any) -> HostFacts:
@@ -52,6 +57,23 @@ GPUS = {"head": 0, "gpu-1": 8, "gpu-2": 8, "gpu-3": 8}
 RDMA = {"head": 0, "gpu-1": 64, "gpu-2": 64, "gpu-3": 0}
 
 
+TREE = SharedTree(
+    name="appliance-home",
+    namespace="kai-team",
+    phase="Bound",
+    volume="kai-team.appliance-home",
+    server="10.0.0.10",
+    path="/srv/shared/home",
+    options=(*OPTIONS, "ro"),
+    held=True,
+)
+TEAM = {
+    "name": "team",
+    "queues": [{"name": "train"}],
+    "trees": [{"name": "home", "export": "/srv/shared", "path": "home", "read_only": True}],
+}
+
+
 def view(options: Any = None, head: Any = None, **known: Any) -> View:
     """A site whose control plane says this."""
     good = {
@@ -60,12 +82,14 @@ def view(options: Any = None, head: Any = None, **known: Any) -> View:
         "gpus": GPUS,
         "gpu_parts": {},
         "rdma": RDMA,
+        "trees": (TREE,),
         **known,
     }
     told = SchedulerFacts(**good).model_dump()
     seen = {name: with_gpus(name, 8) for name in ("gpu-1", "gpu-2", "gpu-3")}
     said = {"scheduler": told} if head is None else head
-    return View(PROFILE, site(**(options or {})), {**seen, "head": facts("head", None, **said)})
+    chosen = {"projects": [TEAM], **(options or {})}
+    return View(PROFILE, site(**chosen), {**seen, "head": facts("head", None, **said)})
 
 
 def judge(check_id: str, seen: View) -> dict[str, CheckResult]:
@@ -80,11 +104,9 @@ def changed(name: str, **given: Any) -> tuple[HelmRelease, ...]:
 def test_a_scheduler_in_order_passes(check: str) -> None:
     found = judge(check, view())
     assert {r.status for r in found.values()} == {Status.PASS}
-    assert set(found) == (
-        {"gpu-1", "gpu-2"}
-        if check in ("scheduler.gpus", "scheduler.rdma")
-        else {f"head/{r.name}" for r in WANTED}
-    )
+    of_hosts = {name: {"gpu-1", "gpu-2"} for name in ("scheduler.gpus", "scheduler.rdma")}
+    others = {**of_hosts, "scheduler.trees": {"head/kai-team/appliance-home"}}
+    assert set(found) == others.get(check, {f"head/{r.name}" for r in WANTED})
 
 
 @pytest.mark.parametrize("gpus", [[], [{"mig_enabled": True, "mig": None}]])
@@ -264,3 +286,37 @@ def test_a_host_that_gives_out_no_adapter_says_which_pods_to_look_at() -> None:
 
 def test_adapters_left_to_the_hosts_network_are_not_judged() -> None:
     assert judge("scheduler.rdma", view({"rdma": "host"}, rdma=None)) == {}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (None, "kai-team has no claim appliance-home"),
+        ({"namespace": "kai-other"}, "kai-team has no claim appliance-home"),
+        ({"server": ""}, "volume kai-team.appliance-home of claim appliance-home is gone"),
+        ({"phase": "Lost"}, "the claim appliance-home is Lost"),
+        ({"phase": ""}, "the claim appliance-home is not bound"),
+        (
+            {"path": "/srv/shared"},
+            "mounts 10.0.0.10:/srv/shared, the site says 10.0.0.10:/srv/shared/home",
+        ),
+        ({"server": "10.0.0.9"}, "mounts 10.0.0.9:/srv/shared/home, the site says 10.0.0.10:"),
+        (
+            {"options": OPTIONS},
+            "is mounted with nfsvers=4.2,proto=tcp,hard,noatime,nconnect=8, the site says",
+        ),
+        ({"options": ()}, "is mounted with no option"),
+        ({"held": False}, "is not kept for kai-team/appliance-home alone"),
+    ],
+)
+def test_a_tree_that_is_missing_or_another_fails(changed: Any, said: str) -> None:
+    trees = () if changed is None else (TREE.model_copy(update=changed),)
+    found = judge("scheduler.trees", view(trees=trees))["head/kai-team/appliance-home"]
+    assert (found.status, said in found.cause) == (Status.FAIL, True), found.cause
+    assert "appliance queue apply" in found.fix
+
+
+def test_trees_nobody_read_are_not_assessed_and_a_site_without_has_none() -> None:
+    (found,) = judge("scheduler.trees", view(trees=None)).values()
+    assert (found.status, "were not read" in found.cause) == (Status.NOT_ASSESSED, True)
+    assert judge("scheduler.trees", view({"projects": []})) == {}

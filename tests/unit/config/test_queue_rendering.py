@@ -15,7 +15,7 @@ from appliance.stages.scheduler.queues.rendered import Rendered, rendered
 from tests.unit.config.test_impossible_queues import BASE, furnish
 
 DATA = Path(__file__).parents[2] / "data/queues"
-VARIANTS = ("departments", "flat", "managed", "pools")
+VARIANTS = ("departments", "flat", "managed", "pools", "trees")
 PROFILES = ("balanced", "cost-efficient", "hpc")
 
 

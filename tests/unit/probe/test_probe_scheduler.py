@@ -280,6 +280,48 @@ def test_images_are_told_by_what_the_pods_ask_for_and_what_runs() -> None:
     assert {i["namespace"] for i in found} == {"kai"}
 
 
+HELD = {"kind": "PersistentVolumeClaim", "namespace": "kai-a", "name": "appliance-home"}
+VOLUME = {
+    "claimRef": {**HELD, "uid": "1"},
+    "mountOptions": ["hard", "ro"],
+    "nfs": {"server": "10.0.0.10", "path": "/srv/a"},
+    "persistentVolumeReclaimPolicy": "Retain",
+}
+
+
+def volumes(phase: str = "Bound", **volume: Any) -> dict[str, Any]:
+    """A claim, and its volume."""
+    claim = named("PersistentVolumeClaim", "appliance-home", "kai-a", spec={"volumeName": "v"})
+    claim["status"] = {"phase": phase}
+    spec = {**VOLUME, **volume}
+    return {"items": [claim, {"kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": spec}]}
+
+
+def test_a_tree_is_told_by_its_claim_and_the_volume_that_it_names() -> None:
+    (found,) = scheduler.trees(volumes())
+    assert found == {
+        "name": "appliance-home",
+        "namespace": "kai-a",
+        "phase": "Bound",
+        "volume": "v",
+        "server": "10.0.0.10",
+        "path": "/srv/a",
+        "options": ["hard", "ro"],
+        "held": True,
+    }
+    for other in (
+        {"claimRef": {**HELD, "namespace": "kai-b"}},
+        {"claimRef": None},
+        {"persistentVolumeReclaimPolicy": "Delete"},
+    ):
+        (found,) = scheduler.trees(volumes(**other))
+        assert not found["held"]
+    (found,) = scheduler.trees({"items": volumes("Lost")["items"][:1]})
+    assert (found["phase"], found["server"], found["held"]) == ("Lost", "", False)
+    with pytest.raises(Unreadable):
+        scheduler.trees({"items": [{"kind": "PersistentVolumeClaim"}]})
+
+
 @pytest.mark.parametrize("said", [{}, {"items": None}, {"items": [1]}, {"items": [{"status": 1}]}])
 def test_what_is_no_list_of_pods_tells_no_images(said: dict[str, Any]) -> None:
     with pytest.raises(Unreadable):
@@ -298,6 +340,9 @@ def test_a_control_plane_tells_all(grow: Grow) -> None:
         # kubectl takes a word after a flag that is not global for the flag's value, and then knows no command.
         "5s get nodes,storageclasses,networkpolicies,daemonsets --all-namespaces": json.dumps(rest),
         "cilium-config": "never",
+        "5s get persistentvolumes,persistentvolumeclaims --all-namespaces -l app.kubernetes.io/managed-by=appliance": json.dumps(
+            volumes()
+        ),
     }
     root = grow({"/usr/bin/kubectl": {"when": lists}, "/etc/kubernetes/admin.conf": ""})
     ask = Ask({}, root)
@@ -309,6 +354,8 @@ def test_a_control_plane_tells_all(grow: Grow) -> None:
     assert found.pods is not None
     assert [p.name for p in found.pods] == ["well"]
     assert found.gpus == {"a": 0}
+    assert found.trees is not None
+    assert [(t.name, t.held) for t in found.trees] == [("appliance-home", True)]
     assert found.default_classes == ("nfs",)
     assert found.policies is not None
     assert [p.name for p in found.policies] == ["other", "appliance"]

@@ -46,10 +46,12 @@ CILIUM = "cilium"
 EVERYWHERE = "*"
 ENDED = frozenset({"Succeeded"})
 FAILED = "Failed"
+MANAGED = "app.kubernetes.io/managed-by=appliance"
+VOLUMES = "persistentvolumes,persistentvolumeclaims"
 KINDS = "nodes,storageclasses,networkpolicies,daemonsets"
 PARTS = (
     *("releases", "pods", "gpus", "gpu_parts", "rdma", "default_classes"),
-    *("policies", "enforcers", "images"),
+    *("policies", "enforcers", "images", "trees"),
 )
 
 
@@ -71,6 +73,7 @@ def collect(ask: Ask) -> Facts:
         found["enforcers"] = [_with_mode(ask, one) for one in enforcers(rest)]
         lists[SYSTEM] = _get(ask, "pods", SYSTEM)
         found["images"] = [one for space, said in lists.items() for one in images(said, space)]
+        found["trees"] = trees(_get(ask, VOLUMES, EVERYWHERE, MANAGED))
     except Unreadable as error:
         ask.problem("scheduler", error)
     return {"scheduler": found}
@@ -233,6 +236,34 @@ def enforcers(said: dict[str, Any]) -> list[Facts]:
         raise Unreadable("kubectl printed no list of DaemonSets") from None
 
 
+def trees(said: dict[str, Any]) -> list[Facts]:
+    """Claims of a list, each with the volume it names. Raises Unreadable."""
+    try:
+        volumes = {i["metadata"]["name"]: i["spec"] for i in _of_kind(said, "PersistentVolume")}
+        return [
+            _tree(item, volumes.get(item["spec"].get("volumeName", ""), {}))
+            for item in _of_kind(said, "PersistentVolumeClaim")
+        ]
+    except (KeyError, TypeError, AttributeError):
+        raise Unreadable("kubectl printed no list of volumes") from None
+
+
+def _tree(claim: dict[str, Any], volume: dict[str, Any]) -> Facts:
+    meta, holder = claim["metadata"], volume.get("claimRef") or {}
+    own = (holder.get("namespace"), holder.get("name")) == (meta["namespace"], meta["name"])
+    served = volume.get("nfs") or {}
+    return {
+        "name": meta["name"],
+        "namespace": meta["namespace"],
+        "phase": claim.get("status", {}).get("phase", ""),
+        "volume": claim["spec"].get("volumeName", ""),
+        "server": served.get("server", ""),
+        "path": served.get("path", ""),
+        "options": list(volume.get("mountOptions") or []),
+        "held": own and volume.get("persistentVolumeReclaimPolicy") == "Retain",
+    }
+
+
 def _of_kind(said: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return [item for item in said["items"] if item["kind"] == kind]
 
@@ -281,10 +312,13 @@ def _line(said: str) -> str:
     return " ".join(said.split())[:200]
 
 
-def _get(ask: Ask, kind: str, space: str = "") -> dict[str, Any]:
+def _get(ask: Ask, kind: str, space: str = "", labels: str = "") -> dict[str, Any]:
+    chosen = ["-l", labels] if labels else []
     where = ["--all-namespaces"] if space == EVERYWHERE else ["-n", space] if space else []
     try:
-        found: dict[str, Any] = json.loads(_kubectl(ask, ["get", kind, *where, "-o", "json"]))
+        found: dict[str, Any] = json.loads(
+            _kubectl(ask, ["get", kind, *where, *chosen, "-o", "json"])
+        )
     except ValueError:
         raise Unreadable(f"kubectl printed no list of {kind}") from None
     return found
