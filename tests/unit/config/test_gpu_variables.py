@@ -15,6 +15,8 @@ from appliance.stages.context import RoleContext
 from appliance.stages.gpu.rules import RULES
 from appliance.stages.gpu.stage import unloads
 from appliance.stages.gpu.variables import kernel_modules, only_open, variables
+from appliance.stages.kubernetes.site import KubernetesOptions
+from appliance.stages.scheduler.site import SchedulerOptions
 from tests.unit.checks.gpu_world import facts
 
 A100, H100, B200 = "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA B200"
@@ -124,3 +126,26 @@ def test_plan_says_whether_the_driver_is_unloaded(
     host = example.site.with_role(Role.GPU)[0]
     assert unloads(host, facts("gpu-1"), {"gpu_release": release}) is expected
     assert unloads(host, None, {"gpu_release": release}) is False
+
+
+@pytest.mark.parametrize(
+    ("kubernetes", "sharing", "told"),
+    [
+        (False, "none", ""),
+        (True, None, "privileged"),
+        (True, "none", "privileged"),
+        (True, "unenforced", "all"),
+    ],
+)
+def test_pods_see_gpus_by_a_variable_only_where_parts_are_given_that_way(
+    example: LoadedSite, kubernetes: bool, sharing: Any, told: str
+) -> None:
+    site = example.site.model_copy(
+        update={
+            "kubernetes": KubernetesOptions() if kubernetes else None,
+            "scheduler": SchedulerOptions(sharing=sharing) if sharing else None,
+        }
+    )
+    host = site.with_role(Role.GPU)[0]
+    known = RoleContext(example.profile, site, host, {}, {})
+    assert variables(known)["gpu_by_variable"] == told
