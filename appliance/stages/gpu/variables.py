@@ -34,21 +34,21 @@ def variables(context: RoleContext) -> Variables:
         "gpu_fabric_manager": has_switches(context.profile),
         "gpu_profiling": site.base.profiling,
         "gpu_pod_names": site.kubernetes is not None,
-        "gpu_by_variable": _by_variable(site),
+        "gpu_by_variable": _by_variable(site, context.profile),
         "gpu_container": _in_container(site, context.own),
     }
 
 
-def _by_variable(site: Site) -> str:
-    """Who sees GPUs by NVIDIA_VISIBLE_DEVICES; "" where no pods run.
+def _by_variable(site: Site, profile: Profile) -> str:
+    """Who sees GPUs by NVIDIA_VISIBLE_DEVICES; "" where no pods run, or another device plugin than ours may need it.
 
     The GPU Operator's device plugin passes devices by CDI (cdi-annotations, cdi-cri; v26.3.2 and v26.7.0), and its own pods are privileged.
     KAI gives a part of a GPU by that variable (v0.12.0).
     """
-    if site.kubernetes is None:
+    own = site.kubernetes is not None and site.kubernetes.external is None
+    if not own or site.scheduler is None or not profile.software.gpu_operator:
         return ""
-    shared = site.scheduler is not None and site.scheduler.sharing != "none"
-    return "all" if shared else "privileged"
+    return "privileged" if site.scheduler.sharing == "none" else "all"
 
 
 def kernel_modules(profile: Profile, chosen: str) -> str:

@@ -132,7 +132,7 @@ def test_plan_says_whether_the_driver_is_unloaded(
     ("kubernetes", "sharing", "told"),
     [
         (False, "none", ""),
-        (True, None, "privileged"),
+        (True, None, ""),
         (True, "none", "privileged"),
         (True, "unenforced", "all"),
     ],
