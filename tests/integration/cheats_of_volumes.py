@@ -22,6 +22,12 @@ from tests.integration.cheat_parts import (
 )
 
 CHEATS: tuple[Cheat, ...] = (
+    # Files of the site: tests/integration/tree_cheats.py has more of these.
+    refused_pod(
+        "a shared tree of a project that has none",
+        "appliance-trees",
+        pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "appliance-home"}}]),
+    ),
     # Files of others.
     *(
         refused_pod(

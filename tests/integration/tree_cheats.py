@@ -278,7 +278,14 @@ CHEATS: tuple[Try, ...] = (
     ),
     # Later.
     *(
-        Try(f"{what} of another's pod changed", CHANGED, by, f"{pods(ALPHA)}/{HIS}", body, "PATCH")
+        Try(
+            f"{what} of another's pod changed, by {'a member' if by == ALICE else 'the account'}",
+            CHANGED,
+            by,
+            f"{pods(ALPHA)}/{HIS}",
+            body,
+            "PATCH",
+        )
         for what, body in CHANGES.items()
         for by in (ALICE, ROBOT)
     ),

@@ -18,6 +18,8 @@ from appliance.stages.workloads.site import WorkloadsOptions
 from tests.integration.cheat_parts import MAKERS, RANGE, RBAC
 from tests.integration.cheats import CHEATS
 from tests.integration.honest import HONEST
+from tests.integration.tree_cheats import CHEATS as TREE_CHEATS
+from tests.integration.tree_cheats import HONEST as TREE_WORK
 from tests.unit.config.test_queue_rendering import make, only
 
 
@@ -118,6 +120,33 @@ def test_every_policy_has_a_cheat_and_every_cheat_a_policy(folder: Path) -> None
     assert judges == set(names(make(folder, "tenants")))
     assert len({cheat.name for cheat in CHEATS}) == len(CHEATS) >= 30
     assert len(HONEST) > len(MAKERS)
+
+
+def test_policies_of_trees_have_cheats_and_those_of_pods_are_there_with_a_tree(
+    folder: Path,
+) -> None:
+    (folder / "a").mkdir()
+    (folder / "b").mkdir()
+    with_trees, without = (
+        names(make(folder / n, v)) for n, v in (("a", "trees"), ("b", "tenants"))
+    )
+    more = {"appliance-tree-pods", "appliance-tree-exec"}
+    assert set(with_trees) - set(without) == more
+    assert (
+        {"appliance-trees", *more} <= {cheat.judge for cheat in TREE_CHEATS} <= {RBAC, *with_trees}
+    )
+    assert len({t.name for t in (*TREE_CHEATS, *TREE_WORK)}) == len(TREE_CHEATS) + len(TREE_WORK)
+
+
+def test_groups_of_an_image_pass_where_the_site_says_so(folder: Path) -> None:
+    found = make(folder, "trees")
+    assert "supplementalGroupsPolicy" in expressions(found, "appliance-trees")
+    site = (folder / "site.yml").read_text()
+    text = site.replace("\nscheduler:", "\nscheduler:\n  tree_groups: unenforced")
+    (folder / "site.yml").write_text(text)
+    loaded = load_site(folder)
+    again = rendered(loaded.site, loaded.profile)
+    assert "supplementalGroupsPolicy" not in str(only(again, POLICY, "appliance-trees"))
 
 
 @pytest.mark.parametrize(("version", "kept"), [("1.29.1", False), ("1.30", True), (None, True)])
