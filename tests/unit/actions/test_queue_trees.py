@@ -19,7 +19,7 @@ from tests.unit.config.test_queue_rendering import make, only
 CLAIM = "/api/v1/namespaces/kai-alpha/persistentvolumeclaims/appliance-home"
 VOLUME = "/api/v1/persistentvolumes/kai-alpha.appliance-home"
 HELD = {"volumes": [{"name": "t", "persistentVolumeClaim": {"claimName": "appliance-home"}}]}
-PLACES = {
+PLACES: dict[str, tuple[str, dict[str, Any]]] = {
     "Pod": ("/api/v1/namespaces/kai-alpha/pods/old", HELD),
     "Job": ("/apis/batch/v1/namespaces/kai-alpha/jobs/old", {"template": {"spec": HELD}}),
     "CronJob": (
