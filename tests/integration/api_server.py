@@ -47,7 +47,7 @@ def running(
 ) -> Iterator[Path]:
     """etcd and the API server on loopback, with a certificate and a token of their own.
 
-    Each of ``people`` gets a kubeconfig of that name beside the one that may do anything. ``more`` and ``of_etcd``: arguments of the server and of etcd.
+    Each of ``people`` gets a kubeconfig of that name (``file_of``) beside the one that may do anything. ``more`` and ``of_etcd``: arguments of the server and of etcd.
     """
     token = secrets.token_urlsafe(24)
     (port,) = ports(1)
@@ -79,8 +79,13 @@ def running(
     ]
     with at_work(folder, etcd=[*etcd, *of_etcd], server=server):
         for name, own in known.items():
-            kubeconfig_of(folder, port, {"token": own}, name)
+            kubeconfig_of(folder, port, {"token": own}, file_of(name))
         yield kubeconfig_of(folder, port, {"token": token})
+
+
+def file_of(name: str) -> str:
+    """A kubeconfig's name by whom it is for: the client takes a colon for the end of one of several files."""
+    return name.replace(":", ".")
 
 
 def etcd_of(programs: Path, folder: Path) -> tuple[str, list[str]]:

@@ -18,7 +18,7 @@ from appliance.models.queue_plan import Step
 from appliance.stages.scheduler.queues.namespaces import MEMBERS, RBAC
 from appliance.stages.scheduler.queues.rendered import Rendered, rendered
 from tests.integration import tree_cheats
-from tests.integration.api_server import compiled, controlled, established, running, until
+from tests.integration.api_server import compiled, controlled, established, file_of, running, until
 from tests.integration.cheats import ALPHA, MAKERS, named, place, pod
 from tests.integration.cheats import RBAC as RIGHTS
 from tests.integration.test_queues import definitions, site
@@ -50,7 +50,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with ExitStack() as held_open:
         kubeconfig = held_open.enter_context(running(compiled(), folder, SENDERS))
         admin = held_open.enter_context(KubernetesApi(kubeconfig))
-        others = {n: held_open.enter_context(KubernetesApi(folder / n)) for n in SENDERS}
+        others = {n: held_open.enter_context(KubernetesApi(folder / file_of(n))) for n in SENDERS}
         until(lambda: admin.get(Ref("v1", "Namespace", "default")) is not None)
         held_open.enter_context(controlled(compiled(), kubeconfig, folder, CONTROLLERS))
         for definition in definitions():
