@@ -234,7 +234,7 @@ CHEATS: tuple[Try, ...] = (
             (
                 "a tree's claim changed",
                 "/appliance-home",
-                {"spec": {"resources": {"requests": {"storage": "2Gi"}}}},
+                {"metadata": {"labels": {"a": "b"}}},
                 "PATCH",
             ),
         )
