@@ -72,8 +72,8 @@ def _anew(
             )
             return
         yield step(Step.DELETE, claim, why or ("its volume is lost",))
-    elif reason := _waiting(cluster, claim):
-        # Whoever wrote it was judged before there were trees, or not at all.
+    elif old is None and (reason := _waiting(cluster, claim)):
+        # Written before the policies of trees were there, perhaps under another person's number.
         details = (f"{reason} names this claim, which was not there yet",)
         yield step(Step.REFUSE, claim, details, "delete it, and let its owner write it again")
         return

@@ -154,6 +154,13 @@ def test_what_named_a_claim_before_it_was_there_stands_in_the_way(world: World, 
     assert world.plan().refused == ()
 
 
+def test_what_names_a_claim_that_somebody_deleted_does_not_keep_it_away(world: World) -> None:
+    world.steps()
+    world.put(PLACES["CronJob"][0], **PLACES["CronJob"][1])
+    del world.api.store[CLAIM]
+    assert world.steps() == ["create kai-alpha/appliance-home"]
+
+
 def test_what_is_used_and_does_not_go_ends_the_run(world: World) -> None:
     world.api.put(CLAIM, {"metadata": {"name": "appliance-home"}})
     waits: list[float] = []
