@@ -26,7 +26,7 @@ CHEATS: tuple[Cheat, ...] = (
     refused_pod(
         "a shared tree of a project that has none",
         "appliance-trees",
-        pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "appliance-home"}}]),
+        pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "appliance-tree-home"}}]),
     ),
     # Files of others.
     *(

@@ -89,7 +89,9 @@ def pod(name: str, uid: int, script: str) -> Body:
             "terminationGracePeriodSeconds": 1,
             "securityContext": {"runAsUser": uid, "runAsGroup": uid},
             "containers": [box],
-            "volumes": [{"name": "home", "persistentVolumeClaim": {"claimName": "appliance-home"}}],
+            "volumes": [
+                {"name": "home", "persistentVolumeClaim": {"claimName": "appliance-tree-home"}}
+            ],
         },
     }
 
@@ -183,9 +185,9 @@ def test_health_names_a_tree_whose_volume_is_gone_and_apply_brings_it_back(
         return found["status"], found["cause"] or ""
 
     assert judged() == ("pass", "")
-    cluster.kubectl(f"-n {ALPHA} delete pvc appliance-home --wait=true")
+    cluster.kubectl(f"-n {ALPHA} delete pvc appliance-tree-home --wait=true")
     status, cause = judged()
-    assert (status, "has no claim appliance-home" in cause) == ("fail", True)
+    assert (status, "has no claim appliance-tree-home" in cause) == ("fail", True)
     applied = (PROGRAM, "queue", "apply", "--inventory", str(cluster.site), "--yes")
     done = run_program(applied, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -168,12 +168,12 @@ def test_each_policy_of_trees_is_what_refuses(world: World) -> None:
 
 
 def test_claims_are_bound_to_the_volume_of_their_tree_alone(world: World) -> None:
-    claim = Ref("v1", "PersistentVolumeClaim", "appliance-home", ALPHA)
+    claim = Ref("v1", "PersistentVolumeClaim", "appliance-tree-home", ALPHA)
     until(lambda: (world.admin.get(claim) or {}).get("status", {}).get("phase") == "Bound")
-    volume = world.admin.get(Ref("v1", "PersistentVolume", f"{ALPHA}.appliance-home"))
+    volume = world.admin.get(Ref("v1", "PersistentVolume", f"{ALPHA}.appliance-tree-home"))
     assert volume is not None
     assert volume["spec"]["nfs"] == {"server": "10.0.0.10", "path": "/srv/shared/home"}
-    data = world.admin.get(Ref("v1", "PersistentVolume", f"{ALPHA}.appliance-data"))
+    data = world.admin.get(Ref("v1", "PersistentVolume", f"{ALPHA}.appliance-tree-data"))
     assert data is not None
     assert "ro" in data["spec"]["mountOptions"]
 
@@ -191,7 +191,7 @@ def applied(world: World) -> list[str]:
 
 
 def phase(world: World, name: str) -> str:
-    ref = Ref("v1", "PersistentVolumeClaim", f"appliance-{name}", ALPHA)
+    ref = Ref("v1", "PersistentVolumeClaim", f"appliance-tree-{name}", ALPHA)
     return str((world.admin.get(ref) or {}).get("status", {}).get("phase"))
 
 
@@ -200,10 +200,10 @@ def test_a_tree_that_moves_or_that_somebody_deleted_is_made_anew(world: World) -
     file = world.folder / "site.yml"
     before = file.read_text()
     gone, claim = (
-        f"delete PersistentVolumeClaim {ALPHA}/appliance-data",
-        f"create PersistentVolumeClaim {ALPHA}/appliance-data",
+        f"delete PersistentVolumeClaim {ALPHA}/appliance-tree-data",
+        f"create PersistentVolumeClaim {ALPHA}/appliance-tree-data",
     )
-    volume = f"PersistentVolume {ALPHA}.appliance-data"
+    volume = f"PersistentVolume {ALPHA}.appliance-tree-data"
     file.write_text(
         before.replace(
             "- {name: data, export: /srv/data, read_only",
@@ -214,7 +214,7 @@ def test_a_tree_that_moves_or_that_somebody_deleted_is_made_anew(world: World) -
     until(lambda: phase(world, "data") == "Bound")
     assert applied(world) == [gone, f"replace {volume}", claim]
     until(lambda: phase(world, "data") == "Bound")
-    world.admin.delete(Ref("v1", "PersistentVolumeClaim", "appliance-data", ALPHA))
+    world.admin.delete(Ref("v1", "PersistentVolumeClaim", "appliance-tree-data", ALPHA))
     until(lambda: phase(world, "data") == "None")
     assert applied(world) == [f"replace {volume}", claim]
     until(lambda: phase(world, "data") == "Bound")
@@ -232,6 +232,6 @@ def test_a_tree_that_a_pod_mounts_is_neither_moved_nor_taken_away(world: World) 
         loaded = load_site(world.folder)
         made = action.plan(loaded.site, rendered(loaded.site, loaded.profile), world.admin)
         (refused,) = {c.title for c in made.refused}
-        assert refused == f"{ALPHA}/appliance-home"
+        assert refused == f"{ALPHA}/appliance-tree-home"
         assert f"pod {ALPHA}/{HIS}" in " ".join(d for c in made.refused for d in c.details)
     file.write_text(before)

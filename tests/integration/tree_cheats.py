@@ -39,7 +39,7 @@ class Try:
 
 def tree(name: str = "home") -> Body:
     """A volume of a pod."""
-    return {"name": "t", "persistentVolumeClaim": {"claimName": f"appliance-{name}"}}
+    return {"name": "t", "persistentVolumeClaim": {"claimName": f"appliance-tree-{name}"}}
 
 
 NO_MORE = {"allowPrivilegeEscalation": False}
@@ -197,7 +197,7 @@ CHEATS: tuple[Try, ...] = (
         "appliance-claim-templates",
         ALICE,
         place("StatefulSet"),
-        _claims("appliance-home"),
+        _claims("appliance-tree-home"),
     ),
     Try(
         "claims of a JobSet that are called as a tree",
@@ -221,7 +221,7 @@ CHEATS: tuple[Try, ...] = (
                 "a claim called as a tree",
                 "",
                 {
-                    "metadata": {"name": "appliance-mine"},
+                    "metadata": {"name": "appliance-tree-mine"},
                     "spec": {
                         "accessModes": ["ReadWriteMany"],
                         "storageClassName": "fast",
@@ -230,10 +230,10 @@ CHEATS: tuple[Try, ...] = (
                 },
                 "POST",
             ),
-            ("a tree's claim deleted", "/appliance-home", {}, "DELETE"),
+            ("a tree's claim deleted", "/appliance-tree-home", {}, "DELETE"),
             (
                 "a tree's claim changed",
-                "/appliance-home",
+                "/appliance-tree-home",
                 {"metadata": {"labels": {"a": "b"}}},
                 "PATCH",
             ),
@@ -249,7 +249,7 @@ CHEATS: tuple[Try, ...] = (
             "spec": {
                 "accessModes": ["ReadWriteMany"],
                 "storageClassName": "",
-                "volumeName": f"{ALPHA}.appliance-home",
+                "volumeName": f"{ALPHA}.appliance-tree-home",
                 "resources": {"requests": {"storage": "1Gi"}},
             },
         },

@@ -128,7 +128,7 @@ class Tree(Model):
     """Files of an export that pods of a project mount by a claim, each as the person who wrote the pod."""
 
     name: Annotated[str, Field(pattern=TREE)] = Field(
-        description="Name; its claim in the project's namespace is appliance-NAME"
+        description="Name; its claim in the project's namespace is appliance-tree-NAME"
     )
     export: AbsolutePath = Field(description="Path of an export of storage, own or external")
     path: Annotated[str, Field(pattern=BELOW, max_length=200)] | None = Field(

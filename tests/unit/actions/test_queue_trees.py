@@ -16,9 +16,9 @@ from appliance.stages.scheduler.queues.rendered import rendered
 from tests.unit.adapters.fake_kubernetes import Api, kubeconfig, serving
 from tests.unit.config.test_queue_rendering import make, only
 
-CLAIM = "/api/v1/namespaces/kai-alpha/persistentvolumeclaims/appliance-home"
-VOLUME = "/api/v1/persistentvolumes/kai-alpha.appliance-home"
-HELD = {"volumes": [{"name": "t", "persistentVolumeClaim": {"claimName": "appliance-home"}}]}
+CLAIM = "/api/v1/namespaces/kai-alpha/persistentvolumeclaims/appliance-tree-home"
+VOLUME = "/api/v1/persistentvolumes/kai-alpha.appliance-tree-home"
+HELD = {"volumes": [{"name": "t", "persistentVolumeClaim": {"claimName": "appliance-tree-home"}}]}
 PLACES: dict[str, tuple[str, dict[str, Any]]] = {
     "Pod": ("/api/v1/namespaces/kai-alpha/pods/old", HELD),
     "Job": ("/apis/batch/v1/namespaces/kai-alpha/jobs/old", {"template": {"spec": HELD}}),
@@ -28,7 +28,10 @@ PLACES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "StatefulSet": (
         "/apis/apps/v1/namespaces/kai-alpha/statefulsets/old",
-        {"template": {"spec": {}}, "volumeClaimTemplates": [{"metadata": {"name": "appliance"}}]},
+        {
+            "template": {"spec": {}},
+            "volumeClaimTemplates": [{"metadata": {"name": "appliance-tree"}}],
+        },
     ),
 }
 
@@ -90,7 +93,7 @@ def test_trees_come_after_all_that_judges_pods_and_the_second_apply_changes_noth
 def test_a_tree_that_moves_is_made_anew_and_one_that_goes_is_deleted(world: World) -> None:
     world.steps()
     world.edit("path: home}", "path: homes}")
-    claim, volume = "kai-alpha/appliance-home", "kai-alpha.appliance-home"
+    claim, volume = "kai-alpha/appliance-tree-home", "kai-alpha.appliance-tree-home"
     assert world.steps() == [f"delete {claim}", f"replace {volume}", f"create {claim}"]
     assert world.api.store[VOLUME]["spec"]["nfs"]["path"] == "/srv/shared/homes"
     world.edit("        - {name: home, export: /srv/shared, path: homes}\n", "")
@@ -102,7 +105,7 @@ def test_a_tree_that_moves_is_made_anew_and_one_that_goes_is_deleted(world: Worl
 def test_options_of_a_mount_change_in_place(world: World) -> None:
     world.steps()
     world.api.store[VOLUME]["spec"]["mountOptions"] = ["soft"]
-    assert world.steps() == ["change kai-alpha.appliance-home"]
+    assert world.steps() == ["change kai-alpha.appliance-tree-home"]
 
 
 @pytest.mark.parametrize("gone", [CLAIM, VOLUME])
@@ -111,7 +114,7 @@ def test_a_pair_of_which_one_was_deleted_is_made_anew(world: World, gone: str) -
     # As the cluster's controller binds them.
     world.api.store[VOLUME]["spec"]["claimRef"]["uid"] = "1"
     del world.api.store[gone]
-    claim, volume = "kai-alpha/appliance-home", "kai-alpha.appliance-home"
+    claim, volume = "kai-alpha/appliance-tree-home", "kai-alpha.appliance-tree-home"
     assert world.steps() == (
         [f"replace {volume}", f"create {claim}"]
         if gone == CLAIM
@@ -138,7 +141,7 @@ def test_a_tree_that_a_pod_mounts_stands_in_the_way(world: World, old: str, new:
     world.put(PLACES["Pod"][0], **HELD)
     world.edit(old, new)
     (refused,) = world.plan().refused
-    assert refused.title == "kai-alpha/appliance-home"
+    assert refused.title == "kai-alpha/appliance-tree-home"
     assert "pod kai-alpha/old mounts it" in refused.details[0]
 
 
@@ -158,14 +161,14 @@ def test_what_names_a_claim_that_somebody_deleted_does_not_keep_it_away(world: W
     world.steps()
     world.put(PLACES["CronJob"][0], **PLACES["CronJob"][1])
     del world.api.store[CLAIM]
-    assert world.steps() == ["create kai-alpha/appliance-home"]
+    assert world.steps() == ["create kai-alpha/appliance-tree-home"]
 
 
 def test_what_is_used_and_does_not_go_ends_the_run(world: World) -> None:
-    world.api.put(CLAIM, {"metadata": {"name": "appliance-home"}})
+    world.api.put(CLAIM, {"metadata": {"name": "appliance-tree-home"}})
     waits: list[float] = []
     with KubernetesApi(world.folder / "kubeconfig") as cluster:
-        ref = Ref("v1", "PersistentVolumeClaim", "appliance-home", "kai-alpha")
+        ref = Ref("v1", "PersistentVolumeClaim", "appliance-tree-home", "kai-alpha")
         with pytest.raises(ClusterFailed, match="is still there after 60 s"):
             await_gone(cluster, ref, waits.append)
     assert len(waits) == 60
@@ -190,14 +193,14 @@ def test_who_has_which_number_stands_on_the_namespace(tmp_path: Path) -> None:
 
 def test_a_volume_is_kept_for_its_claim_and_outlives_it(tmp_path: Path) -> None:
     found = make(tmp_path, "trees")
-    spec = only(found, "PersistentVolume", "kai-beta.appliance-data")["spec"]
+    spec = only(found, "PersistentVolume", "kai-beta.appliance-tree-data")["spec"]
     assert spec["claimRef"]["namespace"] == "kai-beta"
     assert (spec["claimRef"]["name"], spec["persistentVolumeReclaimPolicy"]) == (
-        "appliance-data",
+        "appliance-tree-data",
         "Retain",
     )
     assert "ro" in spec["mountOptions"]
-    home = only(found, "PersistentVolume", "kai-alpha.appliance-home")["spec"]
+    home = only(found, "PersistentVolume", "kai-alpha.appliance-tree-home")["spec"]
     assert home["nfs"] == {"server": "10.0.0.10", "path": "/srv/shared/home"}
     assert "ro" not in home["mountOptions"]
     quota = {

@@ -58,10 +58,10 @@ RDMA = {"head": 0, "gpu-1": 64, "gpu-2": 64, "gpu-3": 0}
 
 
 TREE = SharedTree(
-    name="appliance-home",
+    name="appliance-tree-home",
     namespace="kai-team",
     phase="Bound",
-    volume="kai-team.appliance-home",
+    volume="kai-team.appliance-tree-home",
     server="10.0.0.10",
     path="/srv/shared/home",
     options=(*OPTIONS, "ro"),
@@ -105,7 +105,7 @@ def test_a_scheduler_in_order_passes(check: str) -> None:
     found = judge(check, view())
     assert {r.status for r in found.values()} == {Status.PASS}
     of_hosts = {name: {"gpu-1", "gpu-2"} for name in ("scheduler.gpus", "scheduler.rdma")}
-    others = {**of_hosts, "scheduler.trees": {"head/kai-team/appliance-home"}}
+    others = {**of_hosts, "scheduler.trees": {"head/kai-team/appliance-tree-home"}}
     assert set(found) == others.get(check, {f"head/{r.name}" for r in WANTED})
 
 
@@ -291,11 +291,14 @@ def test_adapters_left_to_the_hosts_network_are_not_judged() -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        (None, "kai-team has no claim appliance-home"),
-        ({"namespace": "kai-other"}, "kai-team has no claim appliance-home"),
-        ({"server": ""}, "volume kai-team.appliance-home of claim appliance-home is gone"),
-        ({"phase": "Lost"}, "the claim appliance-home is Lost"),
-        ({"phase": ""}, "the claim appliance-home is not bound"),
+        (None, "kai-team has no claim appliance-tree-home"),
+        ({"namespace": "kai-other"}, "kai-team has no claim appliance-tree-home"),
+        (
+            {"server": ""},
+            "volume kai-team.appliance-tree-home of claim appliance-tree-home is gone",
+        ),
+        ({"phase": "Lost"}, "the claim appliance-tree-home is Lost"),
+        ({"phase": ""}, "the claim appliance-tree-home is not bound"),
         (
             {"path": "/srv/shared"},
             "mounts 10.0.0.10:/srv/shared, the site says 10.0.0.10:/srv/shared/home",
@@ -306,12 +309,12 @@ def test_adapters_left_to_the_hosts_network_are_not_judged() -> None:
             "is mounted with nfsvers=4.2,proto=tcp,hard,noatime,nconnect=8, the site says",
         ),
         ({"options": ()}, "is mounted with no option"),
-        ({"held": False}, "is not kept for kai-team/appliance-home alone"),
+        ({"held": False}, "is not kept for kai-team/appliance-tree-home alone"),
     ],
 )
 def test_a_tree_that_is_missing_or_another_fails(changed: Any, said: str) -> None:
     trees = () if changed is None else (TREE.model_copy(update=changed),)
-    found = judge("scheduler.trees", view(trees=trees))["head/kai-team/appliance-home"]
+    found = judge("scheduler.trees", view(trees=trees))["head/kai-team/appliance-tree-home"]
     assert (found.status, said in found.cause) == (Status.FAIL, True), found.cause
     assert "appliance queue apply" in found.fix
 

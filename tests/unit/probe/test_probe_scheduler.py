@@ -280,7 +280,7 @@ def test_images_are_told_by_what_the_pods_ask_for_and_what_runs() -> None:
     assert {i["namespace"] for i in found} == {"kai"}
 
 
-HELD = {"kind": "PersistentVolumeClaim", "namespace": "kai-a", "name": "appliance-home"}
+HELD = {"kind": "PersistentVolumeClaim", "namespace": "kai-a", "name": "appliance-tree-home"}
 VOLUME = {
     "claimRef": {**HELD, "uid": "1"},
     "mountOptions": ["hard", "ro"],
@@ -291,7 +291,7 @@ VOLUME = {
 
 def volumes(phase: str = "Bound", **volume: Any) -> dict[str, Any]:
     """A claim, and its volume."""
-    claim = named("PersistentVolumeClaim", "appliance-home", "kai-a", spec={"volumeName": "v"})
+    claim = named("PersistentVolumeClaim", "appliance-tree-home", "kai-a", spec={"volumeName": "v"})
     claim["status"] = {"phase": phase}
     spec = {**VOLUME, **volume}
     return {"items": [claim, {"kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": spec}]}
@@ -300,7 +300,7 @@ def volumes(phase: str = "Bound", **volume: Any) -> dict[str, Any]:
 def test_a_tree_is_told_by_its_claim_and_the_volume_that_it_names() -> None:
     (found,) = scheduler.trees(volumes())
     assert found == {
-        "name": "appliance-home",
+        "name": "appliance-tree-home",
         "namespace": "kai-a",
         "phase": "Bound",
         "volume": "v",
@@ -355,7 +355,7 @@ def test_a_control_plane_tells_all(grow: Grow) -> None:
     assert [p.name for p in found.pods] == ["well"]
     assert found.gpus == {"a": 0}
     assert found.trees is not None
-    assert [(t.name, t.held) for t in found.trees] == [("appliance-home", True)]
+    assert [(t.name, t.held) for t in found.trees] == [("appliance-tree-home", True)]
     assert found.default_classes == ("nfs",)
     assert found.policies is not None
     assert [p.name for p in found.policies] == ["other", "appliance"]

@@ -15,7 +15,7 @@ from appliance.stages.scheduler.queues.admission import (
     objects,
     of_templates,
 )
-from appliance.stages.scheduler.queues.trees import GROUPS, NUMBER, PREFIX
+from appliance.stages.scheduler.queues.trees import GROUPS, NUMBER, PREFIX, RESERVED
 from appliance.stages.scheduler.site import SchedulerOptions
 
 CONTROLLERS = (
@@ -112,9 +112,9 @@ def _rules(strict: bool) -> tuple[Rule, ...]:
                 f"{_number('t')} in variables.whose && has({context}.runAsGroup)"
                 f" && {context}.runAsGroup == {context}.runAsUser"
             ),
-            "a pod that mounts a shared tree (a claim that begins with appliance-) runs under the number of the person who writes it: "
+            "a pod that mounts a shared tree (a claim that begins with appliance-tree-) runs under the number of the person who writes it: "
             "write runAsUser and runAsGroup of your number under spec.securityContext of the pod or template",
-            "'a pod that mounts a shared tree (a claim that begins with appliance-) runs under the number of the person who writes it: "
+            "'a pod that mounts a shared tree (a claim that begins with appliance-tree-) runs under the number of the person who writes it: "
             f"under spec.securityContext of the pod or template write {wanted}'",
         ),
         Rule(
@@ -144,14 +144,14 @@ def _rules(strict: bool) -> tuple[Rule, ...]:
             "request.resource.resource != 'jobsets' || !has(object.spec.volumeClaimPolicies)"
             " || object.spec.volumeClaimPolicies.all(p, !has(p.templates) || p.templates.all(c,"
             f" !has(c.metadata) || !has(c.metadata.name) || !{reserved('c.metadata.name')}))",
-            f"names of claims that begin with {PREFIX} are the site's: choose another name",
+            f"names of claims that begin with {RESERVED} are the site's: choose another name",
         ),
     )
 
 
 def reserved(name: str) -> str:
-    """CEL: a controller that puts - and more behind this name comes to a claim of the site's."""
-    return f"({name} + '-').startsWith('{PREFIX}')"
+    """CEL: a controller that puts - and more behind this name comes to one of the site's."""
+    return f"({name} + '-').startsWith('{RESERVED}')"
 
 
 def changed() -> Policy:

@@ -14,7 +14,7 @@ from appliance.stages.scheduler.queues.admission import (
     of_templates,
 )
 from appliance.stages.scheduler.queues.bounds import Sizes
-from appliance.stages.scheduler.queues.trees import PREFIX as TREES
+from appliance.stages.scheduler.queues.trees import RESERVED as OURS
 
 PULL_SECRET = "ngc"
 VOLUMES = (
@@ -137,8 +137,8 @@ def claim_templates() -> Policy:
         Rule(f"{same} || {new}.all(c, {_plain('c')})", _RESERVED),
         # Its pods mount what is called as the claim, the StatefulSet and a number together, also where somebody else made it.
         Rule(
-            f"{same} || {new}.all(c, !(c.metadata.name + '-').startsWith('{TREES}'))",
-            f"names of claims that begin with {TREES} are the site's: choose another name",
+            f"{same} || {new}.all(c, !(c.metadata.name + '-').startsWith('{OURS}'))",
+            f"names of claims that begin with {OURS} are the site's: choose another name",
         ),
     )
     on = (objects("apps", ["statefulsets"], WRITES),)

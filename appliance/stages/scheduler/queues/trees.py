@@ -8,8 +8,10 @@ from appliance.stages.scheduler.queues.manifest import Manifest, manifest
 from appliance.stages.scheduler.site import Project, Tree
 
 VOLUME, CLAIM = "PersistentVolume", "PersistentVolumeClaim"
-PREFIX = "appliance-"
-"""Of a tree's claim. Members make nothing with such a name (policy appliance-own)."""
+RESERVED = "appliance-"
+"""How no name of a member's begins (policy appliance-own)."""
+PREFIX = f"{RESERVED}tree-"
+"""Of a tree's claim."""
 NUMBER = "uid.appliance/"
 """Annotation of a project's namespace: the number of a person behind it, the name in Kubernetes as value."""
 GROUPS = "gids.appliance/"
