@@ -19,8 +19,8 @@ from appliance.stages.scheduler.queues.namespaces import MEMBERS, RBAC
 from appliance.stages.scheduler.queues.rendered import Rendered, rendered
 from tests.integration import tree_cheats
 from tests.integration.api_server import compiled, controlled, established, file_of, running, until
-from tests.integration.cheats import ALPHA, MAKERS, named, place, pod
-from tests.integration.cheats import RBAC as RIGHTS
+from tests.integration.cheat_parts import ALPHA, MAKERS, named, place, pod
+from tests.integration.cheat_parts import RBAC as RIGHTS
 from tests.integration.test_queues import definitions, site
 from tests.integration.test_tenants import POLICIES, REFUSED, REPORTS, priority
 from tests.integration.tree_cheats import CHEATS, HIS, HONEST, PLAIN, SENDERS, STRATEGIC, Try, held

@@ -7,7 +7,7 @@ import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.integration.cheats import ALPHA, MAKERS, MERGE, RBAC, Body, named, place, pod, pods
+from tests.integration.cheat_parts import ALPHA, MAKERS, MERGE, RBAC, Body, named, place, pod, pods
 
 ALICE, BOB, DAVE = "alice", "bob", "dave"
 ROBOT = f"system:serviceaccount:{ALPHA}:robot"
