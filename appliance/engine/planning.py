@@ -10,6 +10,14 @@ from appliance.engine.fingerprint import ALL_MODULES
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_host, judge_stage
 from appliance.engine.prepare import Preparation, Prepared
+from appliance.engine.restarting import (
+    Restarting,
+    change_of,
+    of_purged,
+    perhaps,
+    restarting,
+    together,
+)
 from appliance.engine.rollout import behind, in_rollout_order, leads
 from appliance.engine.session import Session
 from appliance.engine.survey import view_of
@@ -51,7 +59,7 @@ def make_plan(session: Session, found: Round, prepared: Preparation, selection: 
         profile=session.profile.name,
         hosts=tuple(h.name for h in hosts),
         stages=tuple(s.name for s in selection.stages),
-        cells=tuple(_learning(cells, selection.stages)),
+        cells=tuple(_learning(session, found, prepared, cells, selection.stages)),
     )
 
 
@@ -102,18 +110,28 @@ def lagging(
     return behind(session.site, stage, cells, facts, variables)
 
 
-def _learning(cells: Sequence[HostStage], stages: tuple[Stage, ...]) -> list[HostStage]:
-    """Finished cells are announced as open where a stage they learn from will run."""
+def _learning(
+    session: Session,
+    found: Round,
+    prepared: Preparation,
+    cells: Sequence[HostStage],
+    stages: tuple[Stage, ...],
+) -> list[HostStage]:
+    """Finished cells are announced as open where a stage they learn from will run, and with what they would restart."""
     pending = {c.stage for c in cells if c.action.changes}
-    notes = {
-        stage.name: f"looked at again after {first_few(teachers)}"
-        for stage in stages
-        if (teachers := [t for t in stage.facts_from if t in pending])
-    }
+    learners = {s.name: s for s in stages if not pending.isdisjoint(s.facts_from)}
+
+    def learning(cell: HostStage, stage: Stage) -> HostStage:
+        teachers = [t for t in stage.facts_from if t in pending]
+        host, facts = session.site.host(cell.host), found.facts[cell.host]
+        update = {
+            "why": f"looked at again after {first_few(teachers)}",
+            "may_restart": perhaps(stage, host, facts, prepared[cell.stage, cell.host]),
+        }
+        return cell.model_copy(update=update)
+
     return [
-        c.model_copy(update={"why": notes[c.stage]})
-        if c.action is Action.SKIP and c.stage in notes
-        else c
+        learning(c, learners[c.stage]) if c.action is Action.SKIP and c.stage in learners else c
         for c in cells
     ]
 
@@ -143,9 +161,15 @@ def _cell(
         return HostStage(stage=stage.name, host=host.name, action=Action.BLOCKED, why=lacks)
     drifted = receipt.drift if receipt and action is Action.REPAIR else ()
     pins = {d.name: d.expected for d in drifted if d.kind == "package"}
+    purge = purged(session.site, facts) if action.changes and base_ids.PURGE in stage.checks else ()
     drain = action.changes and stage.drains(host, latest[host.name], known.variables)
     if drain and action is Action.RUN:
         why = stage.plan_note(session.site, host, latest[host.name], known.variables) or why
+    restarted = together(
+        [_restarted(session, view, stage, host, known, receipt), of_purged(purge, facts)]
+        if action.changes
+        else []
+    )
     return HostStage(
         stage=stage.name,
         host=host.name,
@@ -158,10 +182,30 @@ def _cell(
         known=receipt is not None,
         fingerprint=known.fingerprint,
         pins=pins,
-        purge=purged(session.site, facts)
-        if action.changes and base_ids.PURGE in stage.checks
-        else (),
+        purge=purge,
+        restarts=restarted.sure,
+        may_restart=restarted.maybe,
     )
+
+
+def _restarted(
+    session: Session,
+    view: View,
+    stage: Stage,
+    host: Host,
+    known: Prepared,
+    receipt: Receipt | None,
+) -> Restarting:
+    """What a changing cell restarts; of a host on which the stage fails its checks, what its tasks do about that too."""
+    if not stage.restarts:
+        return Restarting()
+    facts = view.facts[host.name]
+    if receipt is None:
+        return restarting(stage, host, facts, known, None)
+    told = judge_stage(view, host, stage)
+    unfit = any(r.status is FAIL and r.id in stage.checks for r in told)
+    unfit = unfit or (stage.name, host.name) in view.unproved
+    return restarting(stage, host, facts, known, change_of(session, receipt, known, unfit=unfit))
 
 
 def _reason(

@@ -59,6 +59,12 @@ class HostStage(Numerous):
     purge: tuple[Line, ...] = Field(
         default=(), description="Strangers' files it moves out of places of the appliance"
     )
+    restarts: tuple[Line, ...] = Field(
+        default=(), description="Units and static pods that it restarts or reloads"
+    )
+    may_restart: tuple[Line, ...] = Field(
+        default=(), description="Those of which it is not known before whether it restarts them"
+    )
 
     @classmethod
     def done(cls, stage: str, host: str, fingerprint: str) -> "HostStage":
@@ -138,6 +144,13 @@ class Plan(Document):
     def draining_stages(self) -> tuple[str, ...]:
         """Stages for which a host is freed of work."""
         return tuple(s for s in self.stages if any(c.drain for c in self.by_stage(s)))
+
+    def restarts(self, host: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What is restarted on a host, and what may be: by stages that run, and by those that look again."""
+        cells = [c for c in self.by_host(host) if c.action.changes or c.action is Action.SKIP]
+        sure = tuple(dict.fromkeys(unit for c in cells for unit in c.restarts))
+        maybe = dict.fromkeys(unit for c in cells for unit in c.may_restart if unit not in sure)
+        return sure, tuple(maybe)
 
     @property
     def blocked(self) -> tuple[HostStage, ...]:

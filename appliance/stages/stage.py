@@ -9,6 +9,7 @@ from appliance.models.drain import Why
 from appliance.models.facts import HostFacts
 from appliance.models.site import Host, Role, Site
 from appliance.stages.context import RoleContext, Variables
+from appliance.stages.restart import Restart
 
 PINS = "appliance_repair_pins"
 """The variable that tells a role which package versions a repair restores."""
@@ -58,6 +59,7 @@ class Stage:
     find their peers. ``removable``: where the site no longer wants it, hosts that had it run it once more, and it takes
     away what it made. ``owns``: places on its hosts where nothing but its own files, and those of packages, has a
     business: folder/*, a path; "!" before what is somebody else's, "=" before what must be as its package brought it.
+    ``restarts``: what applying it restarts, for the plan to name.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Stage:
     plan_note: Callable[[Site, Host, HostFacts | None, Variables], str] = silent
     removable: bool = False
     owns: tuple[str, ...] = ()
+    restarts: tuple[Restart, ...] = ()
 
     @cached_property
     def checks(self) -> tuple[str, ...]:

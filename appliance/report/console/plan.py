@@ -52,7 +52,7 @@ def plan_table(console: Console, plan: Plan, facts_seconds: float | None = None)
         _print_whys(console, whys)
     console.print()
     console.print(_legend(console, plan))
-    for line in _sums(plan):
+    for line in (*_sums(plan), *_restarts(plan)):
         console.print(Padding(line, (0, 0, 0, 2), expand=False))
     # A host that does not answer stands at the top already.
     silent = set(plan.unreachable)
@@ -207,3 +207,18 @@ def _sums(plan: Plan) -> list[Text]:
         parts.append(f"{fold(plan.drained)} {verb} drained ({', '.join(plan.draining_stages)})")
     parts.append(about(plan.minutes))
     return [Text(" · ".join(parts), "bold")]
+
+
+def _restarts(plan: Plan) -> list[Text]:
+    """One line for hosts on which the same is restarted."""
+    alike: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for host in plan.hosts:
+        alike.setdefault(plan.restarts(host), []).append(host)
+    return [
+        Text(f"{fold(hosts)}: {_restarted(*units)}") for units, hosts in alike.items() if any(units)
+    ]
+
+
+def _restarted(sure: Sequence[str], maybe: Sequence[str]) -> str:
+    words = (("restarts", sure), ("may restart", maybe))
+    return "; ".join(f"{word} {', '.join(units)}" for word, units in words if units)

@@ -2,6 +2,7 @@
 
 from appliance.checks.check import ALL_ROLES
 from appliance.stages.base.checks import CHECKS, UNITS
+from appliance.stages.base.restarts import RESTARTS
 from appliance.stages.base.variables import variables
 from appliance.stages.stage import Stage
 
@@ -33,4 +34,5 @@ STAGE = Stage(
         "/etc/yum.repos.d/*",
         *("=/etc/ssh/sshd_config", "=/etc/sudoers", "=/etc/crontab", "=/etc/pam.d/*"),
     ),
+    restarts=RESTARTS,
 )

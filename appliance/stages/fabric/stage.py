@@ -6,6 +6,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.site import Host, Role
 from appliance.stages.context import Variables
 from appliance.stages.fabric.checks import CHECKS, UNITS
+from appliance.stages.fabric.restarts import RESTARTS
 from appliance.stages.fabric.variables import variables
 from appliance.stages.gpu.stage import may_work
 from appliance.stages.stage import Stage
@@ -45,4 +46,5 @@ STAGE = Stage(
     minutes=1.0,
     reboots=changes_driver,
     drains=disturbs,
+    restarts=RESTARTS,
 )

@@ -6,6 +6,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.site import Host, Role
 from appliance.stages.context import Variables
 from appliance.stages.gpu.checks import CHECKS, UNITS
+from appliance.stages.gpu.restarts import restarts
 from appliance.stages.gpu.variables import variables
 from appliance.stages.stage import PINS, Stage
 
@@ -41,7 +42,12 @@ def may_work(facts: HostFacts) -> bool:
 
 def disturbs(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
     """Whether somebody's work may be there while the driver is unloaded, as far as the facts tell."""
-    if facts is None or not may_work(facts):
+    return facts is not None and may_work(facts) and moves(host, facts, variables)
+
+
+def moves(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
+    """Whether the driver is unloaded or repaired, as far as the facts tell."""
+    if facts is None:
         return False
     receipt = facts.receipts.get("gpu")
     drifted = receipt is not None and any(
@@ -63,4 +69,5 @@ STAGE = Stage(
     minutes=8.0,
     reboots=unloads,
     drains=disturbs,
+    restarts=restarts(moves),
 )

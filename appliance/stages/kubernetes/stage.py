@@ -7,6 +7,7 @@ from appliance.stages.context import RoleContext, Variables
 from appliance.stages.kubernetes import checks
 from appliance.stages.kubernetes import variables as kubernetes
 from appliance.stages.kubernetes.checks import etcd, ground, images, services
+from appliance.stages.kubernetes.restarts import restarts
 from appliance.stages.kubernetes.variables import containerd
 from appliance.stages.kubernetes.variables.releases import is_older, parse
 from appliance.stages.stage import Stage
@@ -64,4 +65,5 @@ STAGE = Stage(
     settle_seconds=SETTLES,
     rolls_first=frozenset({Role.CONTROL}),
     plan_note=upgrade,
+    restarts=restarts(upgrades),
 )

@@ -2,6 +2,7 @@
 
 from appliance.models.site import Role, Site
 from appliance.stages.limits.checks import CHECKS, UNITS
+from appliance.stages.limits.restarts import RESTARTS
 from appliance.stages.limits.variables import variables
 from appliance.stages.stage import Stage
 
@@ -23,4 +24,5 @@ STAGE = Stage(
     units=UNITS,
     minutes=0.2,
     wanted=wanted,
+    restarts=RESTARTS,
 )

@@ -4,6 +4,7 @@ from appliance.models.site import Role, Site
 from appliance.stages.mig import checks
 from appliance.stages.mig.checks import demand
 from appliance.stages.mig.layouts import demands
+from appliance.stages.mig.restarts import RESTARTS
 from appliance.stages.mig.variables import variables
 from appliance.stages.stage import Stage
 
@@ -24,4 +25,5 @@ STAGE = Stage(
     minutes=0.3,
     wanted=_declared,
     removable=True,
+    restarts=RESTARTS,
 )

@@ -2,6 +2,7 @@
 
 from appliance.checks.check import ALL_ROLES
 from appliance.stages.observe.checks import CHECKS, UNITS
+from appliance.stages.observe.restarts import RESTARTS
 from appliance.stages.observe.variables import variables
 from appliance.stages.stage import Stage
 
@@ -17,4 +18,5 @@ STAGE = Stage(
     units=UNITS,
     minutes=0.8,
     owns=("/etc/prometheus/rules/*",),
+    restarts=RESTARTS,
 )

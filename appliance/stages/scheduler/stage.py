@@ -3,6 +3,7 @@
 from appliance.models.site import Role, Site
 from appliance.stages.kubernetes import stage as kubernetes
 from appliance.stages.scheduler.checks import CHECKS
+from appliance.stages.scheduler.restarts import RESTARTS
 from appliance.stages.scheduler.variables import variables
 from appliance.stages.stage import Stage
 
@@ -22,4 +23,5 @@ STAGE = Stage(
     judges=CHECKS,
     minutes=5.0,
     wanted=wanted,
+    restarts=RESTARTS,
 )

@@ -3,6 +3,7 @@
 from appliance.models.site import Role
 from appliance.stages.slurm import checks
 from appliance.stages.slurm.checks import containers, logins, watch
+from appliance.stages.slurm.restarts import RESTARTS
 from appliance.stages.slurm.variables import variables
 from appliance.stages.stage import Stage
 
@@ -23,4 +24,5 @@ STAGE = Stage(
         *("/etc/slurm/prolog.d/*", "/etc/slurm/epilog.d/*", "/etc/slurm/health.d/*"),
         "/etc/slurm/plugstack.conf.d/*",
     ),
+    restarts=RESTARTS,
 )

@@ -3,6 +3,7 @@
 from appliance.models.site import Role
 from appliance.stages.stage import Stage
 from appliance.stages.storage.checks import CHECKS, UNITS
+from appliance.stages.storage.restarts import RESTARTS
 from appliance.stages.storage.variables import variables
 
 STAGE = Stage(
@@ -16,4 +17,5 @@ STAGE = Stage(
     units=UNITS,
     minutes=1.0,
     owns=("/etc/exports.d/*",),
+    restarts=RESTARTS,
 )

@@ -4,6 +4,7 @@ from appliance.models.site import Role, Site
 from appliance.stages.kubernetes import stage as kubernetes
 from appliance.stages.stage import Stage
 from appliance.stages.workloads.checks import CHECKS
+from appliance.stages.workloads.restarts import RESTARTS
 from appliance.stages.workloads.variables import variables
 
 
@@ -23,4 +24,5 @@ STAGE = Stage(
     minutes=5.0,
     wanted=wanted,
     removable=True,
+    restarts=RESTARTS,
 )

@@ -67,6 +67,28 @@ class TestPlan:
         assert "gpu-1: chrony.conf changed by hand" in out
         assert "1 host to change, 1 untouched · gpu-1 reboots (gpu) · about 4 min" in out
 
+    def test_what_is_restarted_is_named_once_for_hosts_of_which_it_is_the_same(self) -> None:
+        out = shown_plan(
+            plan(
+                ("head", "gpu-1", "gpu-2"),
+                cell(
+                    "base", "head", Action.RUN, restarts=("chrony", "ssh"), may_restart=("rsyslog",)
+                ),
+                cell("base", "gpu-1", Action.RUN, restarts=("chrony",)),
+                cell("base", "gpu-2", Action.RUN, restarts=("chrony",)),
+                cell(
+                    "gpu", "gpu-1", Action.SKIP, "looked at again", may_restart=("dcgm", "chrony")
+                ),
+                cell("gpu", "gpu-2", Action.BLOCKED, "waits", restarts=("dcgm",)),
+            )
+        )
+        told = [line.strip() for line in out.splitlines() if "restart" in line]
+        assert told == [
+            "head: restarts chrony, ssh; may restart rsyslog",
+            "gpu-1: restarts chrony; may restart dcgm",
+            "gpu-2: restarts chrony",
+        ]
+
     def test_words_stand_beside_the_signs(self) -> None:
         out = shown_plan(
             plan(("a", "b"), cell("base", "a", Action.RUN), cell("base", "b", Action.BLOCKED))
