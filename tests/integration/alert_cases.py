@@ -9,6 +9,8 @@ NFS_FS = 'instance="h",fstype="nfs4",mountpoint="/shared"'
 GPU = 'instance="h",gpu="3"'
 PORT = 'instance="h",device="mlx5_0",port="1"'
 OTHER_PORT = 'instance="h",device="mlx5_1",port="1"'
+ETCD = 'job="etcd",instance="h"'
+REFUSED = f'grpc_server_handled_total{{{ETCD},grpc_method="Txn",grpc_service="etcdserverpb.KV"'
 FAILED = 'alertmanager_notifications_failed_total{instance="h",integration="webhook"}'
 STEADY = "x400"
 
@@ -38,6 +40,18 @@ CASES = (
         {"instance": "h", "job": "kubelet"},
         ('up{job="kubelet",instance="h"}', "1x5 0x40", "1" + STEADY),
         ('up{job="kai",instance="queues"}', None, "0x8 1x400"),
+    ),
+    Case(
+        "EtcdFilling",
+        {"instance": "h", "job": "etcd"},
+        (f"etcd_mvcc_db_total_size_in_bytes{{{ETCD}}}", "81" + STEADY, "79" + STEADY),
+        (f"etcd_server_quota_backend_bytes{{{ETCD}}}", "100" + STEADY),
+    ),
+    Case(
+        "EtcdRefusesChanges",
+        {"instance": "h", "grpc_code": "ResourceExhausted"},
+        (f'{REFUSED},grpc_code="ResourceExhausted"}}', "0+6x400", "7" + STEADY),
+        (f'{REFUSED},grpc_code="OK"}}', "0+60x400"),
     ),
     Case(
         "FilesystemFilling",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from click.testing import Result
@@ -35,6 +36,9 @@ QUOTA = 12 << 20
 PIECE = "x" * 300_000
 HOARD, OTHER, KEPT = "kai-hoard", "kai-other", "kept"
 FULL = "database space exceeded"
+REFUSED = re.compile(
+    r'^grpc_server_handled_total\{grpc_code="(?:ResourceExhausted|DataLoss)",.*\} (\S+)$', re.M
+)
 PROGRAM = "appliance-etcd-repair"
 
 
@@ -63,6 +67,14 @@ class Place:
         with pytest.raises(ApplianceError, match=FULL):
             list(map(write, pieces))
         assert self.found["alarm"] == "NOSPACE"
+
+    @property
+    def refused(self) -> float:
+        """What the alert EtcdRefusesChanges counts."""
+        host, port = self.metrics
+        with urlopen(f"http://{host}:{port}/metrics") as answer:
+            text = answer.read().decode()
+        return sum(map(float, REFUSED.findall(text)))
 
     def without_free_space(self) -> None:
         """By hand, as somebody may have done already."""
@@ -144,9 +156,11 @@ def names(place: Place, namespace: str) -> list[str]:
 def test_what_objects_were_before_fills_etcd_until_it_is_repaired(
     place: Place, bench: Bench, control: Control
 ) -> None:
+    before = place.refused
     place.fill(place.change)
     with pytest.raises(ApplianceError, match=FULL):
         place.change("1")
+    assert place.refused > before
     done = repair(bench)
     assert done.return_value == 0, done
     assert place.found["bytes"] < 0.7 * QUOTA
