@@ -68,6 +68,7 @@ def restarts(upgrades: Judge) -> tuple[Restart, ...]:
                 "/etc/systemd/logind.conf.d/zz-appliance-kubernetes.conf",
             ),
             frozenset({"kubernetes_container", "kubernetes_kubelet"}),
+            maybe=frozenset({"kubernetes_version"}),
             by=("kubernetes_upgrade", "kubeadm_ticket"),
             when=upgrades,
         ),
@@ -75,7 +76,7 @@ def restarts(upgrades: Judge) -> tuple[Restart, ...]:
         *(
             Restart(
                 pod,
-                maybe=frozenset({"kubernetes_kubeadm"}),
+                maybe=frozenset({"kubernetes_kubeadm", "kubernetes_version"}),
                 by=("kubeadm_control", "kubernetes_upgrade"),
                 when=upgrades,
                 on=is_control,
