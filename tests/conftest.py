@@ -30,6 +30,7 @@ SHARED_RACK = {
     "test_faults": "hurt",
     "test_hostile_host": "hurt",
     "test_planted_changes": "hurt",
+    "test_restarted": "hurt",
     "test_watch": "hurt",
 }
 """Modules that work on one deployed rack. Those that hurt it get one of their own."""
