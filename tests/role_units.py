@@ -19,6 +19,8 @@ INLINE = re.compile(r"\{'name': '([^']+)', 'watches': \[([^\]]+)\]")
 REQUIRES = re.compile(r"^(?:Requires|PartOf|BindsTo)=(.+)$", re.M)
 DROP_IN = re.compile(r"/etc/systemd/system/([^/]+)\.d/")
 STATIC_PODS = "/etc/kubernetes/manifests/"
+OF_ENTRY = frozenset({"name", "when", "vars", "after_change", "ignore_failure", "pauses_for"})
+TASK_OF = {"command": "ansible.builtin.command"}
 RESTARTS = frozenset({"restarted", "reloaded"})
 
 
@@ -58,9 +60,10 @@ class RoleText:
 
     @cached_property
     def tasks(self) -> list[dict[str, Any]]:
-        """All tasks, those within blocks too."""
+        """All tasks, those within blocks too; an entry of appliance.host.apply as the task that it would be by itself."""
         files = sorted((self.folder / "tasks").glob("*.yml"))
-        return [task for file in files for task in _flat(_read(file))]
+        found = [task for file in files for task in _flat(_read(file))]
+        return [one for task in found for one in (_entries(task) or [task])]
 
     def expanded(self, text: str) -> set[str]:
         """The text with the role's own variables put in, once for each family."""
@@ -169,6 +172,16 @@ def _flat(entries: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield task
         for key in ("block", "rescue", "always"):
             yield from _flat(task.get(key, []))
+
+
+def _entries(task: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            TASK_OF.get(key, f"appliance.host.{key}") if key not in OF_ENTRY else key: value
+            for key, value in entry.items()
+        }
+        for entry in task.get("appliance.host.apply", {}).get("resources", [])
+    ]
 
 
 def _dicts(value: Any) -> Iterator[dict[str, Any]]:

@@ -38,7 +38,7 @@ PROGRAMS = {"mig_layout": "its program stops who holds a GPU, and starts them ag
 def restarting_modules() -> set[str]:
     """Modules of the collection that restart something, themselves or by what they share with others."""
     found = set(PROGRAMS)
-    for file in (PLUGINS / "modules").glob("*.py"):
+    for file in (PLUGINS / "module_utils/resources").glob("*.py"):
         text = file.read_text()
         shared = [PLUGINS / "module_utils" / f"{name}.py" for name in SHARES.findall(text)]
         if any(VERBS.search(part) for part in (text, *(path.read_text() for path in shared))):
