@@ -71,7 +71,7 @@ def kind(form: Schema, forms: Mapping[str, Schema] | None = None) -> str:
     if form.get("type") == "array":
         return f"[{kind(form.get('items', {}), forms)}]"
     if form.get("type") == "object":
-        inner = form.get("additionalProperties") or next(
+        inner: Any = form.get("additionalProperties") or next(
             iter(form.get("patternProperties", {}).values()), {}
         )
         return f"{{{kind(inner, forms) if isinstance(inner, dict) else ''}}}"

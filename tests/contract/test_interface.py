@@ -1,5 +1,7 @@
 """What users and their programs rely on is what was recorded: names, types and defaults."""
 
+from typing import Any
+
 from tests.interface import RECORDED, kind, summary
 
 ACCEPT = "if this is meant: say it in CHANGELOG.md, then make golden (see CONTRIBUTING.md, Versions and tags)"
@@ -23,6 +25,6 @@ def test_types_are_told_in_few_words() -> None:
     assert kind({"type": "object", "patternProperties": {"^a$": {"type": "number"}}}) == "{number}"
     assert kind({"const": 1}) == "1"
     assert kind({}) == "any"
-    forms = {"Owner": {"enum": ["slurm", "kubernetes"]}, "Host": {"type": "object"}}
+    forms: dict[str, Any] = {"Owner": {"enum": ["slurm", "kubernetes"]}, "Host": {"type": "object"}}
     assert kind({"$ref": "#/$defs/Owner"}, forms) == "slurm | kubernetes"
     assert kind({"$ref": "#/$defs/Host"}, forms) == "Host"
