@@ -3,6 +3,8 @@
 import grp
 import os
 import pwd
+import subprocess  # noqa: TID251 - another process has to hold a lease
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -158,6 +160,29 @@ def test_keys_are_exactly_those_given(run: Run, database: Database) -> None:
     assert file.read_text() == KEY + "\n"
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert not run("accounts", users=wanted)["changed"]
+
+
+HOLDER = """
+import fcntl, os, signal, sys
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+fcntl.fcntl(os.open(sys.argv[1], os.O_RDWR), fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_lease_that_a_user_holds_on_the_keys_stops_nothing(run: Run, database: Database) -> None:
+    database.user("bob")
+    wanted = [{"name": "bob", "keys": [KEY]}]
+    file = database.home / "bob/.ssh/authorized_keys"
+    run("accounts", users=wanted)
+    file.write_text("ssh-rsa BBBB intruder\n")
+    with subprocess.Popen((sys.executable, "-c", HOLDER, str(file)), stdin=-1, stdout=-1) as holder:
+        assert holder.stdout
+        assert holder.stdout.readline() == b"held\n"
+        assert run("accounts", users=wanted)["changes"] == ["keys of bob"]
+        holder.communicate()
+    assert file.read_text() == KEY + "\n"
 
 
 def test_a_ssh_folder_that_is_a_link_is_set_aside(
