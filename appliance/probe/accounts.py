@@ -7,6 +7,7 @@ import re
 
 from appliance.probe import files
 from appliance.probe.ask import Ask
+from appliance.probe.keys import BYTES
 from appliance.probe.lines import lines_of
 from appliance.probe.places import Untrusted
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 UNREAD = "not read"
-"""In place of a digest, where a user put a link or somebody else's file."""
+"""In place of a digest, where a user put a link, somebody else's file, or millions of lines."""
 
 
 class Accounts:
@@ -95,10 +96,12 @@ class Accounts:
     def _keys(self, home: str, uid: int) -> str | None:
         """Digest of the authorized keys, whatever their order and remarks between them; a word where they are not read."""
         try:
-            said = files.read(self._ask.path(home + "/.ssh/authorized_keys"), of=uid)
+            said = files.read(self._ask.path(home + "/.ssh/authorized_keys"), BYTES + 1, uid)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except Untrusted:
+            return UNREAD
+        if len(said) > BYTES:
             return UNREAD
         lines = (" ".join(line.split()) for line in lines_of(said))
         keys = sorted({line for line in lines if line and not line.startswith("#")})

@@ -12,8 +12,9 @@ from appliance.engine.wanted import SETTLED
 from appliance.models.facts import HostFacts, ProblemKind
 from appliance.probe import files, places
 from appliance.probe.__main__ import answer
-from appliance.probe.accounts import OF_THE_SITE
+from appliance.probe.accounts import OF_THE_SITE, UNREAD
 from appliance.probe.drift import compare
+from appliance.probe.keys import BYTES
 
 Grow = Callable[[dict[str, Any]], str]
 PACKAGES = "chrony\tamd64\tinstalled\t4.3-2\tinstall\n"
@@ -427,6 +428,15 @@ def test_what_an_account_hides_from_the_receipt_stops_no_deployment(
     (ssh / "authorized_keys").write_text("ssh-rsa DDDD x\n")
     assert drift(root) == []
     assert "keys of user" not in SETTLED
+
+
+def test_keys_without_end_are_not_read(root: str) -> None:
+    """Millions of lines took seconds of each look, for each account that may do so."""
+    path = Path(root) / "home/op/.ssh/authorized_keys"
+    path.write_text("ssh-ed25519 AAAA one\n" + "\n" * BYTES)
+    assert [(kind, name, now) for kind, name, _, now in drift(root)] == [
+        ("keys of user", "op", UNREAD)
+    ]
 
 
 def test_the_group_of_users_is_called_as_the_role_calls_it() -> None:
