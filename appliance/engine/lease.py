@@ -133,8 +133,10 @@ def _take_all(
 ) -> None:
     found = _taken(session, hosts, held, over=False)
     if found and may_take_over(_told(found)):
-        found = _taken(session, list(found), held, over=True)
-    if found:
+        # The program never refuses that: a host that does says so by itself, and keeps nobody from the others.
+        for host in _taken(session, list(found), held, over=True):
+            _warn(session, host, "it was taken over, and says that another run has it all the same")
+    elif found:
         raise _refusal(found)
 
 

@@ -60,7 +60,7 @@ def _section(lines: list[str]) -> list[str]:
 
 
 def _figures(lines: list[str]) -> dict[str, str]:
-    pairs = [match.groups() for line in lines if (match := FIGURE.fullmatch(line))]
+    pairs = [(match[1], match[2]) for line in lines if (match := FIGURE.fullmatch(line))]
     found = dict(pairs)
     if len(found) < len(pairs):
         raise Unread("a figure stands in its summary twice: two runs in one output")

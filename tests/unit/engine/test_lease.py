@@ -91,6 +91,19 @@ def theirs(session: Session, rack: Rack, tmp_path: Path) -> Session:
     return replace(session, remote=rack, run="r-theirs", runs=tmp_path / "other/runs")
 
 
+@pytest.mark.parametrize("more", [{}, {"who": "ada", "run": "r-1", "verb": "deploy"}])
+def test_a_host_that_is_never_free_keeps_nobody_from_the_others(
+    more: dict[str, str], mine: Session, rack: Rack, recorder: Recorder
+) -> None:
+    rack.told["gpu-1"] = json.dumps({"held": more})
+    with pytest.raises(LeaseHeld), leased(mine, ALL):
+        pass
+    with leased(mine, ALL, lambda _: True):
+        assert rack.note("gpu-2")["run"] == mine.run
+    assert "gpu-1: cannot tell other control machines that it is being changed" in said(recorder)
+    assert not rack.note("gpu-2")
+
+
 def said(recorder: Recorder) -> str:
     return "\n".join(f"{e.host}: {e.text}" for e in recorder.events if isinstance(e, Message))
 
