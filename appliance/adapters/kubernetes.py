@@ -474,5 +474,5 @@ def _path(ref: Ref, query: Mapping[str, str] | None = None) -> str:
 
 
 def _wait(retry_after: str | None, planned: float) -> float:
-    asked = float(retry_after) if SECONDS.fullmatch(retry_after or "") else planned
-    return min(asked, LONGEST_WAIT_S)
+    given = SECONDS.fullmatch(retry_after or "")
+    return min(float(given[0]) if given else planned, LONGEST_WAIT_S)

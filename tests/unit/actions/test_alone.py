@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -16,6 +16,7 @@ from appliance.actions import queue as queues
 from appliance.actions.opening import Target
 from appliance.adapters import ssh
 from appliance.adapters.process import Completed
+from appliance.engine import bare
 from appliance.engine.gather import Round
 from appliance.engine.lease import LeaseHeld, leased
 from appliance.engine.session import Session
@@ -124,7 +125,7 @@ def _asked(given: Session, words: dict[str, object]) -> Any:
     return opened(given)
 
 
-VERBS = {
+VERBS: dict[str, Callable[[], object]] = {
     "validate": lambda: validate.validate(Target(), ("fio",), cast(Any, None)),
     "accept": lambda: accept.accept(Target(), cast(Any, None)),
 }
@@ -169,7 +170,7 @@ def test_machines_are_installed_while_nobody_else_changes_the_control_hosts(
 
     monkeypatch.setattr(provision, "_options", lambda _: here)
     monkeypatch.setattr(provision, "BootServer", lambda *_: nullcontext())
-    monkeypatch.setattr(provision.bare, "install", install)
+    monkeypatch.setattr(bare, "install", install)
     image, limits = SimpleNamespace(path=str), SimpleNamespace(deadlines=0, waiting=0, patience=0)
     known = {"gpu-1": SimpleNamespace(address="10.1.9.11")}
     given = cast(Any, (mine, image, "key", known, frozenset(), limits))
