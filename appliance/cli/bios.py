@@ -10,6 +10,7 @@ from appliance.actions.bios import Compared, restarted
 from appliance.cli import options
 from appliance.cli.switching import FORCE, HARD, HOSTS, YES, tell
 from appliance.config.document import text_of
+from appliance.config.secrets import hidden
 from appliance.report import documents
 from appliance.report.wording import fold
 from appliance.text import plural
@@ -52,7 +53,7 @@ def show(host: str, inventory: Path | None, profile: str | None) -> int:
     seen = action.settings(options.target(inventory, profile), options.quiet(), host)
     # Where the controller does not say its model, any fits.
     named = {"model": seen.model or "*", "bios": dict(sorted(seen.settings.items()))}
-    click.echo(text_of({"servers": [named]}), nl=False)
+    click.echo(text_of(hidden({"servers": [named]})), nl=False)
     return 0
 
 

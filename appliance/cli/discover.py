@@ -46,7 +46,7 @@ def discover(
         options.echo_json(document)
         return verdict.exit_code
     for facts in seen.facts.values():
-        click.echo(_line(facts))
+        options.echo(_line(facts))
     click.echo()
     health_view(
         options.console(),

@@ -5,13 +5,14 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from appliance.config.secrets import hidden
 from appliance.models.result import Value
 from appliance.models.run import Table
 
 
 def print_tables(console: Console, tables: Iterable[Table]) -> None:
     """Each table with its title above and its note below; first column and words left, numbers right."""
-    for table in tables:
+    for table in hidden(tuple(tables)):
         shown = RichTable(box=None, pad_edge=False, header_style="bold")
         for index, column in enumerate(table.columns):
             words = any(_is_words(row[index]) for row in table.rows)

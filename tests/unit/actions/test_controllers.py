@@ -270,6 +270,12 @@ def test_a_controller_that_repeats_its_password_is_told_without_it(
     bmc.before[RESET] = bmc.before["/redfish/v1/Systems/DGX/Memory"] = repeat
     assert run(monkeypatch, "power", "off", "gpu-1", "--yes", "-i", str(site)) == 1
     run(monkeypatch, "discover", "-i", str(site), "--json")
+    settings = with_settings(bmc)
+    settings["SetupPassword"] = PASSWORD
+    bmc.tree[SYSTEM]["SerialNumber"] = PASSWORD
+    bmc.before.clear()
+    run(monkeypatch, "discover", "-i", str(site))
+    assert run(monkeypatch, "bios", "show", "gpu-1", "-i", str(site)) == 0
     said = capsys.readouterr()
     assert "answers 400: admin with *** may not" in said.out
     assert PASSWORD not in said.out + said.err
