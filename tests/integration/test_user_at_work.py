@@ -1,4 +1,7 @@
-"""What a user may do is no drift: a job with files of its own, and a key that the user adds."""
+"""What a user may do is no drift: a job with files of its own, a key that the user adds, a crontab on a login host.
+
+A job in a container is in test_slurm_containers.py, where the rack has containers.
+"""
 
 from collections.abc import Iterator
 
@@ -10,6 +13,15 @@ pytestmark = pytest.mark.rack
 
 KEYS = f"/data/home/{USER}/.ssh/authorized_keys"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHFmS1hVb0JtY0h0R2xkc2NhbGVzd2l0aG91dGxp mine"
+APT = "DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes"
+# The package takes /etc/cron.allow along, whoever wrote it.
+WITHOUT_CRON = f"""
+set -e
+[ ! -e /etc/cron.allow ] || cp -p /etc/cron.allow /run/cron.allow
+{APT} purge cron cron-daemon-common
+rm -rf /var/spool/cron
+[ ! -e /run/cron.allow ] || mv /run/cron.allow /etc/cron.allow
+"""
 JOB = 'cd "$SCRATCH" && echo mine > result && stat -c "%U %a" . && cat result && echo "$SCRATCH"'
 
 
@@ -28,6 +40,40 @@ def worked(deployed: Deployed) -> Iterator[list[str]]:
     _as_user(deployed, f"echo alias ll=ls >> ~{USER}/.bashrc")
     yield said.stdout.splitlines()
     _as_user(deployed, f"sed -i /mine/d {KEYS}; sed -i /alias/d ~{USER}/.bashrc")
+
+
+@pytest.fixture
+def with_cron(deployed: Deployed) -> Iterator[Deployed]:
+    """Debian's cron, which no image of the rack has, on a host for logins and on one for jobs; gone again afterwards."""
+    hosts = ("head", "gpu-1")
+    for host in hosts:
+        got = deployed.shell(host, f"{APT} update && {APT} install --download-only cron")
+        if got.returncode:
+            pytest.skip(f"{host} gets no package of Debian's: {got.stderr.strip()[-200:]}")
+    try:
+        for host in hosts:
+            deployed.said(host, f"{APT} install cron")
+        yield deployed
+    finally:
+        for host in hosts:
+            deployed.said(host, WITHOUT_CRON)
+
+
+def test_a_crontab_is_the_user_s_own_on_a_login_host_and_denied_where_jobs_run(
+    with_cron: Deployed,
+) -> None:
+    write = f"runuser -u {USER} -- crontab -"
+    for line in ("@yearly true", "@monthly true"):
+        done = with_cron.shell("head", write, input=f"{line}\n")
+        assert done.returncode == 0, done.stderr
+    denied = with_cron.shell("gpu-1", write, input="@yearly true\n")
+    assert denied.returncode != 0
+    assert "not allowed" in denied.stderr
+    judged = with_cron.program("health")
+    assert judged.returncode == 0, judged.stdout
+    assert {cell.stage for cell in with_cron.plan().pending()} <= {"validate"}
+    assert with_cron.deploy("--until", "observe").returncode == 0
+    assert "@monthly true" in with_cron.said("head", f"crontab -u {USER} -l")
 
 
 def test_a_user_s_job_key_and_dotfiles_are_no_drift(deployed: Deployed, worked: list[str]) -> None:
