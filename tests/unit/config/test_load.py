@@ -8,7 +8,7 @@ import pytest
 from appliance.config import data
 from appliance.config.finding import InvalidConfig
 from appliance.config.load import find_profile, load_profile, load_site, profile_names
-from appliance.errors import ConfigError
+from appliance.errors import ApplianceError, ConfigError
 
 HPC = (data.root() / "profiles/hpc.yml").read_text()
 
@@ -221,3 +221,15 @@ def test_sound_site_is_ready(site_folder: Path) -> None:
 
 def test_data_lies_in_the_wheel_or_beside_the_package() -> None:
     assert (data.root() / "profiles/hpc.yml").is_file()
+
+
+def test_a_checkout_in_which_nothing_was_built_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data, "root", lambda: tmp_path)
+    with pytest.raises(ApplianceError, match=r"appliance\.yml is missing") as refused:
+        data.built_root()
+    assert refused.value.hint == "run: make setup"
+    (tmp_path / data.BUILT).parent.mkdir(parents=True)
+    (tmp_path / data.BUILT).touch()
+    assert data.built_root() == tmp_path
