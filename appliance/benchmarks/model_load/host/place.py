@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -80,6 +81,11 @@ class Place:
 
     def _close(self) -> None:
         """The folder of this program's own; one that a user has made is not taken. Root may be nobody on the server."""
+        seen = self.folder.stat()
+        others = seen.st_mode & 0o002 or (seen.st_mode & 0o020 and seen.st_gid)
+        if os.geteuid() == 0 and others and not seen.st_mode & stat.S_ISVTX:
+            why = f"others may exchange what is made in {self.folder}, which has no sticky bit"
+            raise Unable(why, f"chmod +t {self.folder}, or name a folder that only root writes to")
         with suppress(FileExistsError):
             self.own.mkdir(0o700)
         with TemporaryDirectory(prefix=OWN, dir=self.folder) as made:
