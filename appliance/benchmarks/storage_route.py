@@ -29,7 +29,12 @@ find . -maxdepth 1 -type d -name '.appliance-*-*.d' -mmin +60 -exec rm -rf {} +
 # All users may write there, and can see the name in the arguments: a link of theirs must not lead root's copy to another file. So the file is made
 # in a directory that is new, and moved. Root is nobody on the server, too: in a directory that is open to all and sticky, fs.protected_regular lets root of
 # a client make no file, for it would be another's; a directory of its own it may make, and in there a file.
-BEFORE, AFTER = 'mkdir "$1.d"\n', '\nmv -fT "$1.d/file" "$1"; rmdir "$1.d"'
+# Where the place has no sticky bit they can rename that directory at once: whatever stands there then has to be closed and empty, and dd makes no file that is there.
+BEFORE = """mkdir -m 700 "$1.d"
+cd "$1.d"
+case "$(stat -c %a .)$(ls -A .)" in 700|2700) ;; *) echo "$1.d: another has changed it" >&2; exit 1;; esac
+"""
+AFTER = '\nmv -fT ./file "$1"; rmdir "$1.d"'
 
 
 class Way(StrEnum):
@@ -41,8 +46,8 @@ class Way(StrEnum):
 
 
 PUT = {
-    Way.LOCAL: 'dd if="$t" of="$1.d/file" bs=1M conv=fsync status=none',
-    Way.KERNEL: 'dd if="$t" of="$1.d/file" bs=1M conv=fsync status=none',
+    Way.LOCAL: 'dd if="$t" of=./file bs=1M conv=excl,fsync status=none',
+    Way.KERNEL: 'dd if="$t" of=./file bs=1M conv=excl,fsync status=none',
     Way.LIBNFS: 'nfs-cp "$t" "$1" >&2',
 }
 # Direct reads ask the server; the page cache would only repeat what this host wrote.

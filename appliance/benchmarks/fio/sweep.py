@@ -22,7 +22,8 @@ WRITES = frozenset({"seq_write", "rand_write"})
 # Direct reads and writes ask the storage; the page cache would answer for it. Every client has files of its own, for
 # two hosts that write the same blocks measure locks. What is left is removed whatever happened.
 # All users may write to the directory: the folder in it is new, closed, and by no name that could be known. fio works in it as
-# nobody, so that no link could lead it to files of others; where root of a client is nobody already, as whom the server makes of it.
+# nobody, so that no link could lead it to files of others; where root of a client is nobody already, as whom the server makes of it. Where the
+# place has no sticky bit others can rename the folder at once: fio begins in none that is not closed and empty.
 SCRIPT = """
 d=$(mktemp -d "$1/.appliance-fio-XXXXXXXXXX") || exit 1
 trap 'rm -rf "$d"' EXIT; trap 'exit 1' TERM INT
@@ -30,7 +31,9 @@ cd "$d" || exit 1
 seconds=$2 size=$3 files=$4
 set -- $5; parts=; for part; do parts="$parts --section=$part"; done
 as=
-if [ "$(id -u)" = 0 ] && [ "$(stat -c %a .)$(ls -A .)" = 700 ]; then
+if [ "$(id -u)" = 0 ]; then
+  # The group of a place may be its files', too.
+  case "$(stat -c %a .)$(ls -A .)" in 700|2700) ;; *) echo "$d: another has changed it" >&2; exit 1;; esac
   chown 65534:65534 . 2>/dev/null
   as="setpriv --reuid=$(stat -c %u .) --regid=$(stat -c %g .) --clear-groups"
   $as test -w . 2>/dev/null || as=

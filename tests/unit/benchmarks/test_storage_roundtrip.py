@@ -224,6 +224,12 @@ def test_what_was_written_lies_at_its_name_alone(way: Way, tmp_path: Path) -> No
     assert int(said[0]) > 0
 
 
+def test_a_place_whose_group_is_that_of_its_files_is_written_to(tmp_path: Path) -> None:
+    tmp_path.chmod(0o3777)
+    done = process.run(Route("gpu-1", Way.KERNEL, str(tmp_path)).write(".a-1", "proof", 5))
+    assert [file.name for file in tmp_path.iterdir()] == [".a-1-proof-gpu-1"], done.stderr
+
+
 @pytest.mark.parametrize("way", [Way.LOCAL, Way.KERNEL])
 @pytest.mark.parametrize("plant", ["{}", "{}.d"])
 def test_a_link_that_another_user_puts_at_its_name_is_not_followed(
@@ -242,11 +248,41 @@ def test_a_link_that_another_user_puts_at_its_name_is_not_followed(
     assert (done.returncode == 0) is not plant.endswith(".d")
 
 
+@pytest.mark.parametrize("way", [Way.LOCAL, Way.KERNEL])
+@pytest.mark.parametrize("swap", ["link", "folder", "late"])
+def test_a_directory_that_another_user_exchanges_leads_nowhere(
+    way: Way, swap: str, tmp_path: Path
+) -> None:
+    """In a place without a sticky bit whoever may write there renames what root has made."""
+    victim, place, tools = tmp_path / "victim", tmp_path / "data", tmp_path / "tools"
+    for folder in (victim, place, tools):
+        folder.mkdir()
+    (victim / "file").write_text("root's own")
+    (victim / "other").mkdir()
+    name = f"{place}/.appliance-1-proof-gpu-1.d"
+    plants = {
+        "link": f"ln -s {victim} {name}",
+        "folder": f"/bin/mkdir -m 777 {name}; ln -s {victim}/file {name}/file",
+    }
+    # In the old way the file lay below the name, in the new one in the directory that the script is in.
+    tool, line = "dd", f'for d in . {name}; do ln -s {victim}/file $d/file; done; exec /bin/dd "$@"'
+    if swap != "late":
+        tool, line = "mkdir", f'/bin/mkdir "$@"; mv {name} {name}.away; {plants[swap]}'
+    (tools / tool).write_text(f"#!/bin/sh\n{line}\n")
+    (tools / tool).chmod(0o755)
+    route = Route("gpu-1", way, str(place))
+    path = {"PATH": f"{tools}:{os.environ['PATH']}"}
+    done = process.run(route.write(".appliance-1", "proof", 5000), env=path, check=False)
+    assert done.returncode != 0
+    assert (victim / "file").read_text() == "root's own"
+    assert sorted(p.name for p in victim.iterdir()) == ["file", "other"]
+
+
 def test_root_of_a_client_makes_no_file_in_a_directory_that_is_open_to_all(tmp_path: Path) -> None:
     """The kernel refuses whatever is opened to be made there and is another's, as root's own files on a server are."""
     script = Route("gpu-1", Way.KERNEL, str(tmp_path)).write(".appliance-1", "proof", 1)[2]
     made = [word for word in script.split() if word.startswith("of=")]
-    assert made == ['of="$1.d/file"']
+    assert made == ["of=./file"]
 
 
 def test_a_site_without_mounts_has_nothing_to_prove() -> None:

@@ -143,7 +143,7 @@ touch data.0 data.1 2>/dev/null || echo cannot write >&2
 def played(at: Path, tool: str = FIO) -> Completed:
     """The script on a folder, with a program that stands for fio."""
     tools = at.parent / "tools"
-    tools.mkdir()
+    tools.mkdir(exist_ok=True)
     for folder in (tools, *tools.parents):
         if folder.stat().st_uid == os.geteuid() and folder != Path("/"):
             folder.chmod(folder.stat().st_mode | 0o011)
@@ -169,6 +169,32 @@ def test_fio_works_as_nobody_in_a_folder_nobody_could_know_and_leaves_nothing(
     assert asked[:2] == ["--output-format=json", "--section=seq_write"]
     assert done.stdout == "appliance-log seq_read\nx\n"
     assert list(at.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root")
+def test_fio_works_as_nobody_where_the_group_of_a_place_is_that_of_its_files(
+    tmp_path: Path,
+) -> None:
+    at = tmp_path / "scratch"
+    at.mkdir()
+    at.chmod(0o3777)
+    done = played(at)
+    assert done.stderr.split()[:3] == ["65534", "65534", "2700"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_root_begins_in_no_folder_that_another_user_has_exchanged(tmp_path: Path) -> None:
+    """Without a sticky bit whoever may write to the place renames what root has made there."""
+    at, victim = tmp_path / "scratch", tmp_path / "victim"
+    at.mkdir()
+    victim.write_text("root's own")
+    swap = f'd=$(/bin/mktemp "$@"); mv $d {at}/away; mkdir -m 777 $d; ln -s {victim} $d/data.0'
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/mktemp").write_text(f"#!/bin/sh\n{swap}; echo $d\n")
+    (tmp_path / "tools/mktemp").chmod(0o755)
+    done = played(at, "#!/bin/sh\necho evil >data.0\n")
+    assert (done.returncode, victim.read_text()) == (1, "root's own")
+    assert done.stderr.endswith("another has changed it\n")
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root")
