@@ -74,6 +74,7 @@ EXTERNAL = """
 kubernetes: {external: kubeconfig}
 scheduler:
   kind: kai
+  admission: warn
   projects:
     - {name: team, queues: [{name: train, gpu: {quota: 2}}]}
 """
