@@ -5,8 +5,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from appliance.adapters.known_hosts import KnownHosts, UnreadableKey
-
 OPTIONS = """\
 StrictHostKeyChecking yes
 GlobalKnownHostsFile /dev/null
@@ -55,6 +53,9 @@ def arguments(
 
 def _pinned(known_hosts: Path, names: Iterable[str]) -> str:
     """Lines of known_hosts; none where the file cannot be read, so that ssh logs in to nobody."""
+    # paramiko is dear to read, and reads the file; a verb that plays has it by then.
+    from appliance.adapters.known_hosts import KnownHosts, UnreadableKey
+
     known = KnownHosts(known_hosts)
     with suppress(OSError, UnreadableKey):
         return "".join(

@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from appliance.config.secrets import hidden
+from appliance.config.hidden import hidden
 from appliance.report.advice import Address, told
 
 T = TypeVar("T")

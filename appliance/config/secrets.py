@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from appliance.config.encodings import forms, stretches
 from appliance.config.finding import Finding, InvalidConfig
+from appliance.config.hidden import hide
 from appliance.config.reading import TooLarge, read_bytes
 from appliance.config.vault import Vault
 from appliance.errors import ConfigError
@@ -66,30 +67,6 @@ class Redactor:
         if type(value) in {tuple, list}:
             return type(value)(self._within(item) for item in value)
         return value
-
-
-class _Known:
-    """What this process has read of secrets, whatever it read them for."""
-
-    values: frozenset[str] = frozenset()
-    redact = Redactor(())
-
-
-def hide(secrets: Iterable[str]) -> None:
-    """From now on ``hidden`` takes these out, too."""
-    values = _Known.values.union(map(str, secrets))
-    if values != _Known.values:
-        _Known.values, _Known.redact = values, Redactor(values)
-
-
-def forget() -> None:
-    """The process begins another command line: it has read no secret yet."""
-    _Known.values, _Known.redact = frozenset(), Redactor(())
-
-
-def hidden(document: Kept) -> Kept:
-    """A text, or a document, without the secrets that this process has read; for whatever prints."""
-    return _Known.redact.texts(document) if _Known.values else document
 
 
 def _is_word(model: BaseModel, name: str) -> bool:

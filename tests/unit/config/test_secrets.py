@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 
 from appliance.adapters.process import run
 from appliance.config.finding import InvalidConfig
+from appliance.config.hidden import forget, hidden, hide
 from appliance.config.load import load_site
-from appliance.config.secrets import Redactor, Secret, forget, hidden, hide, resolve
+from appliance.config.secrets import Redactor, Secret, resolve
 from appliance.models.handover import Difference
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
