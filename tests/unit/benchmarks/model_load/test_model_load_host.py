@@ -108,6 +108,24 @@ def test_a_folder_that_somebody_else_prepared_is_not_used(tmp_path: Path, plant:
     assert list(victim.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("mode", "is_used"), [(0o777, False), (0o775, False), (0o1777, True), (0o755, True)]
+)
+def test_root_makes_nothing_where_others_could_exchange_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, *, is_used: bool
+) -> None:
+    place = tmp_path / "shared"
+    place.mkdir()
+    if os.geteuid() == 0:
+        os.chown(place, 0, 61234)
+    place.chmod(mode)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    asked = Request(size=4_000_000, repeats=1).asked_of_host((str(place),))
+    record = Place(str(place), asked, {}, time.monotonic() + 60).measure()
+    assert ("no sticky bit" not in record.get("trouble", "")) is is_used
+    assert [file.name for file in place.iterdir()] == []
+
+
 def test_a_place_that_is_none_is_told_beside_the_others(tmp_path: Path) -> None:
     request = Request(
         places=("/nowhere/at/all", str(tmp_path)), size=4_000_000, python=sys.executable
