@@ -118,7 +118,8 @@ class Look:
         except (FileNotFoundError, NotADirectoryError):  # gone since
             return None
         except places.Untrusted as error:
-            return _unread(path, str(error.strerror), "file")
+            # No kind that a deployment moves away: its way is not root's.
+            return _unread(path, str(error.strerror), "folder")
         if path.startswith(UNIT_FOLDERS) and stat.S_ISLNK(found.st_mode):
             return None  # an alias or a mask, which the unit's own state tells
         kind = "link" if stat.S_ISLNK(found.st_mode) else "file"

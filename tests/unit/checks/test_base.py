@@ -511,6 +511,15 @@ def test_a_stranger_is_named_with_owner_time_and_first_line() -> None:
     )
 
 
+def test_a_place_that_could_not_be_looked_into_is_said_so_and_not_moved_away() -> None:
+    at = "/home/ann/.ssh/rc"
+    said = {"kind": "folder", "at": at, "owner": "", "modified": 0, "lines": 1}
+    hidden = {**said, "line": "not read: a symbolic link, not followed"}
+    (result,) = foreign_of("base.foreign", asking(purge=True), hidden)
+    assert result.cause == f"{at} is not read: a symbolic link, not followed"
+    assert foreign_of("base.purge", asking(purge=True), hidden)[0].status is Status.PASS
+
+
 KEPT: tuple[tuple[str, dict[str, str]], ...] = (
     ("/etc/sudoers.d/zz", {}),
     ("/etc/sudoers.d/*", {}),

@@ -366,5 +366,5 @@ def test_what_an_admin_hides_costs_no_other_place_its_look(grow: Grow, tmp_path:
     (tmp_path / "home/ada/.ssh").symlink_to("/root/.ssh")
     (tmp_path / "home/ada").chmod(0o777)
     found = facts(root, owned={"base": [*OWNS, hidden]}).foreign or ()
-    assert [(f.kind, f.at) for f in found] == [("file", "/etc/cron.d/x"), ("file", hidden)]
+    assert [(f.kind, f.at) for f in found] == [("file", "/etc/cron.d/x"), ("folder", hidden)]
     assert found[1].line == "not read: a symbolic link, not followed"
