@@ -10,7 +10,7 @@ from appliance.actions.bios import Compared, restarted
 from appliance.cli import options
 from appliance.cli.switching import FORCE, HARD, HOSTS, YES, tell
 from appliance.config.document import text_of
-from appliance.config.hidden import hidden
+from appliance.hidden import hidden
 from appliance.report import documents
 from appliance.report.wording import fold
 from appliance.text import plural

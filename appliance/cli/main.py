@@ -13,8 +13,8 @@ from appliance.cli.machine import of_machine
 from appliance.cli.spoken import advice
 from appliance.cli.streams import loss, settle
 from appliance.cli.verbs import Commands, Interrupted, Verbs
-from appliance.config.hidden import forget
 from appliance.errors import ApplianceError, ConfigError
+from appliance.hidden import forget
 from appliance.report import plugin
 
 FAILED = 1

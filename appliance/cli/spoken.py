@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from appliance.config.hidden import hidden
+from appliance.hidden import hidden
 from appliance.report.advice import Address, told
 
 T = TypeVar("T")

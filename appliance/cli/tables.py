@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from appliance.config.hidden import hidden
+from appliance.hidden import hidden
 from appliance.models.result import Value
 from appliance.models.run import Table
 

@@ -11,10 +11,10 @@ from pydantic import BaseModel
 
 from appliance.config.encodings import forms, stretches
 from appliance.config.finding import Finding, InvalidConfig
-from appliance.config.hidden import hide
 from appliance.config.reading import TooLarge, read_bytes
 from appliance.config.vault import Vault
 from appliance.errors import ConfigError
+from appliance.hidden import hide
 from appliance.models.secret import SecretRef
 from appliance.models.site import Site
 
@@ -133,7 +133,7 @@ def resolve(site: Site, folder: Path) -> dict[str, Secret]:
         except ConfigError as error:
             key = f"secrets.{name}" if name in site.secrets else name
             findings.append(Finding(folder / "site.yml", 0, key, error.message, error.hint))
-    hide(found.values())
+    hide(found.values(), lambda known: Redactor(known).texts)
     if findings:
         raise InvalidConfig(findings)
     return found

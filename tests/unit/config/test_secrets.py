@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 from appliance.adapters.process import run
 from appliance.config.finding import InvalidConfig
-from appliance.config.hidden import forget, hidden, hide
 from appliance.config.load import load_site
 from appliance.config.secrets import Redactor, Secret, resolve
+from appliance.hidden import forget, hidden, hide
 from appliance.models.handover import Difference
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
@@ -276,8 +276,8 @@ def test_a_mark_behind_other_words_hides_none() -> None:
 def test_what_was_read_of_secrets_is_hidden_until_another_command_line_begins() -> None:
     forget()
     assert hidden(PASSWORD) == PASSWORD
-    hide([PASSWORD])
-    hide([LONG])
+    for one in (PASSWORD, LONG):
+        hide([one], lambda known: Redactor(known).texts)
     assert hidden(f"{PASSWORD} {LONG}") == "*** ***"
     assert (
         hidden((CheckResult(id="a", target="b", status=Status.FAIL, cause=LONG),))[0].cause == "***"
