@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from appliance.models.site import Role
-from tests.integration.deployed import HOSTS, ROLES, Deployed
+from tests.integration.deployed import HOSTS, ROLES, USER, Deployed
 
 pytestmark = pytest.mark.rack
 
@@ -67,6 +67,25 @@ def test_a_job_in_a_container_is_taken_by_the_real_slurm(with_containers: Deploy
     told = with_containers.said("head", f"{JOB} {TELL}")
     assert told.splitlines() == ["a/b:1 /data:/data"] * len(GPU_HOSTS)
     assert "a_b_1" in with_containers.said("gpu-1", "ls /scratch/enroot/data/0")
+
+
+def test_a_user_s_job_in_a_container_writes_to_scratch_and_leaves_nothing_to_mend(
+    with_containers: Deployed,
+) -> None:
+    script = 'cd "$SCRATCH" && echo mine > result && stat -c "%U %a" . && cat result && pwd'
+    srun = f"runuser -u {USER} -- srun --chdir=/ -w gpu-1 --immediate=60 --container-image=a/b:1"
+    told = with_containers.shell(
+        "head", f"{srun} sh -s", input=f"{script}\necho $SIMULATED_CONTAINER_IMAGE\n"
+    )
+    assert told.returncode == 0, told.stderr
+    owner, result, scratch, image = told.stdout.splitlines()
+    assert (owner, result, image) == (f"{USER} 700", "mine", "a/b:1")
+    assert with_containers.shell("gpu-1", f"test -e {scratch}").returncode == 1
+    judged = with_containers.program("health")
+    assert judged.returncode == 0, judged.stdout
+    # The fixture has deployed one stage alone, which leaves the last one open.
+    assert {cell.stage for cell in with_containers.plan().pending()} <= {"validate"}
+    assert with_containers.deploy("--until", "observe").returncode == 0
 
 
 def test_a_second_deployment_changes_nothing(with_containers: Deployed) -> None:

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 SPANK_PLUGIN(pyxis, 1)
 
@@ -38,14 +40,25 @@ struct spank_option spank_options[] = {
 	SPANK_OPTIONS_TABLE_END
 };
 
+/* As the user alone, as Pyxis does: slurmstepd is root still by its real id, to which a shell returns. */
+static int as_user(char *const argv[])
+{
+	int status;
+	pid_t child = fork();
+	if (child == 0) {
+		if (setregid(getegid(), getegid()) == 0 && setreuid(geteuid(), geteuid()) == 0)
+			execvp(argv[0], argv);
+		_exit(127);
+	}
+	return child < 0 || waitpid(child, &status, 0) < 0 ? -1 : status;
+}
+
 int slurm_spank_user_init(spank_t spank, int ac, char *argv[])
 {
 	if (image == NULL || !spank_remote(spank))
 		return 0;
-	if (setenv("SIMULATED_IMAGE", image, 1) != 0)
-		return -1;
-	int ended = system("enroot create --name \"$SIMULATED_IMAGE\"");
-	unsetenv("SIMULATED_IMAGE");
+	char *const create[] = {"enroot", "create", "--name", image, NULL};
+	int ended = as_user(create);
 	if (ended != 0) {
 		slurm_error("pyxis (simulated): enroot ended with %d", ended);
 		return -1;
