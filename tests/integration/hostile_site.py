@@ -296,8 +296,29 @@ def spread(
     return _settled(model, document, wanted, fits)
 
 
+def exaggerated(model: type[BaseModel], document: Document) -> tuple[Document, list[Place]]:
+    """The document with another value in every number the model takes one for, and where these are."""
+    wanted: list[tuple[Place, Any]] = []
+    for place in _numbers(document):
+        old = _at(document, place)
+        values = (not old,) if isinstance(old, bool) else (old * 1000 + 7, old * 2 + 1, 0)
+        found = next((x for x in values if _accepts(model, _with(document, [(place, x)]))), None)
+        if found is not None:
+            wanted.append((place, found))
+    return _settled(model, document, wanted, lambda _: True)
+
+
+def _numbers(data: Any, at: Place = ()) -> Iterator[Place]:
+    if isinstance(data, dict | list):
+        steps = data.items() if isinstance(data, dict) else enumerate(data)
+        for step, value in steps:
+            yield from _numbers(value, (*at, step))
+    elif isinstance(data, int | float) and at != ("version",):
+        yield at
+
+
 def _settled(
-    model: type[BaseModel], document: Document, wanted: list[tuple[Place, str]], fits: Fits
+    model: type[BaseModel], document: Document, wanted: list[tuple[Place, Any]], fits: Fits
 ) -> tuple[Document, list[Place]]:
     """As many at once as go together; by halves where some do not."""
     trial = _with(document, wanted)
@@ -340,7 +361,7 @@ def _at(data: Any, place: Place) -> Any:
     return data
 
 
-def _with(document: Document, wanted: list[tuple[Place, str]]) -> Document:
+def _with(document: Document, wanted: list[tuple[Place, Any]]) -> Document:
     changed = copy.deepcopy(document)
     for place, text in wanted:
         if place[-2:-1] == ("",):

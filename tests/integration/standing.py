@@ -46,7 +46,7 @@ print(json.dumps({
     "daemons": sorted(said("systemctl", "show", shown, *units).split("\n\n")),
 }))
 """
-JOBS = "squeue --noheader --states=all --format='%i %u %j %T %S %N %B'"
+JOBS = "squeue --noheader --format='%i %u %j %T %S %N %B'"
 
 State = dict[str, Any]
 
@@ -63,7 +63,7 @@ def _run(deployed: Deployed, host: str) -> str:
 
 
 def jobs(deployed: Deployed, user: str) -> list[str]:
-    """Jobs of a user: id, state, start, hosts."""
+    """Jobs of a user that wait or run: id, state, start, hosts. Finished ones are forgotten after minutes (MinJobAge)."""
     return sorted(deployed.said("head", f"{JOBS} --user={user}").splitlines())
 
 

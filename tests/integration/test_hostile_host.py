@@ -1,7 +1,9 @@
 """A deployed rack on which one host was taken over: it lies in every answer, and harms nobody but itself."""
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +11,20 @@ import pytest
 
 from appliance.adapters.process import Completed
 from appliance.models.facts import HostFacts
+from appliance.models.plan import Action, Plan
 from appliance.models.result import Status
 from appliance.models.run import StageState
-from tests.integration.deployed import Deployed
-from tests.integration.hostile_site import payloads, spread
+from tests.integration import standing
+from tests.integration.deployed import USER, Deployed
+from tests.integration.hostile_site import exaggerated, payloads, spread
 from tests.integration.rack import own_name
 from tests.planted import planted
 
 pytestmark = pytest.mark.rack
 
 HOSTILE, HONEST = "gpu-2", ("head", "gpu-1")
+LAST = "observe"
+"""The last stage that changes a host."""
 MADE = Path("/var/tmp") / own_name("made")
 PYTHON, TRUTH, LIE = "/usr/bin/python3", "/var/tmp/truth.json", "/var/tmp/lie.json"
 LIAR = f"""#!/usr/bin/python3.11 -ISB
@@ -37,7 +43,8 @@ def lied(value):
     return value
 if "appliance.probe" in " ".join(sys.argv):
     if lie.exists():
-        said = json.dumps(json.loads(lie.read_text())["facts"])
+        told = json.loads(lie.read_text())
+        said = told["text"] * told["times"] if "text" in told else json.dumps(told["facts"])
     else:
         truth.write_text(said)
 elif lie.exists() and said.startswith("{{"):
@@ -54,7 +61,7 @@ sys.exit(done.returncode)
 def taken_over(deployed: Deployed) -> Iterator[dict[str, Any]]:
     """Facts as the host told them before it lied; the host is honest again afterwards."""
     python = deployed.said(HOSTILE, f"readlink {PYTHON}").strip()
-    assert deployed.deploy().returncode == 0
+    assert deployed.deploy("--until", LAST).returncode == 0
     try:
         done = deployed.shell(
             HOSTILE, f"rm {PYTHON}; cat > {PYTHON}; chmod 755 {PYTHON}", input=LIAR
@@ -69,8 +76,8 @@ def taken_over(deployed: Deployed) -> Iterator[dict[str, Any]]:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def _lies(deployed: Deployed, facts: object) -> None:
-    text = json.dumps({"payload": payloads(MADE)[0], "facts": facts})
+def _lies(deployed: Deployed, facts: object, **more: object) -> None:
+    text = json.dumps({"payload": payloads(MADE)[0], "facts": facts, **more})
     done = deployed.shell(HOSTILE, f"cat > {LIE}", input=text)
     assert done.returncode == 0, done.stderr
 
@@ -101,25 +108,110 @@ def test_payloads_in_every_text_are_refused_and_the_others_deployed(
     _nothing_ran(deployed)
 
 
-def test_numbers_of_one_host_change_no_file_of_the_others(
-    deployed: Deployed, taken_over: dict[str, Any]
-) -> None:
-    def files() -> list[str]:
-        names = "slurm.conf gres.conf cgroup.conf"
-        return [deployed.said(host, f"cd /etc/slurm && sha256sum {names}") for host in HONEST]
+@dataclass(frozen=True)
+class Others:
+    """The honest hosts with a job of a user on them, as they were before anybody lied."""
 
-    before = files()
-    lie = {
-        **taken_over,
-        "os": {**taken_over["os"], "cgroup": "v1"},
-        "cpu": {**taken_over["cpu"], "cores": 4096, "threads": 4096},
-        "memory": {**taken_over["memory"], "total": 8 << 30},
-    }
+    deployed: Deployed
+    hosts: dict[str, standing.State]
+    jobs: list[str]
+    verdicts: list[dict[str, Any]]
+    plan: dict[tuple[str, str], Action]
+
+    def are_as_they_were(self) -> None:
+        """Byte by byte, process by process."""
+        now = standing.taken(self.deployed, HONEST)
+        for host in HONEST:
+            assert standing.differences(self.hosts[host], now[host]) == [], host
+        assert standing.jobs(self.deployed, USER) == self.jobs
+
+    def are_judged_as_before(self) -> None:
+        """By health, and by the plan."""
+        assert standing.verdicts(self.deployed, HONEST) == self.verdicts
+        assert _planned(self.deployed) == self.plan
+
+
+def _planned(deployed: Deployed) -> dict[tuple[str, str], Action]:
+    done = deployed.program("plan", "--json", "--until", LAST)
+    plan = Plan.model_validate_json(done.stdout)
+    return {(c.stage, c.host): c.action for c in plan.cells if c.host in HONEST}
+
+
+@pytest.fixture
+def others(deployed: Deployed, taken_over: dict[str, Any]) -> Iterator[Others]:
+    """A user's job runs on an honest host meanwhile, and is cancelled at the end."""
+    job = "sbatch --parsable --chdir=/ --output=/dev/null -w gpu-1 --mem=16M --wrap='sleep 7200'"
+    number = deployed.said("head", f"runuser -u {USER} -- {job}").strip()
+    try:
+        _runs(deployed, number)
+        hosts = standing.taken(deployed, HONEST)
+        assert all(host["named"] > 20 and len(host["files"]) > 200 for host in hosts.values())
+        assert any("Id=slurmd.service" in one for one in hosts["gpu-1"]["daemons"])
+        told = standing.verdicts(deployed, HONEST)
+        assert {one["host"] for one in told} == set(HONEST)
+        yield Others(deployed, hosts, standing.jobs(deployed, USER), told, _planned(deployed))
+    finally:
+        deployed.said("head", f"scancel {number}")
+
+
+def _runs(deployed: Deployed, number: str) -> None:
+    for _ in range(60):
+        if deployed.said("head", f"squeue -h -j {number} -o %T").strip() == "RUNNING":
+            return
+        time.sleep(1)
+    raise AssertionError(f"job {number} does not start")
+
+
+def test_a_host_that_lies_in_all_numbers_changes_nothing_of_the_others(
+    deployed: Deployed, taken_over: dict[str, Any], others: Others
+) -> None:
+    lie, places = exaggerated(HostFacts, taken_over)
+    assert len(places) > 100
+    lie["os"] = {**lie["os"], "cgroup": "v1"}
     _lies(deployed, lie)
-    deployed.deploy("--stage", "slurm")
-    assert files() == before
+    deployed.deploy("--until", LAST)
+    others.are_as_they_were()
+    others.are_judged_as_before()
     assert "base.facts" in deployed.program("health").stdout
     assert "facts contradict" in deployed.said("head", f"scontrol --oneliner show node {HOSTILE}")
+    others.are_as_they_were()
+
+
+def _as_the_head(facts: dict[str, Any]) -> dict[str, Any]:
+    """Every text that is free is the name of another host."""
+    lie, places = spread(HostFacts, facts, (HONEST[0],), lambda _: True)
+    assert len(places) > 50
+    return {"facts": lie}
+
+
+BAD = {Status.FAIL, Status.ERROR}
+OF_NOBODY = "another host"
+"""Whose an answer is says the connection, whatever the answer says: this lie changes nothing at all."""
+KINDS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "names of others": _as_the_head,
+    OF_NOBODY: lambda facts: {"facts": {**facts, "host": HONEST[0]}},
+    "nothing but its name": lambda facts: {"facts": {"version": 1, "host": HOSTILE}},
+    "types": lambda facts: {"facts": {name: [[name]] for name in facts}},
+    "numbers beyond all": lambda facts: {
+        "text": json.dumps({**facts, "memory": None}).replace("null", "1" + "0" * 4000),
+        "times": 1,
+    },
+    "nested": lambda facts: {"text": '{"x":[', "times": 200_000},
+    "giant": lambda facts: {"text": "x" * 1024, "times": 64 << 10},
+    "silence": lambda facts: {"text": "", "times": 1},
+}
+
+
+def test_whatever_a_host_answers_others_are_left_and_judged_as_they_were(
+    deployed: Deployed, taken_over: dict[str, Any], others: Others
+) -> None:
+    for kind, lie_of in KINDS.items():
+        _lies(deployed, **{"facts": None, **lie_of(taken_over)})
+        others.are_judged_as_before()
+        judged = deployed.program("health", "--host", HOSTILE, "--json")
+        bad = [one["status"] in BAD for one in json.loads(judged.stdout)["results"]]
+        assert any(bad) or kind == OF_NOBODY, kind
+    others.are_as_they_were()
 
 
 def test_payloads_in_every_text_that_is_free_run_nowhere(
