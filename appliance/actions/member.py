@@ -10,10 +10,10 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, Protocol
 
-from appliance.actions.kubeconfig import document, write
 from appliance.adapters.certificates import KeyPair
 from appliance.adapters.kubernetes import Ref, Resource
 from appliance.config.load import LoadedSite
+from appliance.engine.kubeconfig import document, write
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.site import Site
 from appliance.stages.scheduler.queues.manifest import text

@@ -1,41 +1,21 @@
-"""Queues: what the site describes, what the cluster has, and bringing the second to the first."""
+"""Queues: what the site describes, and the cluster that is to have them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from appliance.actions.bounds import check_ids
 from appliance.actions.kubeconfig import chosen
 from appliance.actions.opening import Target, open_session
-from appliance.actions.queue_difference import differences
-from appliance.actions.queue_step import step
-from appliance.actions.queue_there import NAMESPACE, PRUNED, There
 from appliance.actions.queue_tree import tree
-from appliance.actions.queue_trees import await_gone, tree_changes
-from appliance.actions.queue_work import holds_work
-from appliance.adapters.kubernetes import Cluster, KubernetesApi, Ref, Resource
+from appliance.adapters.kubernetes import KubernetesApi
 from appliance.config.load import LoadedSite, load_site
-from appliance.config.secrets import resolve
 from appliance.engine.lease import control_hosts, leased_by_run
 from appliance.engine.session import Session
-from appliance.errors import ClusterFailed, ClusterRefused, ConfigError
+from appliance.errors import ConfigError
 from appliance.models.events import Observer
-from appliance.models.queue_plan import Change, QueuePlan, QueueTree, Step
-from appliance.models.site import Site
-from appliance.stages.scheduler.queues.manifest import Manifest
-from appliance.stages.scheduler.queues.namespaces import NGC_KEY, pull_secrets
+from appliance.models.queue_plan import QueueTree
 from appliance.stages.scheduler.queues.rendered import Rendered, rendered
-from appliance.stages.scheduler.queues.trees import CLAIM, VOLUME
-from appliance.stages.workloads.releases import STAGE
-from appliance.text import plural
-
-REPLACED = frozenset({"Topology", "PriorityClass"})
-"""Kinds whose content cannot be changed in place: Topology's levels and a PriorityClass's value are immutable."""
-
-TREES = frozenset({VOLUME, CLAIM})
-
-Progress = Callable[[str], None]
 
 
 def describe(target: Target) -> tuple[LoadedSite, Rendered]:
@@ -46,18 +26,6 @@ def describe(target: Target) -> tuple[LoadedSite, Rendered]:
         )
     loaded = load_site(target.inventory, target.profile, check_ids=check_ids())
     return loaded, rendered(loaded.site, loaded.profile)
-
-
-def with_secrets(site: Site, folder: Path, wanted: Rendered) -> Rendered:
-    """The same with the pull secrets of the namespaces, for the cluster alone: they are never written to a file.
-
-    ``folder``: the site's.
-    """
-    options = site.scheduler
-    if options is None or options.kind == "runai" or NGC_KEY not in site.secrets:
-        return wanted
-    key = resolve(site, folder)[NGC_KEY]
-    return replace(wanted, resources=(*wanted.resources, *pull_secrets(site, str(key))))
 
 
 def tree_of(loaded: LoadedSite) -> QueueTree:
@@ -91,177 +59,3 @@ def alone(session: Session) -> Iterator[None]:
             session.journal.append(session.run, "run_finished", exit=1)
             raise
     session.journal.append(session.run, "run_finished", exit=0)
-
-
-def plan(site: Site, wanted: Rendered, cluster: Cluster, server: str = "") -> QueuePlan:
-    """What applying would change. Raises ConfigError where the scheduler keeps its queues elsewhere."""
-    options = site.scheduler
-    if options is not None and options.kind == "runai":
-        raise ConfigError(
-            "Run:ai keeps departments and projects in its control plane, which is not spoken to here",
-            "make them there; appliance queue render writes its chart's values",
-        )
-    changes: list[Change] = []
-    unchanged = 0
-    there = There(cluster, site.name)
-    for resource in wanted.resources:
-        if resource["kind"] in TREES:
-            continue
-        change = _change(resource, there.get(Ref.of(resource)))
-        if change is None:
-            unchanged += 1
-        else:
-            changes.append(change)
-    for host, labels in wanted.node_labels.items():
-        change = _label(cluster, host, labels)
-        if change is None:
-            unchanged += 1
-        else:
-            changes.append(change)
-    of_trees = list(tree_changes(wanted, cluster, there))
-    touched = {(c.kind, c.name, c.namespace) for c in of_trees}
-    shared = [r for r in wanted.resources if r["kind"] in TREES]
-    unchanged += sum(1 for r in shared if _key(Ref.of(r)) not in touched)
-    changes += of_trees
-    changes += [*_let_go(site, wanted, cluster), *_gone(wanted, cluster, there)]
-    return QueuePlan(
-        site=site.name,
-        server=server,
-        digest=wanted.digest,
-        changes=tuple(changes),
-        unchanged=unchanged,
-    )
-
-
-def apply(made: QueuePlan, wanted: Rendered, cluster: Cluster, progress: Progress) -> int:
-    """Does what the plan says, in its order; how many steps. A run that is cut off is continued by the next.
-
-    What fails in one project's namespace keeps no other project from its own. Raises ClusterFailed with the first of these.
-    """
-    failed: list[ClusterRefused] = []
-    by_ref = {_key(Ref.of(resource)): resource for resource in wanted.resources}
-    for change in made.work:
-        try:
-            _do(change, by_ref, wanted, cluster)
-        except ClusterRefused as error:
-            if not change.namespace:
-                raise
-            failed.append(error)
-            continue
-        progress(f"{change.step.value:<8} {change.kind} {change.title}")
-    if failed:
-        more = f"; and {plural(len(failed) - 1, 'more')}" if failed[1:] else ""
-        raise ClusterFailed(f"{failed[0].message}{more}", failed[0].hint)
-    return len(made.work)
-
-
-def _do(
-    change: Change, by_ref: dict[tuple[str, str, str], Resource], wanted: Rendered, cluster: Cluster
-) -> None:
-    """One step of a plan."""
-    key = (change.kind, change.name, change.namespace)
-    if change.kind == "Node":
-        gone: dict[str, str | None] = {wanted.pool_label: None}
-        cluster.label(change.name, wanted.node_labels.get(change.name, gone))
-    elif change.step is Step.DELETE:
-        _delete(_ref_of(change), cluster)
-    else:
-        if change.step is Step.REPLACE:
-            _delete(Ref.of(by_ref[key]), cluster)
-        cluster.apply(by_ref[key])
-
-
-def _delete(ref: Ref, cluster: Cluster) -> None:
-    """What makes room for another of its name, or holds one back, is waited for."""
-    cluster.delete(ref)
-    if ref.kind in TREES:
-        await_gone(cluster, ref)
-
-
-def _change(wanted: Manifest, found: Resource | None) -> Change | None:
-    if found is None:
-        return step(Step.CREATE, wanted)
-    said = differences(wanted, found)
-    if not said:
-        return None
-    content = any(key in wanted for key in ("spec", "value"))
-    replaced = wanted["kind"] in REPLACED and content
-    return step(Step.REPLACE if replaced else Step.CHANGE, wanted, said)
-
-
-def _label(cluster: Cluster, host: str, labels: dict[str, str]) -> Change | None:
-    node = cluster.get(Ref("v1", "Node", host))
-    if node is None:
-        return Change(
-            step=Step.REFUSE,
-            kind="Node",
-            name=host,
-            title=host,
-            details=("the cluster has no such node",),
-            remedy=f"let {host} join the cluster (appliance deploy), or take it out of its node pool",
-        )
-    own = node["metadata"].get("labels", {})
-    said = tuple(
-        f"label {key} {own.get(key, '-')} → {value}"
-        for key, value in labels.items()
-        if own.get(key) != value
-    )
-    if not said:
-        return None
-    return Change(step=Step.CHANGE, kind="Node", name=host, title=host, details=said)
-
-
-def _let_go(site: Site, wanted: Rendered, cluster: Cluster) -> Iterator[Change]:
-    """Hosts of the site that are in no pool any more; with the label they would take no work but that pool's."""
-    own = {host.name for host in site.hosts} - wanted.node_labels.keys()
-    for node in cluster.find("v1", "Node", "") if wanted.pool_label else ():
-        name, labels = node["metadata"]["name"], node["metadata"].get("labels", {})
-        if name in own and wanted.pool_label in labels:
-            said = (f"label {wanted.pool_label} {labels[wanted.pool_label]} → -",)
-            yield Change(step=Step.CHANGE, kind="Node", name=name, title=name, details=said)
-
-
-def _gone(wanted: Rendered, cluster: Cluster, there: There) -> Iterator[Change]:
-    """What carries our labels and is not the site's any more; refused while work depends on it.
-
-    What has a stage's mark is that stage's, and the queues know nothing of it.
-    """
-    kept = {_key(Ref.of(resource)) for resource in wanted.resources}
-    for api_version, kind in PRUNED:
-        for resource in _leaves_first(there.ours(api_version, kind)):
-            if STAGE in resource["metadata"]["labels"] or _key(Ref.of(resource)) in kept:
-                continue
-            if reason := holds_work(cluster, resource):
-                remedy = "let the work end or delete it, then run this again"
-                yield step(Step.REFUSE, resource, (f"no longer in the site, but {reason}",), remedy)
-            else:
-                yield step(Step.DELETE, resource, ("no longer in the site",))
-    for resource in there.ours(*NAMESPACE):
-        if STAGE not in resource["metadata"]["labels"] and _key(Ref.of(resource)) not in kept:
-            name = resource["metadata"]["name"]
-            details = ("no longer in the site, its content is left to you",)
-            yield step(Step.LEAVE, resource, details, f"kubectl delete namespace {name}")
-
-
-def _leaves_first(resources: list[Resource]) -> list[Resource]:
-    parents: dict[str, str | None] = {
-        r["metadata"]["name"]: r.get("spec", {}).get("parentQueue") for r in resources
-    }
-
-    def depth(name: str | None) -> int:
-        seen: list[str] = []
-        while name is not None and name in parents and name not in seen:
-            seen.append(name)
-            name = parents[name]
-        return len(seen)
-
-    return sorted(resources, key=lambda r: (-depth(r["metadata"]["name"]), r["metadata"]["name"]))
-
-
-def _key(ref: Ref) -> tuple[str, str, str]:
-    return (ref.kind, ref.name, ref.namespace)
-
-
-def _ref_of(change: Change) -> Ref:
-    api_version = next(version for version, kind in PRUNED if kind == change.kind)
-    return Ref(api_version, change.kind, change.name, change.namespace)

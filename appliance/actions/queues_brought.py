@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from appliance.actions import kubeconfig, queue
 from appliance.actions.planned import Filters, Planned
 from appliance.adapters import leftovers
 from appliance.adapters.kubernetes import KubernetesApi
+from appliance.engine import kubeconfig
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.events import HostTask, StageDone, StageStarted
@@ -17,6 +17,7 @@ from appliance.models.plan import QUEUES, Action, HostStage, Plan
 from appliance.models.queue_plan import Change
 from appliance.models.run import StageOutcome, StageState
 from appliance.models.site import Role
+from appliance.stages.queues import changes as queue
 from appliance.stages.scheduler.queues.namespaces import NGC_KEY
 from appliance.stages.scheduler.queues.rendered import rendered
 from appliance.text import plural

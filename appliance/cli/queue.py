@@ -12,6 +12,7 @@ from appliance.errors import ConfigError
 from appliance.models.queue_plan import QueuePlan
 from appliance.report.console.queues import plan_lines, queue_tree
 from appliance.report.documents import Queues
+from appliance.stages.queues import changes
 from appliance.stages.scheduler.queues.rendered import Rendered
 from appliance.text import plural
 
@@ -63,9 +64,9 @@ def plan(
     Exit: 0 done, 1 something stands in the way or the cluster failed, 2 impossible or unusable.
     """
     loaded, wanted = action.describe(options.target(inventory, profile))
-    wanted = action.with_secrets(loaded.site, loaded.folder, wanted)
+    wanted = changes.with_secrets(loaded.site, loaded.folder, wanted)
     with action.cluster_of(loaded, kubeconfig) as cluster:
-        made = action.plan(loaded.site, wanted, cluster, cluster.server)
+        made = changes.plan(loaded.site, wanted, cluster, cluster.server)
     _say(made, as_json)
     if made.refused:
         return 1
@@ -93,12 +94,12 @@ def apply(
         options.require_answer(yes, as_json)
     target = options.target(inventory, profile)
     loaded, wanted = action.describe(target)
-    wanted = action.with_secrets(loaded.site, loaded.folder, wanted)
+    wanted = changes.with_secrets(loaded.site, loaded.folder, wanted)
     with (
         action.cluster_of(loaded, kubeconfig) as cluster,
         action.changing(target, options.quiet()) as session,
     ):
-        made = action.plan(loaded.site, wanted, cluster, cluster.server)
+        made = changes.plan(loaded.site, wanted, cluster, cluster.server)
         _say(made, as_json)
         if made.refused:
             return 1
@@ -109,7 +110,7 @@ def apply(
         ):
             return 1
         with action.alone(session):
-            done = action.apply(
+            done = changes.apply(
                 made,
                 wanted,
                 cluster,

@@ -72,7 +72,7 @@ def sources() -> Iterator[tuple[str, Path | None]]:
         if path.name not in STAYS:
             yield f"appliance/probe/{path.relative_to(HERE)}", path
     yield "appliance/stages/__init__.py", None
-    for stage in sorted(path.parent for path in STAGES.glob("*/__init__.py")):
+    for stage in sorted(path.parent for path in STAGES.glob("*/ids.py")):
         for path in (*stage.glob("collect.py"), *sorted(stage.glob("collect/*.py"))):
             yield f"appliance/stages/{path.relative_to(STAGES)}", path
         yield f"appliance/stages/{stage.name}/__init__.py", None

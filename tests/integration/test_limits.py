@@ -28,6 +28,7 @@ from appliance.limits.keeper import Keeper
 from appliance.limits.lease import Lease
 from appliance.limits.owners import FEW, Owners
 from appliance.limits.trouble import Trouble
+from appliance.stages.queues import changes
 from tests.integration.api_server import compiled, controlled, established, running, until
 from tests.unit.config.test_impossible_queues import BASE, furnish
 
@@ -75,7 +76,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
             furnish(folder)
             (folder / "site.yml").write_text(BASE + SITE)
             loaded, wanted = action.describe(Target(folder))
-            action.apply(action.plan(loaded.site, wanted, api), wanted, api, lambda _: None)
+            changes.apply(changes.plan(loaded.site, wanted, api), wanted, api, lambda _: None)
         own = folder / "own"
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PATH", f"{compiled()}:{os.environ['PATH']}")

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from appliance.actions import member
-from appliance.actions import queue as action
 from appliance.adapters import process
 from appliance.adapters.kubernetes import KubernetesApi, Ref
 from appliance.config.load import LoadedSite, load_site
@@ -19,6 +18,7 @@ from appliance.errors import ApplianceError, ClusterFailed
 from appliance.stages.kubernetes.site import OidcIssuer
 from appliance.stages.kubernetes.variables.oidc import authentication
 from appliance.stages.kubernetes.variables.releases import parse
+from appliance.stages.queues import changes
 from appliance.stages.scheduler.queues.rendered import rendered
 from tests.integration import cheat_parts as parts
 from tests.integration.api_server import (
@@ -52,8 +52,8 @@ class Place:
 
     def apply(self, loaded: LoadedSite) -> None:
         wanted = rendered(loaded.site, loaded.profile)
-        action.apply(
-            action.plan(loaded.site, wanted, self.admin), wanted, self.admin, lambda _: None
+        changes.apply(
+            changes.plan(loaded.site, wanted, self.admin), wanted, self.admin, lambda _: None
         )
 
     def by_token(self, token: str) -> Path:

@@ -19,12 +19,13 @@ from appliance.acceptance.hello import HELLOS
 from appliance.acceptance.hello_parts import Hello, Where
 from appliance.actions import queue as action
 from appliance.actions.opening import Target
-from appliance.actions.queue_difference import differences
 from appliance.adapters.kubernetes import KubernetesApi, Ref, Resource
 from appliance.config.load import load_site
 from appliance.errors import ClusterFailed
 from appliance.lab import charts
 from appliance.models.queue_plan import Step
+from appliance.stages.queues import changes
+from appliance.stages.queues.difference import differences
 from appliance.stages.scheduler.queues.network import policy
 from appliance.stages.scheduler.queues.rendered import rendered
 from appliance.stages.workloads.site import WorkloadsOptions
@@ -80,10 +81,10 @@ def test_second_apply_changes_nothing(
     cluster: KubernetesApi, tmp_path: Path, variant: str, profile: str
 ) -> None:
     loaded = load_site(site(tmp_path, variant, profile))
-    wanted = action.with_secrets(loaded.site, loaded.folder, rendered(loaded.site, loaded.profile))
-    made = action.plan(loaded.site, wanted, cluster)
+    wanted = changes.with_secrets(loaded.site, loaded.folder, rendered(loaded.site, loaded.profile))
+    made = changes.plan(loaded.site, wanted, cluster)
     assert made.refused == ()
-    action.apply(made, wanted, cluster, lambda _: None)
+    changes.apply(made, wanted, cluster, lambda _: None)
     for resource in wanted.resources:
         found = cluster.get(Ref.of(resource))
         assert found is not None
@@ -95,7 +96,7 @@ def test_second_apply_changes_nothing(
         assert again["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"], (
             f"{Ref.of(resource)} changed: {found} → {again}"
         )
-    second = action.plan(loaded.site, wanted, cluster)
+    second = changes.plan(loaded.site, wanted, cluster)
     assert [c for c in second.changes if c.step is not Step.LEAVE] == []
     assert second.unchanged >= len(wanted.resources)
 
@@ -120,7 +121,7 @@ def test_the_policy_of_adapters_is_admitted_and_nothing_of_it_is_dropped(
 def test_a_queue_with_a_pod_stays(cluster: KubernetesApi, tmp_path: Path) -> None:
     folder = site(tmp_path, "flat")
     loaded, wanted = action.describe(Target(folder))
-    action.apply(action.plan(loaded.site, wanted, cluster), wanted, cluster, lambda _: None)
+    changes.apply(changes.plan(loaded.site, wanted, cluster), wanted, cluster, lambda _: None)
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -135,12 +136,12 @@ def test_a_queue_with_a_pod_stays(cluster: KubernetesApi, tmp_path: Path) -> Non
     text = (folder / "site.yml").read_text()
     (folder / "site.yml").write_text(text.replace("- {name: train, gpu", "- {name: other, gpu"))
     loaded, wanted = action.describe(Target(folder))
-    assert [c.name for c in action.plan(loaded.site, wanted, cluster).refused] == ["team-train"]
+    assert [c.name for c in changes.plan(loaded.site, wanted, cluster).refused] == ["team-train"]
     cluster.delete(Ref.of(pod))
     until(lambda: cluster.get(Ref.of(pod)) is None)
-    made = action.plan(loaded.site, wanted, cluster)
+    made = changes.plan(loaded.site, wanted, cluster)
     assert [c.name for c in made.changes if c.step is Step.DELETE] == ["team-train"]
-    action.apply(made, wanted, cluster, lambda _: None)
+    changes.apply(made, wanted, cluster, lambda _: None)
     assert cluster.get(Ref("scheduling.run.ai/v2", "Queue", "team-train")) is None
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from appliance.acceptance.hello import HELLOS
 from appliance.acceptance.hello_parts import Hello, Where
-from appliance.actions import queue as action
 from appliance.adapters.kubernetes import KubernetesApi, Ref, Resource
 from appliance.config.load import load_site
+from appliance.stages.queues import changes
 from appliance.stages.scheduler.queues.admission import POLICY
 from appliance.stages.scheduler.queues.namespaces import pull_secrets
 from appliance.stages.scheduler.queues.rendered import rendered
@@ -72,7 +72,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         runtime = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "nvidia"}
         nvidia = {**runtime, "metadata": {"name": "nvidia"}}
         admin.send("POST", "/apis/node.k8s.io/v1/runtimeclasses", "runtime", nvidia)
-        action.apply(action.plan(loaded.site, wanted, admin), wanted, admin, lambda _: None)
+        changes.apply(changes.plan(loaded.site, wanted, admin), wanted, admin, lambda _: None)
         own = tuple(r for r in wanted.resources if r["kind"] == POLICY)
         admin.apply(rights_of_an_operator())
         found = Place(admin, alice, operator, own)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from appliance.actions import queue as action
 from appliance.adapters.kubernetes import KubernetesApi, Ref, Resource
 from appliance.config.load import load_site
 from appliance.models.queue_plan import Step
+from appliance.stages.queues import changes
 from appliance.stages.scheduler.queues.namespaces import MEMBERS, RBAC
 from appliance.stages.scheduler.queues.rendered import Rendered, rendered
 from tests.integration import tree_cheats
@@ -58,7 +58,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             until(partial(established, admin, Ref.of(definition)))
         for name, value in (("train", 50), ("build", 100)):
             admin.apply(priority(name, value))
-        action.apply(action.plan(loaded.site, wanted, admin), wanted, admin, lambda _: None)
+        changes.apply(changes.plan(loaded.site, wanted, admin), wanted, admin, lambda _: None)
         for name in SENDERS:
             admin.apply(bound(name))
         found = World(admin, others, home, wanted)
@@ -183,10 +183,10 @@ def applied(world: World) -> list[str]:
     """Steps of one more apply, and that another one has none."""
     loaded = load_site(world.folder)
     wanted = rendered(loaded.site, loaded.profile)
-    made = action.plan(loaded.site, wanted, world.admin)
+    made = changes.plan(loaded.site, wanted, world.admin)
     assert made.refused == ()
-    action.apply(made, wanted, world.admin, lambda _: None)
-    again = action.plan(loaded.site, wanted, world.admin)
+    changes.apply(made, wanted, world.admin, lambda _: None)
+    again = changes.plan(loaded.site, wanted, world.admin)
     assert [c for c in again.changes if c.step is not Step.LEAVE] == []
     return [f"{c.step} {c.kind} {c.title}" for c in made.changes if c.step is not Step.LEAVE]
 
@@ -231,7 +231,7 @@ def test_a_tree_that_a_pod_mounts_is_neither_moved_nor_taken_away(world: World) 
     for after in (before.replace(line, ""), before.replace("path: home}", "path: homes}", 1)):
         file.write_text(after)
         loaded = load_site(world.folder)
-        made = action.plan(loaded.site, rendered(loaded.site, loaded.profile), world.admin)
+        made = changes.plan(loaded.site, rendered(loaded.site, loaded.profile), world.admin)
         (refused,) = {c.title for c in made.refused}
         assert refused == f"{ALPHA}/appliance-tree-home"
         assert f"pod {ALPHA}/{HIS}" in " ".join(d for c in made.refused for d in c.details)

@@ -12,7 +12,6 @@ from typing import Any, Self, cast
 import pytest
 
 from appliance.actions import accept, provision, validate
-from appliance.actions import queue as queues
 from appliance.actions.opening import Target
 from appliance.adapters import ssh
 from appliance.adapters.process import Completed
@@ -22,6 +21,7 @@ from appliance.engine.lease import LeaseHeld, leased
 from appliance.engine.session import Session
 from appliance.journal import hold
 from appliance.probe import lease as on_host
+from appliance.stages.queues import changes
 from tests.unit.actions.test_queue import World, world
 from tests.unit.engine.conftest import hosts, recorder, session
 from tests.unit.engine.test_lease import ALL, Rack, mine, rack, theirs
@@ -72,13 +72,13 @@ def test_queues_are_brought_while_nobody_else_changes_the_cluster(
     os.makedirs(Hosts.folder)  # noqa: PTH103
     monkeypatch.setattr(ssh, "SshRemote", Hosts)
     held: list[str] = []
-    bring = queues.apply
+    bring = changes.apply
 
     def seen(*given: Any) -> int:
         held.extend(f.parent.name for f in Hosts.folder.glob("*/lease") if f.read_text())
         return bring(*given)
 
-    monkeypatch.setattr(queues, "apply", seen)
+    monkeypatch.setattr(changes, "apply", seen)
     other(Hosts.folder, "head", "take")
     assert world.run(monkeypatch, "apply", "--yes") == 2
     assert "head is being changed by ada@hall-2" in capsys.readouterr().err

@@ -18,6 +18,7 @@ from appliance.adapters.process import Completed, run
 from appliance.cli.main import cli
 from appliance.config.document import read
 from appliance.config.load import load_site
+from appliance.engine import kubeconfig
 from appliance.errors import ApplianceError, ConfigError, ConnectionFailed
 from appliance.models.site import Site
 from tests.unit.adapters.authority import Authority
@@ -81,7 +82,7 @@ def site(control: int = 1, **cluster: Any) -> Site:
 def test_the_file_is_its_owners_alone_and_the_client_takes_it(tmp_path: Path) -> None:
     remote = Remote()
     (tmp_path / "kubeconfig").write_text("an older one, open to all")
-    found = action.issue(remote, site(version="1.35"), tmp_path, 7)
+    found = kubeconfig.issue(remote, site(version="1.35"), tmp_path, 7)
     assert found.file.stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.iterdir()) == [found.file]
     assert found.server == "https://10.1.0.1:6443"
@@ -97,22 +98,22 @@ def test_three_control_planes_are_reached_at_their_address_and_the_first_that_an
     tmp_path: Path,
 ) -> None:
     remote = Remote("head-1")
-    found = action.issue(remote, site(3, version="1.35"), tmp_path, 1)
+    found = kubeconfig.issue(remote, site(3, version="1.35"), tmp_path, 1)
     assert found.server == "https://10.1.0.100:6443"
     assert remote.asked == ["head-1", "head-2"]
 
 
 def test_where_no_control_host_answers_nothing_is_written(tmp_path: Path) -> None:
     with pytest.raises(ConnectionFailed, match="head-2 does not answer"):
-        action.issue(Remote("head-1", "head-2"), site(2, version="1.35"), tmp_path, 1)
+        kubeconfig.issue(Remote("head-1", "head-2"), site(2, version="1.35"), tmp_path, 1)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("code", "said", "message", "remedy"),
     [
-        (action.NO_CLUSTER, "", "no cluster here yet", "appliance deploy"),
-        (action.NO_KEY, "", "key of the cluster's authority", "a client certificate"),
+        (kubeconfig.NO_CLUSTER, "", "no cluster here yet", "appliance deploy"),
+        (kubeconfig.NO_KEY, "", "key of the cluster's authority", "a client certificate"),
         (1, "x\nThe connection to the server was refused", "was refused", "appliance health"),
         (1, "", "no reason given", "appliance health"),
     ],
@@ -121,7 +122,7 @@ def test_a_host_that_cannot_sign_says_why(
     tmp_path: Path, code: int, said: str, message: str, remedy: str
 ) -> None:
     with pytest.raises(ApplianceError) as refused:
-        action.issue(Remote(code=code, said=said), site(version="1.35"), tmp_path, 1)
+        kubeconfig.issue(Remote(code=code, said=said), site(version="1.35"), tmp_path, 1)
     assert message in refused.value.message
     assert remedy in refused.value.hint
     assert refused.value.host == "head-1"
@@ -135,13 +136,13 @@ def test_a_site_without_a_cluster_of_its_own_is_refused_before_a_host_is_asked(
     none = Site.model_validate({**site().model_dump(mode="json"), "kubernetes": None})
     for given, words in ((none, "no cluster"), (site(external="theirs"), "somebody else's")):
         with pytest.raises(ConfigError, match=words):
-            action.issue(remote, given, tmp_path, 1)
+            kubeconfig.issue(remote, given, tmp_path, 1)
     assert remote.asked == []
 
 
 def test_a_folder_nobody_may_write_to_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be written"):
-        action.issue(Remote(), site(version="1.35"), tmp_path / "missing", 1)
+        kubeconfig.issue(Remote(), site(version="1.35"), tmp_path / "missing", 1)
 
 
 @pytest.mark.skipif(
@@ -155,17 +156,17 @@ def test_a_real_openssl_signs_on_the_host(tmp_path: Path) -> None:
     run((*made.split(), "-keyout", str(pki / "ca.key"), "-out", str(pki / "ca.crt")))
     (tmp_path / "kubectl").write_text("#!/bin/sh\nprintf 'bound %s\\n' \"$*\" >>$0.log\n")
     (tmp_path / "kubectl").chmod(0o755)
-    script = action.SIGN.replace("/etc/kubernetes", str(tmp_path / "kubernetes"))
+    script = kubeconfig.SIGN.replace("/etc/kubernetes", str(tmp_path / "kubernetes"))
     pair = KeyPair.fresh()
     done = run(
         ("sh", "-c", script, "sign", "3"),
-        input=pair.request("ada", action.GROUP),
+        input=pair.request("ada", kubeconfig.GROUP),
         env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
     )
     found = pair.signed(done.stdout)
-    assert Authority.names(found.certificate) == {"ada", action.GROUP}
+    assert Authority.names(found.certificate) == {"ada", kubeconfig.GROUP}
     assert timedelta(days=2) < found.until - datetime.now(UTC) < timedelta(days=3, hours=1)
-    assert f"--group={action.GROUP}" in (tmp_path / "kubectl.log").read_text()
+    assert f"--group={kubeconfig.GROUP}" in (tmp_path / "kubectl.log").read_text()
 
 
 def furnished(folder: Path, more: str = "") -> Path:
@@ -233,7 +234,9 @@ def test_the_verb_says_where_it_lies_and_never_shows_it(
     monkeypatch.setattr(
         action,
         "fetch",
-        lambda _target, days, _observer: action.issue(remote, site(version="1.35"), tmp_path, days),
+        lambda _target, days, _observer: kubeconfig.issue(
+            remote, site(version="1.35"), tmp_path, days
+        ),
     )
     said = CliRunner().invoke(cli, ["kubeconfig", "--days", "2"], standalone_mode=False)
     assert str(tmp_path / "kubeconfig") in said.output

@@ -17,6 +17,7 @@ from appliance.config.finding import InvalidConfig
 from appliance.config.load import load_site
 from appliance.errors import ClusterFailed, ClusterRefused, ConfigError
 from appliance.models.queue_plan import QueuePlan, Step
+from appliance.stages.queues import changes
 from appliance.stages.workloads.network import policies
 from appliance.stages.workloads.releases import namespaces
 from appliance.stages.workloads.site import WorkloadsOptions
@@ -45,20 +46,20 @@ class World:
     def plan(self) -> QueuePlan:
         loaded, wanted = action.describe(Target(self.folder))
         with action.cluster_of(loaded, None) as cluster:
-            return action.plan(loaded.site, wanted, cluster, cluster.server)
+            return changes.plan(loaded.site, wanted, cluster, cluster.server)
 
     def apply(self) -> int:
         loaded, wanted = action.describe(Target(self.folder))
         with KubernetesApi(self.folder / "kubeconfig", sleep=lambda _: None) as cluster:
-            made = action.plan(loaded.site, wanted, cluster)
-            return action.apply(made, wanted, cluster, lambda _: None)
+            made = changes.plan(loaded.site, wanted, cluster)
+            return changes.apply(made, wanted, cluster, lambda _: None)
 
     def apply_with_secrets(self) -> int:
         loaded, wanted = action.describe(Target(self.folder))
-        wanted = action.with_secrets(loaded.site, loaded.folder, wanted)
+        wanted = changes.with_secrets(loaded.site, loaded.folder, wanted)
         with KubernetesApi(self.folder / "kubeconfig", sleep=lambda _: None) as cluster:
-            made = action.plan(loaded.site, wanted, cluster)
-            return action.apply(made, wanted, cluster, lambda _: None)
+            made = changes.plan(loaded.site, wanted, cluster)
+            return changes.apply(made, wanted, cluster, lambda _: None)
 
     def queue(self, name: str) -> dict[str, object]:
         found: dict[str, object] = self.api.store[f"/apis/scheduling.run.ai/v2/queues/{name}"]
@@ -417,7 +418,7 @@ def test_what_one_namespace_refuses_keeps_no_other_from_its_own(
 ) -> None:
     loaded, wanted = action.describe(Target(world.folder))
     with KubernetesApi(world.folder / "kubeconfig", sleep=lambda _: None) as cluster:
-        made = action.plan(loaded.site, wanted, cluster)
+        made = changes.plan(loaded.site, wanted, cluster)
         real = cluster.apply
         lines: list[str] = []
 
@@ -428,7 +429,7 @@ def test_what_one_namespace_refuses_keeps_no_other_from_its_own(
 
         monkeypatch.setattr(cluster, "apply", full)
         with pytest.raises(ClusterFailed, match="200 of 200 configmaps; and"):
-            action.apply(made, wanted, cluster, lines.append)
+            changes.apply(made, wanted, cluster, lines.append)
     left = [c for c in made.work if c.kind == "ConfigMap"]
     assert len(left) > 1
     assert len(lines) == len(made.work) - len(left)
@@ -440,7 +441,7 @@ def test_a_cluster_that_does_not_answer_ends_the_run_at_once(
     loaded, wanted = action.describe(Target(world.folder))
     asked: list[Resource] = []
     with KubernetesApi(world.folder / "kubeconfig", sleep=lambda _: None) as cluster:
-        made = action.plan(loaded.site, wanted, cluster)
+        made = changes.plan(loaded.site, wanted, cluster)
 
         def gone(resource: Resource) -> Resource:
             asked.append(resource)
@@ -448,5 +449,5 @@ def test_a_cluster_that_does_not_answer_ends_the_run_at_once(
 
         monkeypatch.setattr(cluster, "apply", gone)
         with pytest.raises(ClusterFailed, match="it takes no connection"):
-            action.apply(made, wanted, cluster, lambda _: None)
+            changes.apply(made, wanted, cluster, lambda _: None)
     assert len(asked) == 1

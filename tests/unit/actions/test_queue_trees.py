@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from appliance.actions import queue as action
-from appliance.actions.queue_trees import await_gone
 from appliance.adapters.kubernetes import KubernetesApi, Ref
 from appliance.config.load import load_site
 from appliance.errors import ClusterFailed
 from appliance.models.queue_plan import QueuePlan
+from appliance.stages.queues import changes
+from appliance.stages.queues.trees import await_gone
 from appliance.stages.scheduler.queues.rendered import rendered
 from tests.unit.adapters.fake_kubernetes import Api, kubeconfig, serving
 from tests.unit.config.test_queue_rendering import make, only
@@ -49,9 +49,9 @@ class World:
         loaded = load_site(self.folder)
         wanted = rendered(loaded.site, loaded.profile)
         with KubernetesApi(self.folder / "kubeconfig", sleep=lambda _: None) as cluster:
-            made = action.plan(loaded.site, wanted, cluster)
+            made = changes.plan(loaded.site, wanted, cluster)
             if apply:
-                action.apply(made, wanted, cluster, lambda _: None)
+                changes.apply(made, wanted, cluster, lambda _: None)
             return made
 
     def steps(self) -> list[str]:

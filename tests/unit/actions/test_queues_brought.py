@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from appliance.actions import kubeconfig
 from appliance.actions.planned import Filters, Planned, select
 from appliance.actions.queues_brought import TOKEN, bring_queues, with_queues
 from appliance.adapters import leftovers
@@ -16,6 +15,7 @@ from appliance.adapters.certificates import KeyPair, Signed
 from appliance.adapters.kubernetes import KubernetesApi
 from appliance.config.load import load_site
 from appliance.config.secrets import resolve
+from appliance.engine import kubeconfig
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError

@@ -7,13 +7,13 @@ both are made anew. Files are never touched, for the volumes are of the kind tha
 import time
 from collections.abc import Callable, Iterator
 
-from appliance.actions.queue_difference import differences
-from appliance.actions.queue_step import step
-from appliance.actions.queue_there import There
-from appliance.actions.queue_work import mounting
 from appliance.adapters.kubernetes import Cluster, Ref, Resource
 from appliance.errors import ClusterFailed
 from appliance.models.queue_plan import Change, Step
+from appliance.stages.queues.difference import differences
+from appliance.stages.queues.step import step
+from appliance.stages.queues.there import There
+from appliance.stages.queues.work import mounting
 from appliance.stages.scheduler.queues.rendered import Rendered
 from appliance.stages.scheduler.queues.trees import CLAIM, VOLUME
 
