@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from appliance.actions.opening import Target, open_session
-from appliance.actions.planned import Filters, plan_session
+from appliance.actions.planned import plan_session
 from appliance.adapters import leftovers
 from appliance.adapters.ansible import Play, stage_in
 from appliance.adapters.process import run
 from appliance.cli.options import quiet
+from appliance.engine.selection import Filters, select
 from appliance.engine.stage_run import play_of
 
 LIMIT = 900.0
@@ -62,7 +63,7 @@ def playbooks(site: Path, *, tuned: bool) -> Iterator[Playbooks]:
 def _everything(site: Path) -> tuple[Play, list[Path]]:
     """One play with the variables of all stages; they do not meet, since each role's begin with its name."""
     with open_session(Target(site), "benchmark", quiet()) as session:
-        planned = plan_session(session, Filters(full=True))
+        planned = plan_session(session, select(session.site, Filters(full=True)))
         plays = [
             play_of(
                 session,
@@ -70,7 +71,7 @@ def _everything(site: Path) -> tuple[Play, list[Path]]:
                 [c for c in planned.plan.by_stage(stage.name) if c.action.changes],
                 planned.prepared,
             )
-            for stage in planned.stages
+            for stage in planned.selection.stages
         ]
     hosts = {
         h.name: {k: v for p in plays for k, v in p.hosts.get(h.name, {}).items()}

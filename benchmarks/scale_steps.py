@@ -17,10 +17,11 @@ from appliance.cli.collector import relax
 from appliance.cli.options import quiet
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_all
-from appliance.engine.planning import Selection, make_plan
+from appliance.engine.planning import make_plan
 from appliance.engine.prepare import prepare
 from appliance.engine.record import Findings, record_of
 from appliance.engine.requests import ALL_CHECK_IDS
+from appliance.engine.selection import Selection
 from appliance.engine.stage_run import play_of
 from appliance.engine.survey import view_of
 from appliance.report import prometheus

@@ -8,12 +8,12 @@ from appliance.actions.handover import Written, hand_over, require_place
 from appliance.actions.interrupt import interruptible
 from appliance.actions.opening import Target, open_session
 from appliance.actions.planned import take_facts
-from appliance.actions.validate import run_benchmarks
 from appliance.adapters.signing import key_of
 from appliance.benchmarks import BENCHMARKS
 from appliance.benchmarks.benchmark import Benchmark, Requirement
 from appliance.checks.check import View
 from appliance.engine.acceptance import acceptance_of, requirements
+from appliance.engine.benchmarking import run_benchmarks
 from appliance.engine.deployed import undeployed
 from appliance.engine.evidence import foreign_tables, recorded, results_of, speaking_of
 from appliance.engine.gather import Round

@@ -3,26 +3,19 @@
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 
 from appliance import __version__
 from appliance.actions.interrupt import INTERRUPTED, interruptible
 from appliance.actions.opening import Target, open_session
-from appliance.actions.planned import (
-    Filters,
-    Planned,
-    names_of,
-    plan_session,
-    select,
-    take_facts,
-)
-from appliance.actions.queues_brought import bring_queues, with_queues
+from appliance.actions.planned import Planned, plan_session, take_facts
 from appliance.actions.scope import Scope, scope_of
-from appliance.actions.validation import validate_cluster, with_validation
 from appliance.checks.check import Nature
 from appliance.engine.acceptance import with_acceptance
 from appliance.engine.accepted import keep_accepted
 from appliance.engine.apply import apply
+from appliance.engine.cluster import noticed, run_cluster_stage
 from appliance.engine.deployed import note_deployment
 from appliance.engine.distrust import drain_contradicting
 from appliance.engine.gather import Round
@@ -32,17 +25,17 @@ from appliance.engine.named import named
 from appliance.engine.record import Findings, ready_to_save, record_of, save
 from appliance.engine.requests import ALL_CHECK_IDS, Beside
 from appliance.engine.roll import give_back_left
+from appliance.engine.selection import Filters, select
 from appliance.engine.session import Session
 from appliance.engine.survey import view_of
 from appliance.errors import ApplianceError
 from appliance.models.events import CheckDone, Message, Observer, RunFinished, RunStarted
-from appliance.models.plan import OF_CLUSTER, QUEUES, Action, Plan
+from appliance.models.plan import Action, Plan
 from appliance.models.result import Kind, Status, Verdict, lacking
 from appliance.models.run import RunRecord, StageOutcome, StageState
 from appliance.report.wording import fold
 from appliance.stages.base.checks.room import is_of_room
 from appliance.stages.catalog import CHECKS, STAGES
-from appliance.stages.limits.stage import STAGE as LIMITS
 
 _GOOD = {Verdict.PASSED.exit_code, Verdict.INCOMPLETE.exit_code}
 _FINISHED = {StageState.DONE, StageState.SKIPPED}
@@ -91,22 +84,22 @@ def deploy(
     with open_session(target, "deploy", observer, changes=True, installs=True) as opened:
         session = _accepting(opened, filters)
         begun = time.monotonic()
-        selection = select(session, filters)
-        _announce(session, target, names_of(selection, filters, session.site))
+        selection = select(session.site, filters)
+        _announce(session, target, selection.names)
         if not _install(session, selection.hosts, may_install):
             return Deployed(None, 1)
-        planned = with_queues(session, plan_session(session, filters, ready_to_save), filters)
-        plan = with_validation(session, planned, filters)
+        planned = plan_session(session, selection, ready_to_save)
+        plan, stages = planned.plan, planned.selection.stages
         shown = session.redact.texts(plan)
         session.journal.append(session.run, "plan", cells=[c.model_dump() for c in shown.pending()])
         if plan.changes and not consent(shown):
             session.journal.append(session.run, "run_finished", verdict="declined")
             return Deployed(None, 1)
         findings = Findings()
-        scope = scope_of(session.site, planned.stages, filters)
-        hosts = hosts_changed(session, plan, planned.stages)
+        scope = scope_of(session.site, planned.selection)
+        hosts = hosts_changed(session, plan, stages)
         with interruptible(session), leased_by_run(session, hosts, may_take_over):
-            found = _carry_out(session, planned, plan, findings, scope)
+            found = _carry_out(session, planned, findings, scope)
         if interrupted := session.cancelled.is_set():
             text = "Interrupted. The hosts keep what is finished; the next deploy continues there."
             session.tell(Message(text=text, level="warning"))
@@ -205,43 +198,47 @@ def _announce(session: Session, target: Target, stages: tuple[str, ...]) -> None
     )
 
 
-def _carry_out(
-    session: Session, planned: Planned, plan: Plan, findings: Findings, scope: Scope
-) -> Round:
-    """Applies, then judges what the run is about on facts taken after the last change."""
-    give_back_left(session, plan, planned.stages)
+def _carry_out(session: Session, planned: Planned, findings: Findings, scope: Scope) -> Round:
+    """Runs the stages in their order, then judges what the run is about on facts taken after the last change."""
+    plan, stages = planned.plan, planned.selection.stages
+    give_back_left(session, plan, stages)
     drain_contradicting(session, planned.found)
-    pending = [c for c in plan.pending() if c.stage not in OF_CLUSTER]
-    if pending or plan.blocked:
-        findings.outcomes += apply(session, plan, planned.stages, planned.prepared)
+    cells = [cell for stage in stages for cell in plan.by_stage(stage.name)]
+    if any(c.action.changes or c.action is Action.BLOCKED for c in cells):
+        findings.outcomes += apply(session, plan, stages, planned.prepared)
     else:
         findings.outcomes += [
             StageOutcome(stage=c.stage, host=c.host, state=StageState.SKIPPED)
-            for c in plan.cells
-            if c.action is Action.SKIP and c.stage not in OF_CLUSTER
+            for c in cells
+            if c.action is Action.SKIP
         ]
     if session.cancelled.is_set():
         return planned.found
-    brought = bring_queues(session, plan, tuple(findings.outcomes))
-    findings.outcomes += brought
+    look = cache(partial(_look, session, planned, findings, scope))
+    for stage in planned.selection.cluster:
+        run_cluster_stage(session, stage, plan, findings, look)
+    found = look()
+    for result in findings.results:
+        session.tell(CheckDone(result=result))
+    return found
+
+
+def _look(session: Session, planned: Planned, findings: Findings, scope: Scope) -> Round:
+    """Facts taken after the last change, and judged."""
+    hosts = {stage.name for stage in planned.selection.stages}
+    changed = hosts.intersection(c.stage for c in planned.plan.pending())
+    changed |= noticed(findings.outcomes)
     found = planned.found
-    has_queues = any(o.changes for o in brought)
-    if pending or has_queues:
-        # What keeps limits of time is given its account with the queues, and sees it at its next turn.
-        ran = {c.stage for c in pending} | ({LIMITS.name} if has_queues else set())
+    if changed:
         found = take_facts(
             session,
             lambda now: is_settled(session, now, findings.outcomes, scope),
-            seconds=max(stage.settle_seconds for stage in STAGES if stage.name in ran),
+            seconds=max(stage.settle_seconds for stage in STAGES if stage.name in changed),
             beside=Beside.QUICK,
         )
-    view = view_of(session, found)
-    judged = judge_all(view, found, ALL_CHECK_IDS)
+    judged = judge_all(view_of(session, found), found, ALL_CHECK_IDS)
     findings.results += filter(scope.judges, judged)
     findings.narrowed, findings.left_out = scope.words, scope.sentences(judged)
-    validate_cluster(session, plan, view, found, findings)
-    for result in findings.results:
-        session.tell(CheckDone(result=result))
     return found
 
 
@@ -253,12 +250,12 @@ def is_settled(
     Where a host is silent, a stage failed, a disk is full or a command is waited for, waiting would change nothing.
     """
     ran = [o for o in outcomes if o.state is not StageState.SKIPPED]
-    has_queues = any(o.stage == QUEUES and o.changes for o in ran)
     if scope.hosts & set(found.unanswered) or any(o.state is not StageState.DONE for o in ran):
         return True
-    stages = {o.stage for o in ran} | ({LIMITS.name} if has_queues else set())
+    later = noticed(ran)
+    stages = later.union(o.stage for o in ran)
     ids = {i for stage in STAGES if stage.name in stages for i in stage.checks}
     view = view_of(session, found)
     results = [r for r in judge_all(view, found, ids) if r.id in ids and scope.judges(r)]
-    late = [r for r in lacking(results) if r.kind is not Kind.WAITS or has_queues]
+    late = [r for r in lacking(results) if r.kind is not Kind.WAITS or later]
     return not late or any(map(is_of_room, results))

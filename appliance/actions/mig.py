@@ -6,7 +6,6 @@ from typing import Any
 
 from appliance.actions.deploy import Deployed, deploy
 from appliance.actions.opening import Target, open_session
-from appliance.actions.planned import Filters
 from appliance.adapters.answers import parsed
 from appliance.engine.accepted import accept_whole
 from appliance.engine.drain import Drain, drain, resume
@@ -14,6 +13,7 @@ from appliance.engine.gather import DEFECT, PYTHON, each
 from appliance.engine.lease import leased
 from appliance.engine.named import named
 from appliance.engine.receipts import forget
+from appliance.engine.selection import Filters
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
 from appliance.mig import bundle

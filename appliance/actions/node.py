@@ -8,12 +8,12 @@ from appliance.actions.bounds import check_ids
 from appliance.actions.deploy import Deployed, deploy
 from appliance.actions.interrupt import interruptible
 from appliance.actions.opening import Target, locate, open_session
-from appliance.actions.planned import Filters
 from appliance.config.edit import candidate, give_owner
 from appliance.config.load import LoadedSite, load_site
 from appliance.engine.drain import Drain, drain, resume, schedulers
 from appliance.engine.gather import each
 from appliance.engine.lease import leased
+from appliance.engine.selection import Filters
 from appliance.engine.session import Session
 from appliance.engine.work import Held
 from appliance.errors import ApplianceError, ConfigError

@@ -1,13 +1,12 @@
 """Plan: what a deployment would do, and why; changes nothing, not even the lock."""
 
 from appliance.actions.opening import Target, open_session
-from appliance.actions.planned import Filters, plan_session
-from appliance.actions.queues_brought import with_queues
-from appliance.actions.validation import with_validation
+from appliance.actions.planned import plan_session
 from appliance.engine.acceptance import acceptance_of
 from appliance.engine.gather import Round
 from appliance.engine.lease import tell_held
 from appliance.engine.record import simulated_areas
+from appliance.engine.selection import Filters, select
 from appliance.engine.session import Session
 from appliance.engine.survey import view_of
 from appliance.models.acceptance import Acceptance
@@ -21,10 +20,9 @@ def make(target: Target, filters: Filters, observer: Observer) -> Plan:
     with open_session(target, "plan", observer, installs=True) as session:
         if session.site.provision is not None:
             _tell_bare(session)
-        planned = with_queues(session, plan_session(session, filters), filters)
-        plan = with_validation(session, planned, filters)
+        planned = plan_session(session, select(session.site, filters))
         tell_held(session, planned.found.facts)
-        whole = plan.model_copy(update={"acceptance": _acceptance(session, planned.found)})
+        whole = planned.plan.model_copy(update={"acceptance": _acceptance(session, planned.found)})
         return session.redact.texts(whole)
 
 

@@ -2,15 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ValidationError
 
-from appliance.benchmarks.benchmark import Benchmark, Outcome
+from appliance.benchmarks.benchmark import Outcome
 from appliance.benchmarks.gpt3.trial import Framework, Request
-from appliance.engine.evidence import BEGUN, begin, recorded
-from appliance.engine.jobs import has_submitted, open_jobs
+from appliance.engine.evidence import recorded
+from appliance.engine.jobs import open_jobs
 from appliance.engine.session import Session
 from appliance.errors import ConfigError
 from appliance.stages.slurm.site import JobContainer
@@ -84,16 +83,6 @@ def taken_up(session: Session) -> tuple[Asked, dict[str, Outcome]]:
             "give the same command again, without --resume",
         ) from None
     return asked, _shown(session)
-
-
-def begun(session: Session, benchmark: Benchmark) -> datetime:
-    """When its measuring began: now, or before this run was cut off where it has submitted a job since then."""
-    if has_submitted(session, benchmark.name):
-        for entry in session.journal.entries(BEGUN, run=session.run):
-            if entry.data.get("benchmark") == benchmark.name:
-                return entry.time
-    begin(session, benchmark)
-    return datetime.now(UTC)
 
 
 def _read(data: Mapping[str, Any]) -> Asked:

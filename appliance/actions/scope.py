@@ -1,18 +1,15 @@
 """What a narrowed run may speak of: it proves its own part, and names what it did not look at."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from appliance.actions.planned import Filters, has_queues
-from appliance.benchmarks import OF_DEPLOYMENT
+from appliance.engine.cluster import WORK
 from appliance.engine.judge import REACHABLE
-from appliance.engine.named import named
-from appliance.models.plan import QUEUES, VALIDATE
+from appliance.engine.selection import Selection
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.report.wording import fold
-from appliance.stages.catalog import HARDWARE, STAGES
-from appliance.stages.stage import Stage
+from appliance.stages.catalog import EVERY_STAGE, HARDWARE
 from appliance.text import plural
 
 
@@ -47,35 +44,30 @@ class Scope:
         return (self.left_out, *([seen] if beside else []))
 
 
-def scope_of(site: Site, stages: Sequence[Stage], filters: Filters) -> Scope:
-    """The scope of a run of these stages."""
+def scope_of(site: Site, selection: Selection) -> Scope:
+    """The scope of a run of these hosts and stages."""
     names = frozenset(h.name for h in site.hosts)
-    if not (filters.limit or filters.stages or filters.until not in {None, VALIDATE}):
+    if selection.is_whole:
         return Scope(names, frozenset())
-    hosts = frozenset(named(filters.limit, [h.name for h in site.hosts])) or names
-    ids = {REACHABLE, *(i for s in stages for i in (f"stage.{s.name}", *s.checks, *s.symptoms))}
+    filters, hosts = selection.filters, selection.hosts or names
+    ids = {REACHABLE, *(f"stage.{name}" for name in selection.names)}
+    ids |= {i for s in selection.stages for i in (*s.checks, *s.symptoms)}
+    ids |= {i for s in selection.cluster for i in WORK[s.name].proofs}
     if not (filters.stages or filters.until):
         ids |= {check.id for check in HARDWARE}
-    if filters.brings_queues(site):
-        ids |= {f"stage.{QUEUES}"}
-    if filters.validates:
-        ids |= {f"stage.{VALIDATE}", *(i for b in OF_DEPLOYMENT for i in b.checks)}
     return Scope(
         hosts,
         frozenset(ids),
         is_whole=False,
         has_all_hosts=not filters.limit,
         words=filters.words,
-        left_out=_left_out(site, stages, hosts, filters),
+        left_out=_left_out(site, selection, hosts),
     )
 
 
-def _left_out(site: Site, stages: Sequence[Stage], hosts: frozenset[str], filters: Filters) -> str:
-    absent = [s.name for s in STAGES if s.wanted(site) and s not in stages]
-    if has_queues(site) and not filters.brings_queues(site):
-        absent += [QUEUES]
-    absent += [] if filters.validates else [VALIDATE]
+def _left_out(site: Site, selection: Selection, hosts: frozenset[str]) -> str:
+    absent = [s.name for s in EVERY_STAGE if s.wanted(site) and s.name not in selection.names]
     others = [h.name for h in site.hosts if h.name not in hosts]
     parts = [f"stages {', '.join(absent)}"] if absent else []
     parts += [f"hosts {fold(others)}"] if others else []
-    return f"not judged, because of {filters.words}: {'; '.join(parts) or 'nothing'}"
+    return f"not judged, because of {selection.filters.words}: {'; '.join(parts) or 'nothing'}"

@@ -1,38 +1,32 @@
 """Validate: the benchmarks of the cluster, alone or as the last stage of a deployment."""
 
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 from appliance.actions.interrupt import interruptible
 from appliance.actions.opening import Target, open_session
 from appliance.actions.planned import take_facts
-from appliance.actions.resumed import Asked, begun, note, taken_up
+from appliance.actions.resumed import Asked, note, taken_up
 from appliance.actions.through_pods import Pods, through
 from appliance.benchmarks import BENCHMARKS, OF_DEPLOYMENT
 from appliance.benchmarks.benchmark import Benchmark, Outcome
-from appliance.checks.check import View, judged, not_assessed
+from appliance.checks.check import View, not_assessed
 from appliance.engine.acceptance import with_acceptance
-from appliance.engine.evidence import keep_run, minutes_taken
-from appliance.engine.jobs import JournalBook, open_jobs
+from appliance.engine.benchmarking import AGAIN, run_benchmarks, with_settings
+from appliance.engine.jobs import open_jobs
 from appliance.engine.judge import judge_all
 from appliance.engine.lease import all_hosts, leased_by_run
 from appliance.engine.record import Findings, record_of, save
 from appliance.engine.session import Session
 from appliance.engine.survey import view_of
-from appliance.errors import ApplianceError, ConfigError
+from appliance.errors import ConfigError
 from appliance.models.acceptance import gates_verdict
-from appliance.models.events import HostTask, Message, Observer, StageDone, StageStarted
-from appliance.models.result import CLUSTER, CheckResult, Status, worse
-from appliance.models.run import RunRecord, StageState
+from appliance.models.events import Message, Observer
+from appliance.models.result import CheckResult, Status, worse
+from appliance.models.run import RunRecord
 from appliance.report.advice import told
 from appliance.stages.slurm.site import JobContainer
-from appliance.text import plural
-
-INTERRUPTED, AGAIN = "interrupted before it ran", "appliance validate"
 
 
 def choose(names: Sequence[str]) -> tuple[Benchmark, ...]:
@@ -95,10 +89,9 @@ def _carried_out(
     if not found.unanswered:
         hosts = all_hosts(session) if any(b.holds for b in chosen) else ()
         with interruptible(session), leased_by_run(direct, hosts):
-            outcome, _, _ = run_benchmarks(session, view, list(found.facts), chosen, known)
-        findings.results += as_owed(chosen, outcome.results) if asked.owed else outcome.results
-        findings.measurements += outcome.measurements
-        findings.tables += outcome.tables
+            shown = run_benchmarks(session, view, list(found.facts), chosen, known).measured
+        owed = as_owed(chosen, shown.results) if asked.owed else shown.results
+        findings.add(replace(shown, results=tuple(owed)))
     else:
         why = f"not run: {', '.join(found.unanswered)} has to answer first"
         findings.results += [
@@ -140,23 +133,6 @@ def _tell_at_work(session: Session) -> None:
         session.tell(Message(text=text, level="warning"))
 
 
-def with_settings(benchmark: Benchmark, given: Mapping[str, Any] | None) -> Benchmark:
-    """The benchmark with what its run is given."""
-    if not given:
-        return benchmark
-    lasts = given.get("minutes") if benchmark.timed else None
-    found = replace(benchmark, run=partial(benchmark.run, **given))
-    return replace(found, minutes=float(lasts), told=True) if lasts else found
-
-
-def _minutes(benchmark: Benchmark, view: View, last: Mapping[str, float]) -> float:
-    """How long it is expected to take."""
-    if not benchmark.timed:
-        return last.get(benchmark.name, benchmark.minutes)
-    hours = None if benchmark.told else view.number(benchmark.timed)
-    return hours[0] * 60 if hours else benchmark.minutes
-
-
 def _with_container(session: Session, container: JobContainer) -> Session:
     """Raises ConfigError where the site brings no containers into jobs."""
     site = session.site
@@ -180,77 +156,3 @@ def with_gates(session: Session, view: View, record: RunRecord, ids: Collection[
         return judged
     gates = gates_verdict(gate for gate in judged.acceptance.gates if gate.id in ids)
     return judged.model_copy(update={"verdict": worse(record.verdict, gates)})
-
-
-def run_benchmarks(
-    session: Session,
-    view: View,
-    hosts: Sequence[str],
-    chosen: Sequence[Benchmark] = OF_DEPLOYMENT,
-    known: Mapping[str, Outcome] = MappingProxyType({}),
-) -> tuple[Outcome, StageState, float]:
-    """Benchmarks one after the other, each on a quiet cluster. One that breaks is an error, not an end.
-
-    ``known``: by name what was shown already.
-    """
-    started = time.monotonic()
-    last = minutes_taken(session)
-    expected = sum(_minutes(b, view, last) for b in chosen if b.name not in known) * 60
-    session.tell(StageStarted(stage="validate", hosts=tuple(hosts), expected_seconds=expected))
-    results: list[CheckResult] = []
-    rest = Outcome()
-    for benchmark in chosen:
-        if session.cancelled.is_set():
-            results += [
-                not_assessed("cluster", INTERRUPTED, fix=AGAIN).of(i) for i in benchmark.checks
-            ]
-            continue
-        for host in hosts:
-            session.tell(HostTask(stage="validate", host=host, task=benchmark.title))
-        outcome = known.get(benchmark.name) or _recorded(session, view, benchmark)
-        results += outcome.results
-        rest = Outcome((), rest.measurements + outcome.measurements, rest.tables + outcome.tables)
-    bad = any(r.status in {Status.FAIL, Status.ERROR} for r in results)
-    state = StageState.FAILED if bad else StageState.DONE
-    if session.cancelled.is_set():
-        state = StageState.NOT_RUN
-    seconds = time.monotonic() - started
-    session.tell(
-        StageDone(
-            stage="validate",
-            state=state,
-            done=len(hosts) if state is StageState.DONE else 0,
-            hosts=len(hosts),
-            seconds=seconds,
-            note=plural(len(results), "check"),
-        )
-    )
-    return Outcome(tuple(results), rest.measurements, rest.tables), state, seconds
-
-
-def _recorded(session: Session, view: View, benchmark: Benchmark) -> Outcome:
-    """Runs one benchmark, and enters into the site's record what it measured. One that was cut off measured nothing."""
-    began = begun(session, benchmark)
-    outcome = _run(session, view, benchmark)
-    if not session.cancelled.is_set():
-        keep_run(session, view, benchmark, outcome, began)
-    return outcome
-
-
-def _run(session: Session, view: View, benchmark: Benchmark) -> Outcome:
-    if benchmark.submits:
-        benchmark = with_settings(benchmark, {"book": JournalBook(session, benchmark.name)})
-    try:
-        return benchmark.run(view, session.remote)
-    except ApplianceError as error:
-        return Outcome(
-            tuple(
-                judged(
-                    error.host or CLUSTER,
-                    Status.ERROR,
-                    cause=session.redact(error.message),
-                    fix=error.hint,
-                ).of(check)
-                for check in benchmark.checks
-            )
-        )

@@ -3,13 +3,13 @@
 import click
 
 from appliance.acceptance import PROMISES
-from appliance.actions.planned import stage_names
 from appliance.benchmarks import BENCHMARKS
 from appliance.checks.beside import BESIDE, of_stage
 from appliance.checks.causes import NAMED_CHECK
 from appliance.checks.check import AnyCheck, measured_against
 from appliance.config.rules.base import near
 from appliance.errors import ConfigError
+from appliance.stages import NAMES
 from appliance.stages.catalog import CAUSES, EVERY_CHECK
 
 
@@ -20,7 +20,7 @@ def explain(check: str | None) -> int:
     known = {c.id: (c.title, c.explain) for c in EVERY_CHECK}
     known |= {i: (b.title, b.explain) for b in BENCHMARKS for i in b.checks}
     known |= {promise.id: (promise.title, promise.explain) for promise in PROMISES}
-    others = (*BESIDE, *(of_stage(name) for name in stage_names()))
+    others = (*BESIDE, *(of_stage(name) for name in NAMES))
     known |= {other.id: (other.title, other.explain) for other in others}
     if check is None:
         for name, (title, _) in known.items():

@@ -12,12 +12,13 @@ import click
 from rich.console import Console
 
 from appliance.actions.opening import Target, site_here
-from appliance.actions.planned import Filters, stage_names
 from appliance.cli.files import InputFile
 from appliance.cli.spoken import advice, advice_elsewhere, speak_of
+from appliance.engine.selection import Filters
 from appliance.models.base import Document
 from appliance.models.events import Event, Message, Observer
 from appliance.report.progress import JsonObserver, PlainObserver, TerminalObserver
+from appliance.stages import NAMES
 
 PIPE_WIDTH = 160
 HOSTS = "Only these hosts, as gpu-1 or 'gpu-[1-4]' (repeatable)."
@@ -41,7 +42,7 @@ def target_options(command: F) -> F:
 
 def narrowing_options(command: F) -> F:
     """``--limit``, ``--stage``, ``--until`` and ``--full``."""
-    stages = click.Choice(stage_names())
+    stages = click.Choice(NAMES)
     for option in (
         click.option("--full", is_flag=True, help="Run every stage, whatever the receipts say."),
         click.option("--until", type=stages, help="Stop after this stage."),

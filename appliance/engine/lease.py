@@ -19,9 +19,10 @@ from appliance.engine.user import user_name
 from appliance.errors import ApplianceError, ConfigError, OutOfFiles
 from appliance.models.events import Message
 from appliance.models.facts import HostFacts
-from appliance.models.plan import OF_CLUSTER, Action, Plan
+from appliance.models.plan import Action, Plan
 from appliance.models.site import Role
 from appliance.probe import lease as on_host
+from appliance.stages import OF_CLUSTER
 from appliance.stages.stage import Stage
 from appliance.text import one_line, shortened
 
@@ -73,7 +74,7 @@ def hosts_changed(session: Session, plan: Plan, stages: Sequence[Stage]) -> tupl
         for c in plan.cells
         if c.action.changes or (c.stage in learning and c.action is Action.SKIP)
     }
-    cluster = bool(running & OF_CLUSTER)
+    cluster = bool(running.intersection(OF_CLUSTER))
     return tuple(
         h.name
         for h in session.site.hosts

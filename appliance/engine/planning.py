@@ -1,7 +1,6 @@
 """The plan: what each stage would do on each host, and why; nothing is changed by making it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from appliance.checks.check import View
 from appliance.engine.changes import since
@@ -19,6 +18,7 @@ from appliance.engine.restarting import (
     together,
 )
 from appliance.engine.rollout import behind, in_rollout_order, leads
+from appliance.engine.selection import Selection
 from appliance.engine.session import Session
 from appliance.engine.survey import view_of
 from appliance.models.facts import Drift, HostFacts, Receipt
@@ -31,15 +31,6 @@ from appliance.stages.stage import PINS, Stage
 from appliance.text import first_few
 
 FAIL = Status.FAIL
-
-
-@dataclass(frozen=True)
-class Selection:
-    """What the user narrowed the run to. Empty ``hosts`` and None mean everything."""
-
-    hosts: frozenset[str] = frozenset()
-    stages: tuple[Stage, ...] = ()
-    full: bool = False
 
 
 def make_plan(session: Session, found: Round, prepared: Preparation, selection: Selection) -> Plan:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from appliance import __version__
+from appliance.benchmarks.benchmark import Outcome
 from appliance.checks.check import judged, not_assessed
 from appliance.engine.gather import Round
 from appliance.engine.session import Session
@@ -50,6 +51,12 @@ class Findings:
     tables: list[Table] = field(default_factory=list)
     narrowed: str = ""
     left_out: tuple[str, ...] = ()
+
+    def add(self, measured: Outcome) -> None:
+        """Adds what benchmarks have shown."""
+        self.results += measured.results
+        self.measurements += measured.measurements
+        self.tables += measured.tables
 
 
 def record_of(session: Session, found: Round, findings: Findings) -> RunRecord:

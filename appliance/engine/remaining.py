@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from appliance.engine.gather import Round
 from appliance.engine.judge import OF_HARDWARE, judge_all
-from appliance.engine.planning import Selection
+from appliance.engine.selection import Selection
 from appliance.engine.session import Session
 from appliance.engine.survey import view_of
 from appliance.models.plan import Action, HostStage, Plan

@@ -10,13 +10,6 @@ from appliance.models.base import Document, Numerous
 from appliance.models.line import Line
 from appliance.models.result import CheckResult
 
-QUEUES = "queues"
-"""After the stages of hosts: it brings the site's queues to its cluster, through the cluster's API."""
-VALIDATE = "validate"
-"""The last stage: it measures the cluster by jobs and changes no host."""
-OF_CLUSTER = frozenset({QUEUES, VALIDATE})
-"""Stages of the whole cluster, which change no host."""
-
 
 class Action(StrEnum):
     """What becomes of one stage on one host."""

@@ -1,4 +1,4 @@
-"""One package per stage of a deployment; here is their order.
+"""One package per stage of a deployment. This page shows their order.
 
 A package holds all there is to its stage but the role: ``stage`` (its declaration), ``site`` (its section of the site),
 ``rules`` (what a schema cannot say of it), ``variables`` (what its role is given), ``collect`` (what the probe asks; standard
@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 
-NAMES = (
+OF_HOSTS = (
     "base",
     "gpu",
     "mig",
@@ -24,6 +24,10 @@ NAMES = (
     "observe",
     "limits",
 )
+"""Stages of hosts, in the order in which they are listed. Each starts after those that its declaration names."""
+OF_CLUSTER = ("queues", "validate")
+"""Stages of the cluster as a whole, which change no host. Each starts after all stages before it."""
+NAMES = (*OF_HOSTS, *OF_CLUSTER)
 
 
 def parts(part: str) -> Iterator[ModuleType]:

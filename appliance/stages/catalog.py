@@ -4,9 +4,11 @@ from appliance.bmc.checks import CHECKS as CONTROLLER_CHECKS
 from appliance.checks.causes import Cause, Causes
 from appliance.checks.check import AnyCheck, Check, Nature
 from appliance.stages import parts
-from appliance.stages.stage import Stage
+from appliance.stages.stage import ClusterStage, Stage
 
-STAGES: tuple[Stage, ...] = tuple(part.STAGE for part in parts("stage"))
+EVERY_STAGE: tuple[Stage | ClusterStage, ...] = tuple(part.STAGE for part in parts("stage"))
+STAGES: tuple[Stage, ...] = tuple(s for s in EVERY_STAGE if isinstance(s, Stage))
+CLUSTER_STAGES: tuple[ClusterStage, ...] = tuple(s for s in EVERY_STAGE if not isinstance(s, Stage))
 CHECKS: tuple[Check, ...] = tuple(check for stage in STAGES for check in stage.judges)
 EVERY_CHECK: tuple[AnyCheck, ...] = (*CHECKS, *CONTROLLER_CHECKS)
 """Those of stages, and those of management controllers, which need no stage and no system."""

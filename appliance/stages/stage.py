@@ -1,4 +1,4 @@
-"""What a stage is. Each declares itself in its package's ``stage.py``; ``catalog`` lists them all."""
+"""What a stage is: of hosts, or of the cluster. Each is declared in its package's ``stage.py``; ``catalog`` lists them all."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ def silent(site: Site, host: Host, facts: HostFacts | None, variables: Variables
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of a deployment. Its playbook is ``playbooks/<name>.yml``.
+    """One step of a deployment on each host. Its playbook is ``playbooks/<name>.yml``.
 
     ``roles``: hosts with one of these roles take part. ``after``: stages a host must have finished first.
     ``ansible_roles``: roles of the playbook, whose files enter the fingerprint. ``variables``: their variables for
@@ -114,3 +114,24 @@ class Stage:
             and not self.wanted(site)
             and not self.roles.isdisjoint(host.roles)
         )
+
+
+@dataclass(frozen=True)
+class ClusterStage:
+    """One step of a deployment for the cluster as a whole. It changes no host, and its work is in ``engine.cluster.WORK``.
+
+    It starts when all stages before it have ended. ``hosts``: those that its cells and its outcomes name.
+    ``after``: stages that must be finished on control hosts, or it does not run. ``measures``: it measures the cluster as the run
+    leaves it, so it starts with facts taken after the last change, and only if all hosts answer and no stage failed.
+    ``receipt``: the kind of the journal's entry that shows what it was done with last. ``noticed_by``: stages of hosts
+    whose checks see its changes, with a delay. ``wanted``: whether a site has this stage at all.
+    """
+
+    name: str
+    title: str
+    hosts: Callable[[Site], tuple[Host, ...]]
+    receipt: str
+    after: tuple[str, ...] = ()
+    measures: bool = False
+    noticed_by: tuple[str, ...] = ()
+    wanted: Callable[[Site], bool] = always

@@ -9,9 +9,10 @@ import pytest
 import yaml  # noqa: TID251 - reads the playbooks
 
 from appliance.config import data
+from appliance.engine.cluster import WORK
 from appliance.models.site import Role
-from appliance.stages import NAMES
-from appliance.stages.catalog import CHECKS, HARDWARE, STAGES
+from appliance.stages import NAMES, OF_CLUSTER, OF_HOSTS
+from appliance.stages.catalog import CHECKS, CLUSTER_STAGES, EVERY_STAGE, HARDWARE, STAGES
 from appliance.stages.stage import Stage
 
 ROOT = data.root()
@@ -120,7 +121,17 @@ def test_check_ids_are_unique_and_say_their_area() -> None:
 
 def test_every_package_of_a_stage_is_in_their_order_and_every_stage_has_a_package() -> None:
     found = {path.parent.name for path in (Path(ROOT) / "appliance/stages").glob("*/stage.py")}
-    assert found == set(NAMES) == {stage.name for stage in STAGES}
+    assert found == set(NAMES)
+    assert tuple(stage.name for stage in EVERY_STAGE) == NAMES
+    assert tuple(stage.name for stage in STAGES) == OF_HOSTS
+
+
+def test_every_stage_of_the_cluster_has_its_work_and_names_stages_before_it() -> None:
+    assert tuple(stage.name for stage in CLUSTER_STAGES) == OF_CLUSTER == tuple(WORK)
+    for stage in CLUSTER_STAGES:
+        before = set(NAMES[: NAMES.index(stage.name)])
+        assert {*stage.after, *stage.noticed_by} <= before
+    assert len({stage.receipt for stage in CLUSTER_STAGES}) == len(CLUSTER_STAGES)
 
 
 @each_stage

@@ -26,10 +26,11 @@ from appliance.config.load import LoadedSite, load_site
 from appliance.config.secrets import MAIL_PASSWORD, Redactor, Secret
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.judge import judge_all
-from appliance.engine.planning import Selection, make_plan
+from appliance.engine.planning import make_plan
 from appliance.engine.prepare import Preparation, prepare
 from appliance.engine.record import Findings, record_of
 from appliance.engine.requests import ALL_CHECK_IDS
+from appliance.engine.selection import Selection
 from appliance.engine.session import Session
 from appliance.engine.survey import view_of
 from appliance.journal import Journal

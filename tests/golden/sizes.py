@@ -10,9 +10,10 @@ from pathlib import Path
 from appliance.config.load import load_site
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.judge import judge_all
-from appliance.engine.planning import Selection, make_plan
+from appliance.engine.planning import make_plan
 from appliance.engine.prepare import prepare
 from appliance.engine.requests import ALL_CHECK_IDS
+from appliance.engine.selection import Selection
 from appliance.engine.survey import view_of
 from appliance.journal import Journal
 from appliance.models.facts import Drift, HostFacts

@@ -7,13 +7,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from appliance.models.plan import OF_CLUSTER, VALIDATE, Action, HostStage, Plan
+from appliance.models.plan import Action, HostStage, Plan
 from appliance.report import symbols
 from appliance.report.console.acceptance import acceptance_fold
 from appliance.report.console.findings import findings_list
 from appliance.report.findings import findings
 from appliance.report.symbols import Sign
 from appliance.report.wording import about, fold
+from appliance.stages import OF_CLUSTER
 from appliance.text import plural
 
 Column = tuple[str, ...]
@@ -24,6 +25,7 @@ _REACHABLE = "host.reachable"
 _WHY_MIN = 28
 _WHY_LINES = 1.5
 _TELLING = {Action.RUN, Action.REPAIR, Action.BLOCKED, Action.SKIP}
+_TODO = {"validate": "benchmarks to run"}
 _LEGEND = (
     symbols.NOTHING,
     symbols.NEW,
@@ -195,8 +197,7 @@ def _sums(plan: Plan) -> list[Text]:
     untouched = len(plan.hosts) - len(changed | set(plan.unreachable))
     parts = [f"{plural(len(changed), 'host')} to change, {untouched} untouched"]
     if not changed:
-        todo = {VALIDATE: "benchmarks to run"}
-        named = [todo.get(c.stage, f"{c.stage} to bring") for c in plan.pending()]
+        named = [_TODO.get(c.stage, f"{c.stage} to bring") for c in plan.pending()]
         parts = [", ".join(("no host to change", *dict.fromkeys(named)))]
     parts += [f"{len(plan.unreachable)} unknown"] if plan.unreachable else []
     if plan.reboots:

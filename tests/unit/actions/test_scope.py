@@ -2,8 +2,8 @@
 
 import pytest
 
-from appliance.actions.planned import Filters, select
 from appliance.actions.scope import Scope, scope_of
+from appliance.engine.selection import Filters, select
 from appliance.engine.session import Session
 from appliance.models.result import CheckResult, Status
 from tests.unit.engine.conftest import hosts, recorder, session
@@ -13,7 +13,7 @@ __all__ = ["hosts", "recorder", "session"]
 
 def scope(session: Session, **flags: object) -> Scope:
     filters = Filters(**flags)  # type: ignore[arg-type]
-    return scope_of(session.site, select(session, filters).stages, filters)
+    return scope_of(session.site, select(session.site, filters))
 
 
 def result(check: str, target: str, status: Status = Status.PASS) -> CheckResult:

@@ -7,11 +7,15 @@ from dataclasses import replace
 import pytest
 
 from appliance.actions import deploy as deploy_action
-from appliance.actions.planned import take_facts
+from appliance.actions.planned import Planned, take_facts
 from appliance.actions.scope import Scope
 from appliance.adapters.process import Completed
+from appliance.engine.cluster import Look
 from appliance.engine.gather import Round, Unanswered
+from appliance.engine.record import Findings
+from appliance.engine.selection import Filters, select
 from appliance.engine.session import Session
+from appliance.models.plan import Plan
 from appliance.models.result import CheckResult
 from appliance.models.run import StageOutcome, StageState
 from appliance.stages.observe.checks import EXPORTER, SERVER, SOCKET
@@ -150,3 +154,25 @@ def test_a_full_disk_is_not_waited_for(session: Session, monkeypatch: pytest.Mon
     lagging = full.model_copy(update={"unit": ""})
     monkeypatch.setattr(deploy_action, "judge_all", lambda *_: [lagging])
     assert not deploy_action.is_settled(session, _seen("up"), done, ALL)
+
+
+def test_stages_of_the_cluster_and_the_report_share_one_look(
+    quick: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Facts after the last change are taken and judged once, before what measures the cluster starts."""
+    found = _seen("up")
+    good = CheckResult.model_validate({"id": "base.os", "target": "head", "status": "pass"})
+    looked: list[Round] = []
+    monkeypatch.setattr(deploy_action, "judge_all", lambda *_: [good])
+
+    def run(_: object, __: object, ___: object, findings: Findings, look: Look) -> None:
+        looked.extend((look(), look()))
+        assert findings.results == [good]
+
+    monkeypatch.setattr(deploy_action, "run_cluster_stage", run)
+    plan = Plan(site="acme", profile="hpc", hosts=HOSTS, stages=())
+    planned = Planned(found, plan, select(quick.site, Filters(stages=("validate",))), {})
+    findings = Findings()
+    assert deploy_action._carry_out(quick, planned, findings, ALL) is found
+    assert looked == [found, found]
+    assert findings.results == [good]

@@ -11,10 +11,10 @@ from click.testing import CliRunner, Result
 
 from appliance.actions import node as action
 from appliance.actions.deploy import Deployed
-from appliance.actions.planned import Filters
 from appliance.cli.main import cli
 from appliance.config.load import load_site
 from appliance.engine import drain as draining
+from appliance.engine.selection import Filters
 from appliance.engine.session import Session
 from appliance.models.drain import Why
 from tests.unit.engine.conftest import hosts, recorder, session

@@ -13,8 +13,9 @@ from appliance.checks.check import View
 from appliance.engine import apply as engine
 from appliance.engine import prove, replan, roll, stage_run, stopwatch
 from appliance.engine.gather import Round, Unanswered
-from appliance.engine.planning import Selection, make_plan
+from appliance.engine.planning import make_plan
 from appliance.engine.prepare import prepare
+from appliance.engine.selection import Selection
 from appliance.engine.session import Session
 from appliance.errors import AnsibleFailed, OutOfFiles
 from appliance.models.facts import HostFacts

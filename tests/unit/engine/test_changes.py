@@ -8,8 +8,9 @@ import pytest
 from appliance.config.secrets import Secret
 from appliance.engine.changes import SECRET, between, note, since
 from appliance.engine.gather import Round
-from appliance.engine.planning import Selection, make_plan
+from appliance.engine.planning import make_plan
 from appliance.engine.prepare import Prepared, prepare
+from appliance.engine.selection import Selection
 from appliance.engine.session import Session
 from appliance.stages.context import Variables
 from appliance.stages.stage import Stage

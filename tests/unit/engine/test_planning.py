@@ -7,9 +7,10 @@ from appliance.adapters.process import run
 from appliance.config.secrets import MAIL_PASSWORD, Secret
 from appliance.engine.gather import Round, Unanswered
 from appliance.engine.owned import owned
-from appliance.engine.planning import Selection, make_plan
+from appliance.engine.planning import make_plan
 from appliance.engine.prepare import prepare
 from appliance.engine.requests import request_for
+from appliance.engine.selection import Selection
 from appliance.engine.session import Session
 from appliance.models.facts import Foreign, HostFacts
 from appliance.models.plan import Action, HostStage

@@ -3,8 +3,8 @@
 from typing import Any
 
 from appliance.engine.gather import Round, Unanswered
-from appliance.engine.planning import Selection
 from appliance.engine.remaining import remaining
+from appliance.engine.selection import Selection
 from appliance.engine.session import Session
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.result import CheckResult

@@ -7,8 +7,9 @@ import pytest
 
 from appliance.config.secrets import Secret
 from appliance.engine.gather import Round
-from appliance.engine.planning import Selection, make_plan
+from appliance.engine.planning import make_plan
 from appliance.engine.prepare import prepare
+from appliance.engine.selection import Selection
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
 from appliance.models.plan import Action, Plan

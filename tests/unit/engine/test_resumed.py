@@ -5,12 +5,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from appliance.actions.resumed import Asked, begun, note, taken_up
+from appliance.actions.resumed import Asked, note, taken_up
 from appliance.benchmarks import BENCHMARKS
 from appliance.benchmarks.batch import Job
 from appliance.benchmarks.benchmark import Outcome
 from appliance.benchmarks.gpt3.trial import Framework, Request
 from appliance.checks.check import View, passed
+from appliance.engine.benchmarking import begun
 from appliance.engine.evidence import keep_run, recorded
 from appliance.engine.jobs import JournalBook, open_jobs
 from appliance.engine.session import Session

@@ -8,8 +8,9 @@ import pytest
 from appliance.engine import roll
 from appliance.engine.drain import Drain
 from appliance.engine.gather import Round
-from appliance.engine.planning import Selection, make_plan
+from appliance.engine.planning import make_plan
 from appliance.engine.prepare import prepare
+from appliance.engine.selection import Selection
 from appliance.engine.session import Session
 from appliance.engine.stage_run import Learned
 from appliance.errors import ConnectionFailed, DeadlineExceeded

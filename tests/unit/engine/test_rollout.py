@@ -11,8 +11,9 @@ from appliance.engine.apply import apply
 from appliance.engine.drain import Drain
 from appliance.engine.earlier import remember
 from appliance.engine.gather import Round, Unanswered
-from appliance.engine.planning import Selection, make_plan
+from appliance.engine.planning import make_plan
 from appliance.engine.prepare import prepare
+from appliance.engine.selection import Selection
 from appliance.engine.session import Session
 from appliance.errors import ClusterFailed, DeadlineExceeded
 from appliance.models.drain import Why

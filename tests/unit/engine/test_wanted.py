@@ -10,10 +10,11 @@ from appliance.adapters.ansible import HostPlay, _collect
 from appliance.engine import prove as proving
 from appliance.engine.gather import Round
 from appliance.engine.judge import judge_all
-from appliance.engine.planning import Selection, make_plan
+from appliance.engine.planning import make_plan
 from appliance.engine.prepare import prepare
 from appliance.engine.prove import SettleClock, prove
 from appliance.engine.requests import ALL_CHECK_IDS
+from appliance.engine.selection import Selection
 from appliance.engine.session import Session
 from appliance.engine.survey import view_of
 from appliance.engine.unproved import unproved

@@ -4,17 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.actions import validation
-from appliance.actions.planned import Filters, Planned
-from appliance.actions.validate import run_benchmarks, with_settings
-from appliance.actions.validation import validate_cluster, with_validation
 from appliance.benchmarks.benchmark import Benchmark, Outcome
 from appliance.checks.check import View
+from appliance.engine import validation
+from appliance.engine.benchmarking import run_benchmarks, with_settings
+from appliance.engine.cluster import run_cluster_stage, with_cluster
 from appliance.engine.gather import Round, Unanswered
-from appliance.engine.planning import Selection, make_plan
+from appliance.engine.planning import make_plan
 from appliance.engine.prepare import prepare
 from appliance.engine.record import Findings, record_of
+from appliance.engine.selection import Filters, Selection, select
 from appliance.engine.session import Session
+from appliance.engine.turn import Done
 from appliance.models.events import StageStarted
 from appliance.models.facts import HostFacts
 from appliance.models.plan import Action, Plan
@@ -23,6 +24,7 @@ from appliance.models.result import CheckResult, Measurement, Status, Verdict, o
 from appliance.models.run import StageState, Table
 from appliance.report.html.page import figures
 from appliance.stages.context import RoleContext, Variables
+from appliance.stages.validate.stage import STAGE as VALIDATE
 from tests.facts import facts_of
 from tests.unit.engine.conftest import hosts, recorder, session
 from tests.unit.engine.world import Recorder, receipt_of, stage_of
@@ -49,7 +51,7 @@ def _one_stage(monkeypatch: pytest.MonkeyPatch) -> None:
 def _measured(monkeypatch: pytest.MonkeyPatch, status: Status, *, required: bool = True) -> None:
     """What the benchmarks come to from now on."""
     result = CheckResult(id="slurm.job", target="cluster", status=status, required=required)
-    done = (Outcome((result,)), StageState.DONE, 1.0)
+    done = Done(measured=Outcome((result,)))
     monkeypatch.setattr(validation, "run_benchmarks", lambda *_: done)
 
 
@@ -66,27 +68,32 @@ def _facts(client: str, fingerprint: str = "", boot: str = "") -> dict[str, Host
     return seen
 
 
-def _planned(session: Session, facts: dict[str, HostFacts]) -> Planned:
+def _planned(session: Session, facts: dict[str, HostFacts], **flags: object) -> Plan:
     found = Round(facts, {})
     prepared = prepare(session, facts, (STAGE,))
-    plan = make_plan(session, found, prepared, Selection(stages=(STAGE,)))
-    return Planned(found, plan, (STAGE,), prepared)
+    filters = Filters(**flags)  # type: ignore[arg-type]
+    selection = Selection(stages=(STAGE,), cluster=(VALIDATE,), filters=filters)
+    plan = make_plan(session, found, prepared, selection)
+    return with_cluster(session, found, selection, plan)
+
+
+def _validated(session: Session, plan: Plan, found: Round, *known: CheckResult) -> Findings:
+    findings = Findings(results=list(known))
+    run_cluster_stage(session, VALIDATE, plan, findings, lambda: found)
+    return findings
 
 
 def _first_run(session: Session) -> str:
     """A deployment that finds the fabric unknown and leaves it known; returns the fingerprint it left."""
-    planned = _planned(session, _facts(""))
-    plan = with_validation(session, planned, Filters())
+    plan = _planned(session, _facts(""))
     assert {c.action for c in plan.by_stage("validate")} == {Action.RUN}
     after = _facts("kernel")
-    view = View(session.profile, session.site, after)
-    validate_cluster(session, plan, view, Round(after, {}), Findings())
+    _validated(session, plan, Round(after, {}))
     return prepare(session, after, (STAGE,))["one", "head"].fingerprint
 
 
 def _again(session: Session, facts: dict[str, HostFacts], **flags: object) -> set[Action]:
-    plan = with_validation(session, _planned(session, facts), Filters(**flags))  # type: ignore[arg-type]
-    return {c.action for c in plan.by_stage("validate")}
+    return {c.action for c in _planned(session, facts, **flags).by_stage("validate")}
 
 
 def test_site_that_was_unknown_before_its_first_run_is_validated_once(session: Session) -> None:
@@ -140,14 +147,11 @@ def test_part_of_a_site_whose_benchmarks_could_not_run_is_not_called_good(
     silent = {"gpu-2": Unanswered("gpu-2", "it does not answer", "power it on")}
     del facts["gpu-2"]
     found = Round(facts, silent)
-    filters = Filters(limit=("gpu-1",), stages=("validate",))
-    planned = Planned(found, Plan(site="acme", profile="hpc", hosts=HOSTS, stages=()), (), {})
-    plan = with_validation(session, planned, filters)
+    selection = select(session.site, Filters(limit=("gpu-1",), stages=("validate",)))
+    plain = Plan(site="acme", profile="hpc", hosts=("gpu-1",), stages=())
+    plan = with_cluster(session, found, selection, plain)
     good = CheckResult(id="host.reachable", target="gpu-1", status=Status.PASS)
-    findings = Findings(results=[good])
-    view = View(session.profile, session.site, facts)
-    validate_cluster(session, plan, view, found, findings)
-    record = record_of(session, found, findings)
+    record = record_of(session, found, _validated(session, plan, found, good))
     assert record.verdict is Verdict.INCOMPLETE
     assert "stage.validate: not run here: other stages have to be whole first" in str(
         record.not_assessed
@@ -162,13 +166,13 @@ def test_benchmarks_an_interrupt_left_out_have_no_verdict(session: Session) -> N
         return Outcome((CheckResult(id="a.one", target="cluster", status=Status.PASS),))
 
     chosen = tuple(Benchmark(n, n, (f"{n}.one",), run, 1.0, "") for n in ("a", "b"))
-    outcome, state, _ = run_benchmarks(session, view, HOSTS, chosen)
-    assert state is StageState.NOT_RUN
-    assert {r.id: r.status for r in outcome.results} == {
+    done = run_benchmarks(session, view, HOSTS, chosen)
+    assert done.state is StageState.NOT_RUN
+    assert {r.id: r.status for r in done.measured.results} == {
         "a.one": Status.PASS,
         "b.one": Status.NOT_ASSESSED,
     }
-    assert overall(outcome.results) is Verdict.INCOMPLETE
+    assert overall(done.measured.results) is Verdict.INCOMPLETE
 
 
 def test_a_benchmark_is_expected_to_take_as_long_as_last_time(
@@ -214,14 +218,11 @@ def test_recalled_tables_and_figures_say_which_run_they_are_of(
     result = CheckResult(id="slurm.job", target="cluster", status=Status.PASS)
     rate = Measurement(name="gpt3", value=48_000.0, unit="tokens/s", detail={"gpus": 8})
     table = Table(title="Throughput", columns=("", "1 node"), rows=(("x", 1),), note="batch 2048")
-    done = (Outcome((result,), (rate,), (table,)), StageState.DONE, 1.0)
+    done = Done(measured=Outcome((result,), (rate,), (table,)))
     monkeypatch.setattr(validation, "run_benchmarks", lambda *_: done)
     fingerprint = _first_run(session)
     facts = _facts("kernel", fingerprint)
-    plan = with_validation(session, _planned(session, facts), Filters())
-    findings = Findings()
-    view = View(session.profile, session.site, facts)
-    validate_cluster(session, plan, view, Round(facts, {}), findings)
+    findings = _validated(session, _planned(session, facts), Round(facts, {}))
     mark = "measured in run r1; nothing has changed since"
     assert findings.tables[0].note == f"batch 2048; {mark}"
     assert findings.measurements[0].detail["recalled"] == mark
@@ -234,11 +235,9 @@ def test_a_benchmark_that_failed_is_the_cause_of_its_stage(
 ) -> None:
     known = {"id": "slurm.job", "target": "cluster", "status": "fail", "fix": "see its output"}
     failed = Outcome((CheckResult.model_validate(known),))
-    monkeypatch.setattr(validation, "run_benchmarks", lambda *_: (failed, StageState.FAILED, 1.0))
+    done = Done(StageState.FAILED, measured=failed)
+    monkeypatch.setattr(validation, "run_benchmarks", lambda *_: done)
     facts = _facts("kernel", "x")
-    plan = with_validation(session, _planned(session, facts), Filters())
-    findings = Findings()
-    view = View(session.profile, session.site, facts)
-    validate_cluster(session, plan, view, Round(facts, {}), findings)
+    findings = _validated(session, _planned(session, facts), Round(facts, {}))
     told = {(o.cause, o.fix) for o in findings.outcomes}
     assert told == {("benchmarks failed: slurm.job", "see its output")}

@@ -8,19 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from appliance.actions.planned import Filters, Planned, select
-from appliance.actions.queues_brought import TOKEN, bring_queues, with_queues
 from appliance.adapters import leftovers
 from appliance.adapters.certificates import KeyPair, Signed
 from appliance.adapters.kubernetes import KubernetesApi
 from appliance.config.load import load_site
 from appliance.config.secrets import resolve
 from appliance.engine import kubeconfig
+from appliance.engine.cluster import run_cluster_stage, with_cluster
 from appliance.engine.gather import Round, Unanswered
+from appliance.engine.queues import TOKEN
+from appliance.engine.record import Findings
+from appliance.engine.selection import Filters, select
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
-from appliance.models.plan import QUEUES, Action, HostStage, Plan
+from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.run import StageOutcome, StageState
+from appliance.stages.queues.stage import STAGE
 from appliance.stages.scheduler.queues.manifest import text
 from tests.unit.actions.test_queue import HOSTS, World
 from tests.unit.adapters.fake_kubernetes import serving
@@ -65,20 +68,38 @@ def _read(session: Session, world: World) -> Session:
     )
 
 
-def _plan(session: Session, filters: Filters = EVERYTHING, *cells: HostStage) -> Plan:
+NOBODY_SILENT = Round({}, {})
+
+
+def _plan(
+    session: Session,
+    filters: Filters = EVERYTHING,
+    *cells: HostStage,
+    found: Round = NOBODY_SILENT,
+) -> Plan:
+    """What the plan says of the queues, after these cells of other stages."""
     names = tuple(host.name for host in session.site.hosts)
     stages = tuple(dict.fromkeys(cell.stage for cell in cells))
     plain = Plan(site="s", profile="hpc", hosts=names, stages=stages, cells=cells)
-    planned = Planned(Round({}, {}), plain, (), {})
-    return with_queues(session, planned, filters).plan
+    selection = select(session.site, filters)
+    cluster = tuple(stage for stage in selection.cluster if stage is STAGE)
+    return with_cluster(session, found, replace(selection, cluster=cluster), plain)
 
 
 def _why(session: Session, filters: Filters = EVERYTHING, *cells: HostStage) -> str:
-    return next(c.why for c in _plan(session, filters, *cells).by_stage(QUEUES) if c.host == "head")
+    cells = _plan(session, filters, *cells).by_stage("queues")
+    return next(c.why for c in cells if c.host == "head")
+
+
+def _outcomes(session: Session, plan: Plan, *before: StageOutcome) -> list[StageOutcome]:
+    """What becomes of the plan's queues after these outcomes."""
+    findings = Findings(outcomes=list(before))
+    run_cluster_stage(session, STAGE, plan, findings, lambda: NOBODY_SILENT)
+    return findings.outcomes[len(before) :]
 
 
 def _bring(session: Session, *before: StageOutcome) -> StageOutcome:
-    (outcome,) = bring_queues(session, _plan(session), before)
+    (outcome,) = _outcomes(session, _plan(session), *before)
     return outcome
 
 
@@ -91,7 +112,7 @@ def test_they_are_brought_once_and_again_when_the_site_has_others(
     assert first.changes > 10
     assert QUEUE in world.api.store
     assert [call for call in hosts.calls if call[1] == TOKEN]
-    (cell,) = (c for c in _plan(site).by_stage(QUEUES) if c.action is not Action.NOT_CONCERNED)
+    (cell,) = (c for c in _plan(site).by_stage("queues") if c.action is not Action.NOT_CONCERNED)
     assert (cell.host, cell.action, cell.known) == ("head", Action.SKIP, True)
     assert _bring(site).state is StageState.SKIPPED
     world.write(OWN.replace("quota: 16,", "quota: 12,"))
@@ -142,21 +163,18 @@ def test_a_scheduler_that_is_deployed_asks_for_them_and_so_does_the_user(site: S
 )
 def test_a_run_of_a_part_leaves_them(site: Session, filters: Filters) -> None:
     assert _plan(site, filters).stages == ()
-    assert bring_queues(site, _plan(site, filters), ()) == ()
 
 
 def test_a_site_without_queues_has_none_to_bring(session: Session) -> None:
     assert _plan(session).stages == ()
     with pytest.raises(ConfigError, match="--stage queues: site acme does not ask for it"):
-        select(session, Filters(stages=("queues",)))
+        select(session.site, Filters(stages=("queues",)))
 
 
 def test_a_control_host_that_is_silent_is_unknown(site: Session) -> None:
-    plain = Plan(site="s", profile="hpc", hosts=("head", *HOSTS), stages=())
-    silent = Round({}, {"head": Unanswered("head", "down", "")})
-    plan = with_queues(site, Planned(silent, plain, (), {}), EVERYTHING).plan
-    assert plan.by_stage(QUEUES)[0].action is Action.UNKNOWN
-    assert bring_queues(site, plan, ()) == ()
+    plan = _plan(site, found=Round({}, {"head": Unanswered("head", "down", "")}))
+    assert plan.by_stage("queues")[0].action is Action.UNKNOWN
+    assert _outcomes(site, plan) == []
 
 
 def test_what_stands_in_the_way_is_told_and_nothing_is_changed(site: Session, world: World) -> None:

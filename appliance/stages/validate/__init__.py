@@ -1,0 +1,1 @@
+"""Stage validate: the short benchmarks, and every check once more."""
