@@ -123,8 +123,9 @@ def main() -> None:
         while whole.warnings:
             module.warn(str(whole.warnings.pop(0)))
         if said.get("failed") and not entry["ignore_failure"]:
-            told = {key: said[key] for key in ("msg", "traceback") if key in said}
-            module.fail_json(entry=entry["name"], **{**whole.outcome(), **told})
+            told: dict[str, Any] = whole.outcome()
+            told.update({key: said[key] for key in ("msg", "traceback") if key in said})
+            module.fail_json(entry=entry["name"], **told)
         if entry["pauses_for"] and said.get(entry["pauses_for"]) and not module.check_mode:
             module.exit_json(paused=entry["name"], **whole.outcome())
     module.exit_json(**whole.outcome())
