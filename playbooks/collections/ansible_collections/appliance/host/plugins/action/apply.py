@@ -107,9 +107,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         return ""
 
     def _settled(self, variables: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        chosen = set(variables.get("appliance_phases") or []) or phases(
-            str(variables.get("role_name", "")), variables.get("ansible_run_tags", [])
-        )
+        role = str(variables.get("role_name", ""))
+        chosen = set(variables.get(f"{role}_phases") or [])
+        chosen = chosen or phases(role, variables.get("ansible_run_tags", []))
         for entry in self._task.args.get("resources") or []:
             if chosen and entry.get("name", "").partition(" | ")[0] not in chosen:
                 continue

@@ -10,7 +10,7 @@ description:
   - Each entry names one resource of this collection, as O(resources) has them, with the arguments of the module of that name. They are
     applied in order; the first one that fails ends the call, and those before it stay as they are.
   - An entry's name begins with its phase, as C(install | Install the daemon). Tags as C(<role>:install), or a list in the variable
-    C(appliance_phases), choose the entries of some phases.
+    C(<role>_phases), choose the entries of some phases.
   - A call costs the controller what one task costs, however many resources it has.
   - The action plugin evaluates conditions, variables and templates. Where no play gathered facts, it asks the host for its distribution.
     It reads the role's C(vars/<distribution>-<release>.yml), else C(vars/<distribution>.yml), else C(vars/<os family>.yml).
