@@ -139,8 +139,8 @@ def words_of(site: Seen) -> dict[str, str]:
             explained = [result.name for result in finding.explains if result.host]
             parts[finding.result.host].append(f"finding {finding.result.name}: {explained}")
     for cell in site.plan.cells:
-        # Why nothing is done may be that another host's change is waited for.
-        left_out = {"fingerprint"} | (set() if cell.action.changes else {"why"})
+        # Why nothing is done, and what may restart yet, may follow from a change of another host.
+        left_out = {"fingerprint"} | (set() if cell.action.changes else {"why", "may_restart"})
         parts[cell.host].append(cell.model_dump_json(exclude=left_out))
     return {name: _nameless(site, name, texts) for name, texts in parts.items()}
 
