@@ -256,6 +256,7 @@ WORDS = {
         "a node label",
         "as topology.kubernetes.io/zone or kubernetes.io/hostname",
     ),
+    STORAGE: ("a size", "as 500Gi or 50Ti"),
     MIG_PROFILE: ("a MIG profile", "as 1g.10gb"),
     DOMAIN: ("a domain name", "as runai.example.com"),
     NAMESPACE: ("a namespace", "as ingress-nginx or monitoring"),
