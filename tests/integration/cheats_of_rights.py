@@ -64,12 +64,6 @@ CHEATS: tuple[Cheat, ...] = (
             ("the queues' defaults changed", "PATCH", QUEUES, {"data": {"train": "x"}}),
             ("the queues' defaults made immutable", "PATCH", QUEUES, {"immutable": True}),
             (
-                "a finalizer on the queues' defaults",
-                "PATCH",
-                QUEUES,
-                {"metadata": {"finalizers": ["a.example/b"]}},
-            ),
-            (
                 "the appliance's label taken off the queues' defaults",
                 "PATCH",
                 QUEUES,

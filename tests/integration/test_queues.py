@@ -30,7 +30,7 @@ from appliance.stages.scheduler.queues.network import policy
 from appliance.stages.scheduler.queues.rendered import rendered
 from appliance.stages.workloads.site import WorkloadsOptions
 from appliance.stages.workloads.table import images
-from tests.integration.api_server import compiled, established, running, until
+from tests.integration.api_server import compiled, controlled, established, running, until
 from tests.unit.acceptance.test_hello import templates
 from tests.unit.config.test_impossible_queues import BASE, furnish
 from tests.unit.config.test_queue_rendering import DATA, PROFILES, VARIANTS
@@ -41,12 +41,18 @@ OWN = sorted(charts.SOURCES.glob("*.yml"))
 OF_SITE = WorkloadsOptions(images={"mpi": "mirror.local/mpi:1", "dask": "mirror.local/dask:1"})
 HOME = Where("kai-trial", "team-train", "kai-scheduler", images(OF_SITE), "nfs")
 HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4")
+PROTECTION = "persistentvolumeclaim-protection-controller,persistentvolume-protection-controller"
+"""Controllers without which no claim and no volume ever goes."""
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesApi]:
     folder = tmp_path_factory.mktemp("cluster")
-    with running(compiled(), folder) as kubeconfig, KubernetesApi(kubeconfig) as api:
+    with (
+        running(compiled(), folder) as kubeconfig,
+        controlled(compiled(), kubeconfig, folder, PROTECTION),
+        KubernetesApi(kubeconfig) as api,
+    ):
         until(lambda: api.get(Ref("v1", "Namespace", "default")) is not None)
         wanted = definitions()
         for definition in wanted:

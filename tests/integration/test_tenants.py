@@ -20,7 +20,7 @@ from appliance.stages.scheduler.queues.admission import POLICY
 from appliance.stages.scheduler.queues.namespaces import pull_secrets
 from appliance.stages.scheduler.queues.rendered import rendered
 from tests.integration import cheat_parts as parts
-from tests.integration.api_server import compiled, established, running, until
+from tests.integration.api_server import compiled, established, file_of, running, until
 from tests.integration.cheat_parts import ALPHA, BOUND, MINE, Cheat, owned_by
 from tests.integration.cheats import CHEATS
 from tests.integration.cheats_of_operators import LOOKS, RAY
@@ -57,8 +57,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         running(compiled(), folder, ("alice", parts.OPERATOR)) as kubeconfig,
         KubernetesApi(kubeconfig) as admin,
         KubernetesApi(folder / "alice") as alice,
-        # A colon stands between names of files there.
-        KubernetesApi((folder / parts.OPERATOR).rename(folder / "operator")) as operator,
+        KubernetesApi(folder / file_of(parts.OPERATOR)) as operator,
     ):
         until(lambda: admin.get(Ref("v1", "Namespace", "default")) is not None)
         for definition in definitions():
