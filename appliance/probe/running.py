@@ -101,13 +101,17 @@ def _daemons(ask: Ask) -> Pairs:
                 yield name, ", ".join([*_set(ask, name), *_given(ask, main, ours)])
 
 
-def _rank(ask: Ask, pid: str) -> tuple[bool, int, int]:
-    """Whether it is a person's, when it started, its number: a crontab's programs run in cron's group, and numbers begin anew."""
+def _rank(ask: Ask, pid: str) -> tuple[bool, bool, int, int]:
+    """Whether it is gone, and a person's; when it started, its number.
+
+    A crontab's programs run in cron's group, numbers start over, and a daemon's short-lived processes end while they are looked at.
+    """
     at = ask.path(f"/proc/{pid}/")
-    uid = (_field(files.text(at + "status"), "Uid").split() or ["0"])[0]
-    started = _words(at)[19:20] or ["0"]
-    is_persons = int(uid) >= PEOPLE and int(uid) not in RESERVED
-    return is_persons, int(started[0]), int(pid)
+    uids, started = _field(files.text(at + "status"), "Uid").split(), _words(at)[19:20]
+    if not uids or not started:
+        return True, False, 0, int(pid)
+    is_persons = int(uids[0]) >= PEOPLE and int(uids[0]) not in RESERVED
+    return False, is_persons, int(started[0]), int(pid)
 
 
 def _set(ask: Ask, name: str) -> Iterator[str]:

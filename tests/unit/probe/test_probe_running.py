@@ -206,3 +206,12 @@ def test_what_runs_in_the_group_of_a_daemon_is_not_taken_for_it(
     told = daemon(root)
     Path(root + GROUP, "cgroup.procs").write_text("7\n")
     assert told == daemon(root)
+
+
+def test_a_process_of_a_daemon_that_ends_meanwhile_hides_nothing(grow: Grow) -> None:
+    """sshd's group has a process for each login that is about to end."""
+    started = f"7 (slurmd) S {'0 ' * 18}4 0 0 0 0 0 0 0 0 0"
+    root = grow({**HOST, f"{GROUP}/cgroup.procs": "3\n7\n", "/proc/7/stat": started})
+    told = daemon(root)
+    Path(root + GROUP, "cgroup.procs").write_text("7\n")
+    assert told == daemon(root)
