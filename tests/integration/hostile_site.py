@@ -181,6 +181,8 @@ SITE: Document = {
                 "users": ["ada"],
                 "groups": ["all"],
                 "reached_from": ["ingress"],
+                "storage": "10Ti",
+                "trees": [{"name": "data", "export": "/srv/data", "path": "team"}],
             }
         ],
         "priorities": [{"name": "urgent", "value": 60}],

@@ -30,6 +30,8 @@ ELSEWHERE = {"RunaiOptions", "Resources"}
 SHOWN = {
     "base": {"etc/hosts.j2", "etc/chrony/chrony.conf.j2"},
     "storage": {"etc/systemd/system/mount_units.json.j2"},
+    # The site's folder on the control machine, where its pinned files are.
+    "slurm": {"var/lib/appliance/slurm-containers.json.j2"},
 }
 """Templates in which free texts of the site stand, until the models give them a form."""
 WANTED = {
