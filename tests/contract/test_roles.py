@@ -132,6 +132,21 @@ def test_an_entry_has_one_resource_of_the_collection(role: Path) -> None:
 
 
 @each_role
+def test_an_entry_speaks_only_of_entries_before_it(role: Path) -> None:
+    before: set[str] = set()
+    for entry in entries(role):
+        asked = {
+            value["answer_of"]
+            for given in entry.values()
+            if isinstance(given, dict)
+            for value in given.values()
+            if isinstance(value, dict) and "answer_of" in value
+        }
+        assert {*entry.get("after_change", ()), *asked} <= before, entry["name"]
+        before.add(entry["name"])
+
+
+@each_role
 def test_every_task_names_its_file(role: Path) -> None:
     files = [file for file in (role / "tasks").glob("*.yml") if file.stem != "main"]
     names = {(file.stem, task.get("name", "")) for file in files for task in tasks(read(file))}

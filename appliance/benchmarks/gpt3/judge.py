@@ -27,7 +27,7 @@ LEAST = 0.5
 """% of the peak; a thousandth of what is usual is a unit mixed up."""
 MOST_APART = 10.0
 """% between the slowest and the fastest of several runs of one kind. Own choice: the published ones repeat within 3 %."""
-ONE_SLOW = "find out why the slowest was slow, mend that, and train again; or give the logs of one configuration alone"
+ONE_SLOW = "find out why the slowest was slow, correct that, and train again; or give the logs of one configuration alone"
 FINER = "give the TensorBoard file of the same run, or the JSON of NeMo's DLLogger: they keep seven digits"
 WITH_NEMO = "train it with NeMo, or give logs of NeMo: appliance validate gpt3 --from-logs DIR"
 SLOW_FIX = (

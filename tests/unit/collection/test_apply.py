@@ -243,6 +243,13 @@ def test_an_argument_may_be_what_an_entry_before_answered(apply: Run, host: Host
     assert apply(runs("a", "version"), asked)["msg"] == "gpus: 579 in place of 580.1"
 
 
+def test_what_an_entry_that_did_not_run_would_answer_is_no_pass(apply: Run, host: Host) -> None:
+    host.answer("gpus", (0, "579", ""))
+    said = apply(runs("b", "gpus", every_line={"answer_of": "a", "key": "out"}))
+    assert (said["entry"], said["msg"]) == ("b", "needs the answer of “a”, which did not run")
+    assert host.calls == []
+
+
 def test_a_command_may_not_print_what_is_wrong(apply: Run, host: Host) -> None:
     host.answer("plan", (0, '"state": "unchanged"', ""), (0, '"state": "divided"', ""))
     asked = runs("p", "plan", lacks='"state": "(?!unchanged)')

@@ -93,6 +93,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             path = os.path.join(folder, os.path.basename(stem) + ".yml")
             if os.path.isfile(path):
                 return dict(self._loader.load_from_file(path, trusted_as_template=True) or {})
+        if os.path.isdir(folder) and set(os.listdir(folder)) - {"main.yml"}:
+            role = variables.get("role_name")
+            raise AnsibleActionFail(
+                f"role {role} supports neither {name} {release} nor family {family}"
+            )
         return {}
 
     def _with(self, variables: dict[str, Any]) -> Any:

@@ -81,17 +81,28 @@ class Run:
         awaited = entry["after_change"]
         if awaited and not any(self.done.get(name, {}).get("changed") for name in awaited):
             return {}
-        said = run(entry["resource"], self._filled(entry["arguments"]), self._flags)
+        lacking = self._lacking(entry["arguments"])
+        said: dict[str, Any] = (
+            {"failed": True, "msg": lacking}
+            if lacking
+            else run(entry["resource"], self._filled(entry["arguments"]), self._flags)
+        )
         said.pop("invocation", None)
         self.warnings += said.pop("warnings", [])
         self.done[entry["name"]] = said
         return said
 
+    def _lacking(self, arguments: dict[str, Any]) -> str:
+        """Which entry before did not run though its answer is asked for: nothing is compared with what is not known."""
+        asked = [v["answer_of"] for v in arguments.values() if _is_answer(v)]
+        missing = [name for name in asked if name not in self.done]
+        return f"needs the answer of “{missing[0]}”, which did not run" if missing else ""
+
     def _filled(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Arguments, with what an entry before answered where they ask for it: {answer_of: its name, key: ...}."""
         return {
             name: self.done.get(value["answer_of"], {}).get(value["key"])
-            if isinstance(value, dict) and set(value) == {"answer_of", "key"}
+            if _is_answer(value)
             else value
             for name, value in arguments.items()
         }
@@ -107,6 +118,10 @@ class Run:
             **({"tells": "; ".join(told)} if told else {}),
             "done": self.done,
         }
+
+
+def _is_answer(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) == {"answer_of", "key"}
 
 
 def _listed(diff: Any) -> list[Any]:
