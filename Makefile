@@ -1,4 +1,4 @@
-# make deploy   sets everything up, raises the virtual rack, deploys and proves it
+# make deploy   sets everything up, raises the virtual rack (Kubernetes, KAI, Slurm), deploys and verifies it: 5 min; the first time 15
 # make test     all tests but those below; make check: the fast ones
 # make tools    the packages that development needs in addition: tests, lint, docs; every target below installs them
 # make fresh    deploy on a machine made for it, and a site of one's own (30 min)
@@ -23,27 +23,38 @@ APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0
 PROCESSES ?= 3
 PYTEST := $(BIN)/python -m pytest -p no:cacheprovider
 
-.PHONY: setup tools deploy down docs published golden check lint lint-python lint-ansible unit molecule molecule-vm test tests audit cluster machines fresh driver bench clean
+.PHONY: setup .venv/ready tools deploy down docs published golden check lint lint-python lint-ansible unit molecule molecule-vm test tests audit cluster machines fresh driver bench clean
 
-# What a control machine needs. Packages that tests and lint need are not installed on it.
-setup: .venv/installed .venv/packages .venv/published
+# What a control machine needs. Packages that tests and lint need are not installed on it. Debian's packages are installed
+# while pip downloads its own.
+setup:
+	@$(MAKE) --no-print-directory -j2 .venv/ready
+
+.venv/ready: .venv/installed .venv/packages .venv/published
+	@:
 
 tools: setup .venv/tools
 
-.venv/packages: Makefile
+# $(call installed,PACKAGES): Debian's, where one is missing.
+installed = dpkg-query -W $(1) >/dev/null 2>&1 || { echo "Installing Debian packages: $(1)"; \
+	  $(APT) update && $(APT) install -y --no-install-recommends $(1) >/dev/null; }
+
+.venv/python:
 	@mkdir -p .venv
-	@dpkg-query -W python3-venv $(RACK) >/dev/null 2>&1 || \
-	  { echo "Installing Debian packages: python3-venv $(RACK)"; $(APT) update && \
-	    $(APT) install -y --no-install-recommends python3-venv $(RACK) >/dev/null; }
+	@$(call installed,python3-venv)
 	@touch $@
 
-.venv/installed: requirements.lock pyproject.toml | .venv/packages
+.venv/packages: Makefile | .venv/python
+	@$(call installed,$(RACK))
+	@touch $@
+
+.venv/installed: requirements.lock pyproject.toml | .venv/python
 	@echo "Installing the locked Python packages"
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
-	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/pip install -q --no-compile --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@# An editable install compiles nothing, and who starts the program may have no right to write beside it.
-	@$(BIN)/python -m compileall -q appliance >/dev/null 2>&1 || true
+	@# On all processors; an editable install compiles nothing, and who starts the program may have no right to write beside it.
+	@$(BIN)/python -m compileall -q -j 0 "$(CURDIR)/.venv/lib" appliance >/dev/null 2>&1 || true
 	@$(BIN)/python -c "from appliance.report.html import read_templates; read_templates()"
 	@touch $@ .venv/published
 

@@ -13,7 +13,7 @@ if __name__ == "__main__" and sys.path[0] != os.path.dirname(os.path.dirname(__f
 
 import faulthandler
 
-from appliance.adapters import core_dumps, open_files, stopping
+from appliance.adapters import core_dumps, open_files, stop_signals
 from appliance.cli.collector import relax
 from appliance.errors import Unreadable
 
@@ -24,7 +24,7 @@ def main() -> None:
     # A crash of the interpreter says where each thread was: file, line and function, no values.
     faulthandler.enable(2)
     core_dumps.forbid()
-    stopping.listen()
+    stop_signals.listen()
     open_files.allow()
     relax()
     try:

@@ -1,10 +1,10 @@
-"""The errors a user can cause or meet; anything else is a bug and keeps its traceback."""
+"""Errors that a user can cause or encounter; anything else is a bug and keeps its traceback."""
 
 from appliance.text import lines
 
 
 class ApplianceError(Exception):
-    """One line of what is wrong, and one line of what to do about it; neither can move a terminal's cursor."""
+    """One line on what is wrong, and one line on what to do; neither can move a terminal's cursor."""
 
     exit_code = 1
 
@@ -15,7 +15,7 @@ class ApplianceError(Exception):
         self.host = host
 
     def told_of(self, host: str = "") -> str:
-        """The message where ``host`` is named already: one about another host begins with that one's name."""
+        """The message where ``host`` is already named; a message about another host starts with the name of that host."""
         return f"{self.host}: {self.message}" if self.host and self.host != host else self.message
 
 
@@ -26,19 +26,19 @@ class ConfigError(ApplianceError):
 
 
 class LockedError(ApplianceError):
-    """Another run holds the site."""
+    """Another run has locked the site."""
 
 
 class ConnectionFailed(ApplianceError):
-    """A host could not be reached, authenticated or trusted."""
+    """A host is unreachable, refuses the login, or is not trusted."""
 
 
 class AnotherKey(ConnectionFailed):
-    """What answers at a host's address shows another key than the pinned one."""
+    """The machine at a host's address has a different key than the pinned one."""
 
 
 class OutOfFiles(ApplianceError):
-    """This machine opens no more files for the program: nothing is known of the host it was to ask."""
+    """The limit of open files on this machine is reached; nothing is known about the host."""
 
 
 class CommandFailed(ApplianceError):
@@ -46,11 +46,11 @@ class CommandFailed(ApplianceError):
 
 
 class ClusterFailed(ApplianceError):
-    """The Kubernetes API did not answer, or refused what was asked."""
+    """The Kubernetes API did not answer, or refused a request."""
 
 
 class ClusterRefused(ClusterFailed):
-    """It answered, and refused this one request: the next may pass."""
+    """The API answered and refused this one request; the next request may succeed."""
 
 
 class AnsibleFailed(ApplianceError):
@@ -58,14 +58,14 @@ class AnsibleFailed(ApplianceError):
 
 
 class DeadlineExceeded(ApplianceError):
-    """Something did not answer in the time it was given."""
+    """Something did not answer before its timeout."""
 
 
 class Unreadable(ApplianceError):
-    """A part of the program could not be read; ``error``: why."""
+    """A module of the program could not be imported; ``error``: why."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(
             f"the program cannot start: {str(error) or 'not enough memory'}",
-            "raise the limits of this shell (ulimit -n, ulimit -v), or install anew: make setup",
+            "raise the limits of this shell (ulimit -n, ulimit -v), or reinstall: make setup",
         )

@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from appliance.actions.opening import Target, runs_of
+from appliance.actions.sites.opening import Target, runs_of
 from appliance.adapters.process import Completed, run
 from appliance.errors import ApplianceError
 from appliance.journal import Journal

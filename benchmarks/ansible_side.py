@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from appliance.actions.opening import Target, open_session
-from appliance.actions.planned import plan_session
+from appliance.actions.deployment.facts_and_plan import plan_session
+from appliance.actions.sites.opening import Target, open_session
 from appliance.adapters import leftovers
 from appliance.adapters.ansible import Play, stage_in
 from appliance.adapters.process import run
 from appliance.cli.options import quiet
-from appliance.engine.selection import Filters, select
-from appliance.engine.stage_run import play_of
+from appliance.engine.plan.selection import Filters, select
+from appliance.engine.run.stage_run import play_of
 
 LIMIT = 900.0
 RECAP = re.compile(r"^(\S+)\s*: ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)", re.M)
@@ -70,6 +70,7 @@ def _everything(site: Path) -> tuple[Play, list[Path]]:
                 stage,
                 [c for c in planned.plan.by_stage(stage.name) if c.action.changes],
                 planned.prepared,
+                {},
             )
             for stage in planned.selection.stages
         ]

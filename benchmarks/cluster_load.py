@@ -12,7 +12,7 @@ from typing import Any
 import urllib3
 
 from appliance.adapters.kubernetes import Resource
-from appliance.config.fresh import CLUSTER_KEY, MAKERS, write_cluster_key, write_secrets
+from appliance.config.new_secrets import CLUSTER_KEY, OF_SLURM, write_secrets
 from appliance.errors import ApplianceError
 from benchmarks.scale_site import MOST_OF_HPC, PROFILE, address
 
@@ -91,8 +91,7 @@ def write_site(folder: Path, shape: Shape, spare: int = 0) -> None:
     for name in ("id", "known_hosts"):
         (folder / name).touch(mode=0o600)
         (folder / name).write_text("nobody is asked over ssh\n" if name == "id" else "")
-    write_secrets(folder)
-    write_cluster_key(folder)
+    write_secrets(folder, kubernetes=True)
     hosts = [f"  - {{name: head, roles: [control, storage, login], address: {address(0)}}}"]
     for n in range(shape.hosts):
         owner = "owner: kubernetes"
@@ -118,7 +117,7 @@ def write_site(folder: Path, shape: Shape, spare: int = 0) -> None:
         "networks:\n  management: {cidr: 10.98.0.0/15}\n"
         "access: {private_key: id, known_hosts: known_hosts}\n"
         "secrets:\n"
-        + "".join(f"  {name}: {{file: {name}}}\n" for name in (*MAKERS, CLUSTER_KEY))
+        + "".join(f"  {name}: {{file: {name}}}\n" for name in (*OF_SLURM, CLUSTER_KEY))
         + "hosts:\n"
         + "\n".join(hosts)
         + "\nkubernetes: {}\n"

@@ -37,7 +37,7 @@ def acceptance(kubeconfig: str, *chosen: str) -> Answer:
     from appliance.acceptance import PROMISES
     from appliance.acceptance.sandbox import Settings
     from appliance.acceptance.trial import run
-    from appliance.actions.scheduler import Api, WallClock
+    from appliance.actions.trials.scheduler import Api, WallClock
     from appliance.adapters.kubernetes import KubernetesApi
 
     wanted = [promise for promise in PROMISES if promise.id.partition(".")[2] in chosen]

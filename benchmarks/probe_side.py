@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-from appliance.actions.opening import Target, open_session
+from appliance.actions.sites.opening import Target, open_session
 from appliance.cli.options import quiet
-from appliance.engine.gather import PYTHON
-from appliance.engine.requests import request_for
+from appliance.engine.look.gather import PYTHON
+from appliance.engine.look.probe_requests import request_for
 from appliance.probe.bundle import command, compiled, payload
 from benchmarks.timing import Cost, Row
 

@@ -32,7 +32,7 @@ from benchmarks.scale_site import write_keys
     help="Size of a site that is asked over ssh (repeatable).",
 )
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(1))
-@click.option("--large", default=10_000, show_default=True, help="Size of the plan without ssh.")
+@click.option("--large", default=2_000, show_default=True, help="Size of the plan without ssh.")
 @click.option(
     "--part",
     "parts",

@@ -3,14 +3,14 @@
 import shlex
 from pathlib import Path
 
-from appliance.engine.gather import PYTHON
+from appliance.engine.look.gather import PYTHON
 from appliance.probe.bundle import command
 from benchmarks.scale_network import NO_INPUT
 from benchmarks.scale_site import address
 from benchmarks.timing import Cost, alone
 
 FAN_OUT = 32
-"""As many hosts at a time as the program itself asks (appliance.engine.gather)."""
+"""As many hosts at a time as the program itself asks (appliance.engine.look.gather)."""
 
 
 def pdsh(site: Path, keys: Path, hosts: int, out: Path) -> Cost:

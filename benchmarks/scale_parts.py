@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from appliance.engine.gather import DEADLINE
+from appliance.engine.look.gather import DEADLINE
 from benchmarks.scale_clients import clush, pdsh
 from benchmarks.scale_network import HANGS, hosts
 from benchmarks.scale_site import ANSWERS, address, write_site

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from appliance.actions.opening import Target, open_session
+from appliance.actions.sites.opening import Target, open_session
 from appliance.adapters.process import run
 from appliance.cli.options import quiet
-from appliance.engine.prepare import Preparation, prepare
+from appliance.engine.plan.prepare import Preparation, prepare
 from appliance.engine.session import Session
 from appliance.models.facts import HostFacts, Receipt
 from appliance.stages.catalog import STAGES

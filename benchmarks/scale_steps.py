@@ -11,19 +11,19 @@ from typing import TypeVar
 
 import click
 
-from appliance.actions.opening import Target, open_session
+from appliance.actions.sites.opening import Target, open_session
 from appliance.adapters.ansible import stage_in
 from appliance.cli.collector import relax
 from appliance.cli.options import quiet
-from appliance.engine.gather import Round
-from appliance.engine.judge import judge_all
-from appliance.engine.planning import make_plan
-from appliance.engine.prepare import prepare
-from appliance.engine.record import Findings, record_of
-from appliance.engine.requests import ALL_CHECK_IDS
-from appliance.engine.selection import Selection
-from appliance.engine.stage_run import play_of
-from appliance.engine.survey import view_of
+from appliance.engine.look.gather import Round
+from appliance.engine.look.judge import judge_all
+from appliance.engine.look.probe_requests import ALL_CHECK_IDS
+from appliance.engine.look.run_record import Findings, record_of
+from appliance.engine.look.survey import view_of
+from appliance.engine.plan.planning import make_plan
+from appliance.engine.plan.prepare import prepare
+from appliance.engine.plan.selection import Selection
+from appliance.engine.run.stage_run import play_of
 from appliance.report import prometheus
 from appliance.report.html import render
 from appliance.stages.catalog import STAGES
@@ -82,7 +82,7 @@ def inventory(folder: Path, into: Path) -> None:
         made = prepare(session, facts, stages)
         everything = Selection(stages=stages, full=True)
         whole = make_plan(session, Round(facts, {}), made, everything)
-        play = play_of(session, stages[0], whole.cells, made)
+        play = play_of(session, stages[0], whole.cells, made, {})
         environment = _timed(seconds, "write", lambda: stage_in(into, play))
     size = (into / "inventory/hosts.json").stat().st_size
     program = str(Path(sys.executable).parent / "ansible-playbook")

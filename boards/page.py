@@ -12,50 +12,56 @@ LABEL = re.compile(r"\{\{ \$(?:labels\.(\w+)|value)[^}]*\}\}")
 ALERT_HEAD = """
 ## Alerts
 
-*Critical*: jobs fail, or will soon. *Warning*: somebody should look during the day. What to do stands in the alert itself, and under its check.
+*Critical*: jobs fail now or will fail soon. *Warning*: check it during the day. The remedy is in the alert itself and
+in the description of its check.
 
-| alert | severity | says | after | check |
+| alert | severity | message | after | check |
 |---|---|---|---|---|"""
 
 HEAD = """# Boards and alerts
 
 <!-- Written by make published; changes here are undone. -->
 
-Six boards for Grafana and the alert rules of Prometheus come with stage `observe`. The boards are made with Grafana's own
-foundation SDK from `boards/` and the rules from `appliance/alerts`; `make published` writes
-both, and this page.
+Stage `observe` installs six dashboards for Grafana and alert rules for Prometheus. The dashboards are built with
+Grafana's foundation SDK from `boards/`, the rules from `appliance/alerts`. `make published` writes both, and this page.
 
-- **Alerts** name what is wrong, what to do, the check that explains it, and a `runbook_url`: the page of all checks, which
-  Prometheus on the first control host serves itself at `http://127.0.0.1:9090/user/checks.html`, so that it works without
-  internet, [through ssh](operations.md#who-may-ask). Every rule is tested with `promtool`, with its fault and without (`tests/integration/test_alerts.py`).
-- **Boards** lie on the first control host in `/usr/local/share/appliance/boards`, with data source and provider below
-  `/etc/grafana/provisioning`. **Grafana itself never ran here**: Debian does not package it. What has been shown is that
-  the query of every panel returns series from the rack's Prometheus, or that it does not for the reason given below
-  (`tests/integration/test_boards.py`); no board has been looked at in a browser.
+- **Alerts** contain the fault, the remedy, the check that explains it, and a `runbook_url`. The URL is a page of all
+  checks that Prometheus on the first control host serves at `http://127.0.0.1:9090/user/checks.html`. It works without
+  Internet access, [through ssh](operations.md#access-to-prometheus). Every rule is tested with `promtool`, with its fault and
+  without (`tests/integration/test_alerts.py`).
+- **Dashboards** are in `/usr/local/share/appliance/boards` on the first control host, with data source and provider below
+  `/etc/grafana/provisioning`. **They have not been tested in Grafana**, which Debian does not package. The tests show
+  that the query of every panel returns series from the rack's Prometheus, or that it does not for the reason given below
+  (`tests/integration/test_boards.py`). No dashboard has been viewed in a browser.
 - **Queue, account and job metrics** of Slurm come from `slurm_metrics.py`, which a timer runs every 30 seconds on the first
   control host. A past job stays visible as long as Prometheus keeps samples (`observe.retention_days`).
-- **Metrics of a cluster** that the site made, and of KAI, are asked for with a certificate of Prometheus's own ([day two](kubernetes.md#day-two)).
-- **Checks on the boards**: on the machine that deploys, run `appliance health --format prometheus` by a timer and put what
-  it prints as `appliance.prom` into `/var/lib/prometheus/node-exporter` of the first control host. Its series are below.
-- **GPU metrics** are those of NVIDIA's dcgm-exporter. Its package's own file leaves out five fields that alerts and panels rest on (memory errors, rows that wait, heat, NVLinks' errors).
-  Role `gpu` gives it a file of its own, `/etc/dcgm-exporter/appliance.csv`. Fields and unit are as in dcgm-exporter's repository (2026-11); no GPU has been seen with it. A field that its
-  release does not know keeps the exporter from starting: `appliance health` says so (`gpu.services`), and judges memory, rows, heat and NVLinks by the driver itself.
+- **Metrics of a cluster** that the site created, and of KAI, are scraped with a certificate of Prometheus
+  ([day two](kubernetes.md#day-two)).
+- **Checks on the dashboards**: on the control machine, run `appliance health --format prometheus` from a timer and copy
+  its output as `appliance.prom` to `/var/lib/prometheus/node-exporter` on the first control host. The series are listed
+  below.
+- **GPU metrics** come from NVIDIA's dcgm-exporter. The default file of its package omits five fields that alerts and
+  panels need (memory errors, pending row remaps, temperature, NVLink errors). Role `gpu` installs its own file,
+  `/etc/dcgm-exporter/appliance.csv`. Fields and unit are those of dcgm-exporter's repository (2026-11); it was not tested
+  with a GPU. If dcgm-exporter's release does not know a field, the exporter does not start: `appliance health` reports it
+  (`gpu.services`), and checks memory, rows, temperature and NVLinks through the driver.
 
 ## Series of the checks
-What `appliance health --format prometheus` prints follows what is wrong, not the size of the site: 1,000 hosts of 46 results each
-give about 1.6 MB with seven to eight results a host that did not pass. Values of what passed are in `--json` and in reports.
+The output of `appliance health --format prometheus` grows with the number of faults, not with the size of the site: 1,000
+hosts of 46 results each give about 1.6 MB if seven to eight results per host did not pass. Values of passed results are in
+`--json` and in reports.
 
-| series | labels | says |
+| series | labels | meaning |
 |---|---|---|
-| `appliance_check_results` | `site`, `id`, `simulated`, `status` | how many results of a check have each status; every status is there, as 0 too |
-| `appliance_host_results` | `site`, `host`, `status` | the same of each host |
+| `appliance_check_results` | `site`, `id`, `simulated`, `status` | number of results of a check with each status, including 0 |
+| `appliance_host_results` | `site`, `host`, `status` | the same for each host |
 | `appliance_check_status` | `site`, `id`, `target`, `simulated`, `status` | 1 for each result that did not pass; it ends when the result passes |
-| `appliance_check_value`, `appliance_check_limit` | `site`, `id`, `target`, `simulated`, `unit` | value and limit of such a result, where the value is a number |
-| `appliance_verdict` | `site`, `verdict` | 1 for the verdict that holds, 0 for the others |
-| `appliance_checked_timestamp_seconds` | `site` | when the checks were made |
+| `appliance_check_value`, `appliance_check_limit` | `site`, `id`, `target`, `simulated`, `unit` | value and limit of such a result, if the value is a number |
+| `appliance_verdict` | `site`, `verdict` | 1 for the current verdict, 0 for the others |
+| `appliance_checked_timestamp_seconds` | `site` | time of the checks |
 
-The states are `pass`, `warn`, `fail`, `error`, `skip` and `not_assessed`. A result that is not known because of another failure,
-as all of a silent host, is counted and has no series of its own: that failure has.
+The states are `pass`, `warn`, `fail`, `error`, `skip` and `not_assessed`. If a result is unknown because of another
+failure, such as all results of a host that does not answer, it is counted but has no series; the failure has one.
 
 ## Panels the rack cannot feed
 

@@ -1,7 +1,10 @@
 """What a board is made of: panels with queries, and what must be there for a panel to show anything."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+
+SLURM = "slurm_"
+"""How the names of Slurm's series begin."""
 
 
 class Kind(StrEnum):
@@ -13,11 +16,11 @@ class Kind(StrEnum):
 
 
 class Needs(StrEnum):
-    """What the virtual rack cannot give a panel, and who gives it elsewhere."""
+    """Data sources of panels that the virtual rack does not have."""
 
-    DCGM = "NVIDIA's dcgm-exporter on GPU hosts; what the rack's simulated one says is kept off the boards"
+    DCGM = "NVIDIA's dcgm-exporter on GPU hosts; simulated values of the rack are not shown"
     DCGM_JOBS = "dcgm-exporter with a job mapping (hpcJobMapping), on GPU hosts"
-    INFINIBAND = "InfiniBand ports in the kernel's /sys/class/infiniband; the rack's ports exist in ibsim alone"
+    INFINIBAND = "InfiniBand ports in the kernel's /sys/class/infiniband; the rack's ports exist only in ibsim"
     KERNEL_NFS = "the kernel's NFS client; the rack's hosts read NFS through libnfs"
     KERNEL_NFSD = "the kernel's NFS server; the rack serves NFS with nfs-ganesha"
     OWN_CLOCK = "a clock of the host's own; a container may not read its machine's (adjtimex)"
@@ -69,6 +72,14 @@ class Board:
     panels: tuple[Panel, ...]
     variables: tuple[Variable, ...] = ()
     since: str = "now-6h"
+
+
+def without_slurm(board: Board) -> Board:
+    """The board without choices of Slurm's series, and without the panels that ask for such series or choices."""
+    variables = [v for v in board.variables if not v.metric.startswith(SLURM)]
+    gone = (SLURM, *(f"${v.name}" for v in board.variables if v not in variables))
+    panels = [p for p in board.panels if not any(w in q.expr for w in gone for q in p.queries)]
+    return replace(board, panels=tuple(panels), variables=tuple(variables))
 
 
 def lines(

@@ -22,9 +22,9 @@ from urllib.parse import unquote
 from appliance.adapters.redfish import Controller, Patience
 from appliance.checks.check import View
 from appliance.config.secrets import Secret
-from appliance.engine.controllers import ask, judge
+from appliance.engine.look.controllers import ask, judge
 from appliance.models.site import Host, Site
-from tests.profiles import profile_of
+from tests.support.profiles import profile_of
 
 DATA = Path(__file__).parent / "data/redfish"
 VENDORS = tuple(sorted(folder.name for folder in DATA.iterdir()))

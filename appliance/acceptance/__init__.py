@@ -1,4 +1,4 @@
-"""What the scheduler promises its users, as one test each. This tuple is the list of all promises."""
+"""Promises of the scheduler to its users, one test each. This tuple lists all of them."""
 
 from appliance.acceptance import gpus, limits, placement, sharing, visibility
 from appliance.acceptance.promise import Promise

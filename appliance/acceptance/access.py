@@ -1,4 +1,4 @@
-"""Whether a container sees the GPUs it asked for and no other: five pods on one host say which devices lie in their /dev."""
+"""Tests that a container sees exactly the GPUs it requested: five pods on one host list the devices in their /dev."""
 
 import copy
 import re
@@ -21,27 +21,27 @@ from appliance.errors import ApplianceError
 
 NONE, ASKING, ONE, TWO, BOTH = "none", "by-variable", "one", "two", "two-containers"
 SECOND = "second"
-"""The container of BOTH that asks for no GPU."""
+"""The container of BOTH that requests no GPU."""
 HELD = 3
-"""GPUs that the trial holds at once, on one host."""
+"""GPUs that the trial holds at the same time, on one host."""
 VARIABLE = "NVIDIA_VISIBLE_DEVICES"
 TOLD = "appliance-told"
 SCRIPT = f'for d in /dev/nvidia[0-9]*; do [ -e "$d" ] && echo "$d"; done; echo {TOLD}; sleep 7200'
 DEVICE = re.compile(r"^/dev/nvidia\d+$", re.MULTILINE)
 Devices = Mapping[tuple[str, str], frozenset[str]]
-"""By pod and container: the GPUs' device files it sees."""
+"""Device files of GPUs that each container sees, by pod and container."""
 
 
 class Hearing(ClusterClient, Protocol):
-    """A cluster that also brings what a pod printed."""
+    """A cluster that can also return the output of a pod."""
 
     def logs(self, pod: Name, container: str) -> str:
-        """What this container has printed so far."""
+        """Return what this container has printed so far."""
         ...
 
 
 def host_of(capacity: Capacity) -> str:
-    """The GPU host that the trial uses; "" where none has GPUs enough."""
+    """Return the GPU host that the trial uses; "" if none has enough GPUs."""
     fitting = [node for node in capacity.gpu_nodes if node.gpus >= HELD]
     return max(fitting, key=lambda node: node.gpus).name if fitting else ""
 
@@ -54,7 +54,7 @@ def lacks(capacity: Capacity) -> str:
 
 
 def watched(cluster: Hearing, clock: Clock, settings: Settings, capacity: Capacity) -> Devices:
-    """What each container sees. Raises ApplianceError where one of them does not tell."""
+    """Return what each container sees. Raises ApplianceError if one of them reports nothing."""
     sandbox = Sandbox(cluster, clock, settings, capacity)
     sandbox.open()
     at = host_of(capacity)
@@ -80,7 +80,7 @@ def watched(cluster: Hearing, clock: Clock, settings: Settings, capacity: Capaci
 
 
 def judge(seen: Devices) -> Judgement:
-    """None unasked, as many as asked, and nobody another's."""
+    """No GPU without a request, as many as requested, and none of another container."""
     unasked = {
         (NONE, "work"): "a pod that asked for no GPU",
         (ASKING, "work"): f"a pod that asked for no GPU and set {VARIABLE}=all",
@@ -102,7 +102,7 @@ def judge(seen: Devices) -> Judgement:
 
 
 def evidence(seen: Devices) -> dict[str, Any]:
-    """The same as plain data."""
+    """Return the same as plain data."""
     return {f"{pod}/{container}": sorted(devices) for (pod, container), devices in seen.items()}
 
 

@@ -1,4 +1,4 @@
-"""What a cluster offers a trial: GPU hosts, what others hold of them, and which kinds of resources it knows."""
+"""The capacity that a cluster offers a trial: GPU hosts, GPUs in use, and available kinds of resources."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -13,21 +13,21 @@ Resource = dict[str, Any]
 GPU = "nvidia.com/gpu"
 MIG = "nvidia.com/mig-"
 PARTS = ("gpu-fraction", "gpu-memory")
-"""Annotations of KAI for a part of a GPU; with NVIDIA's fractions there is one for each container, with .gpu-memory. in it."""
+"""Annotations of KAI for a part of a GPU; with NVIDIA's fractions there is one per container, with .gpu-memory. in it."""
 TRIAL = "appliance/acceptance"
 QUEUES = "queues.scheduling.run.ai"
 GROUPS = "podgroups.scheduling.run.ai"
 CLASSES = ("train", "build", "inference")
-"""Priority classes KAI ships: 50, 100 and 125; from 100 on a pod is never evicted."""
+"""Priority classes of KAI: 50, 100 and 125; from 100 on, a pod is never evicted."""
 MANY = 128
-"""GPUs from which on a trial that fills the cluster counts in hosts: KAI places and reclaims pods, whatever they hold."""
+"""Number of GPUs above which a trial that fills the cluster uses larger pods: KAI places and reclaims pods, whatever their size."""
 SHUT = ("NoSchedule", "NoExecute")
-"""Effects of a taint that keep pods away which do not tolerate it."""
+"""Effects of a taint that reject pods without a toleration."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """A host that takes pods."""
+    """A schedulable host."""
 
     name: str
     gpus: int
@@ -37,10 +37,11 @@ class Node:
 
 @dataclass(frozen=True)
 class Capacity:
-    """``taken``: GPUs and parts of GPUs that pods of others hold. ``topologies``: name and level labels.
+    """``taken``: GPUs and parts of GPUs that other pods hold.
 
-    ``shared``: whether the scheduler hands out parts of GPUs, where it says. ``apart``: GPU hosts of node pools, whose shards take
-    no work of the trial's queues.
+    ``topologies``: name and level labels.
+    ``shared``: whether the scheduler shares GPUs, if known. ``apart``: GPU hosts of node pools whose shards
+    accept no work of the trial's queues.
     """
 
     nodes: tuple[Node, ...]
@@ -65,26 +66,26 @@ class Capacity:
 
     @property
     def unit(self) -> int:
-        """GPUs of each pod where a trial fills the cluster: one; on a large one so many that every host is made of them."""
+        """GPUs of each pod if a trial fills the cluster: one; on a large cluster, the greatest common divisor of the hosts' GPUs."""
         return math.gcd(*(node.gpus for node in self.gpu_nodes)) if self.gpus > MANY else 1
 
     @property
     def units(self) -> int:
-        """Such pods that fill the cluster."""
+        """Number of such pods that fill the cluster."""
         return self.gpus // self.unit
 
     @property
     def queues(self) -> bool:
-        """Whether the cluster knows queues."""
+        """Whether the cluster has queues."""
         return QUEUES in self.definitions
 
     @property
     def groups(self) -> bool:
-        """Whether the cluster knows groups of pods."""
+        """Whether the cluster has pod groups."""
         return GROUPS in self.definitions
 
     def lacks(self, *, gpus: int = 1, hosts: int = 1, queues: bool = False) -> str:
-        """Why a trial that needs this much says nothing here, "" where it can be made."""
+        """Why a trial with these needs cannot run, "" if it can."""
         if len(self.gpu_nodes) < hosts:
             wanted = f"{hosts} GPU host{'s'[: hosts > 1]}"
             return f"needs {wanted}, {self._where} has {len(self.gpu_nodes)}"
@@ -101,7 +102,7 @@ class Capacity:
         return "the default node pool" if self.apart else "the cluster"
 
     def domain(self) -> tuple[str, str, dict[str, list[str]]] | None:
-        """Topology, level label and hosts by domain: the nearest level that joins hosts and has several domains."""
+        """Topology, level label and hosts by domain: the nearest level with several domains that contain several hosts."""
         for name, levels in self.topologies:
             for label in reversed(levels):
                 groups: dict[str, list[str]] = {}
@@ -114,7 +115,7 @@ class Capacity:
 
 
 def read(nodes: Iterable[Resource], pods: Iterable[Resource], **known: Any) -> Capacity:
-    """The capacity of a cluster, from its nodes and all its pods."""
+    """Return the capacity of a cluster, from its nodes and all its pods."""
     listed = list(nodes)
     pooled = {n["metadata"]["name"] for n in listed if _pooled(n)}
     holding = [
@@ -132,7 +133,7 @@ def read(nodes: Iterable[Resource], pods: Iterable[Resource], **known: Any) -> C
 
 
 def _pooled(thing: Resource) -> bool:
-    """Whether it is of another shard of KAI than the default one, which takes what has no label of a pool."""
+    """Return whether the host belongs to a KAI shard other than the default one, which accepts work without a pool label."""
     return not {POOL_LABEL, OWN_POOL_LABEL}.isdisjoint(thing["metadata"].get("labels", {}))
 
 
@@ -147,7 +148,7 @@ def _node(node: Resource) -> Node:
 
 
 def _open(node: Resource) -> bool:
-    """Whether a trial's pods may be placed there; they tolerate no taint but that of hosts with GPUs."""
+    """Return whether the trial's pods may run there; they tolerate only the taint of GPU hosts."""
     conditions = node.get("status", {}).get("conditions", [])
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
     spec = node.get("spec", {})

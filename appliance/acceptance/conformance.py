@@ -1,6 +1,6 @@
-"""What CNCF's AI conformance asks of a cluster (checklist of Kubernetes 1.35): what can be tried is tried, what is missing is named.
-
-The checklist's own sentences are not here: who submits takes them, with the ids below, from its repository.
+"""CNCF's AI conformance for a cluster (checklist of Kubernetes 1.35): tests what can be tested, and lists what is
+missing.
+The checklist's text is not included: copy it from its repository for a submission, by the ids below.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,14 +21,14 @@ PREFIX = "conformance."
 
 
 class Level(StrEnum):
-    """How much the checklist asks."""
+    """Level of a requirement."""
 
     MUST = "MUST"
     SHOULD = "SHOULD"
 
 
 class Outcome(StrEnum):
-    """The checklist's own words; OPEN where nobody can say yet."""
+    """The checklist's words; OPEN if it could not be shown."""
 
     IMPLEMENTED = "Implemented"
     PARTLY = "Partially Implemented"
@@ -38,8 +38,8 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What became of a requirement. ``notes``: why, or how it was shown; ``fix``: for what is not there."""
+class RequirementResult:
+    """Result of a requirement. ``notes``: the reason, or how it was shown; ``fix``: what to do if it is missing."""
 
     outcome: Outcome
     notes: str
@@ -48,20 +48,20 @@ class Shown:
 
 
 class ServingCluster(access.Hearing, Protocol):
-    """What the trials ask of a cluster; all raise ApplianceError with a remedy."""
+    """What the trials need of a cluster; all methods raise ApplianceError with a remedy."""
 
     def served(self, group: str) -> tuple[str, ...]:
-        """The versions of an API group that the server serves, its preferred one first; empty where it has none."""
+        """Return the versions of an API group that the server serves, its preferred one first; empty if it has none."""
         ...
 
     def version(self) -> str:
-        """The server's release, as v1.35.4."""
+        """Return the server's release, such as v1.35.4."""
         ...
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What a requirement is tried with. ``series``: asks Prometheus, where one was named; ``workloads``: tries the site's add-ons."""
+    """Tools of a trial. ``series``: queries Prometheus, if one was named; ``workloads``: tries the site's add-ons."""
 
     cluster: ServingCluster
     clock: Clock
@@ -79,19 +79,19 @@ class Requirement:
     area: str
     level: Level
     title: str
-    show: Callable[[Bench], Shown]
+    show: Callable[[Bench], RequirementResult]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A requirement and what became of it."""
+    """A requirement and its result."""
 
     requirement: Requirement
-    shown: Shown
+    shown: RequirementResult
 
     @property
     def result(self) -> CheckResult:
-        """The verdict in the program's own form: what a MUST lacks fails, what a SHOULD lacks warns."""
+        """Return the verdict in the program's own form: a missing MUST fails, a missing SHOULD warns."""
         must = self.requirement.level is Level.MUST
         status = {
             Outcome.IMPLEMENTED: Status.PASS,
@@ -114,7 +114,7 @@ def run(
     workloads: Callable[[], Iterable[CheckResult]] = tuple,
     told: Callable[[Requirement], None] = lambda _: None,
 ) -> Iterator[Entry]:
-    """Each requirement as it was shown; nothing is left. Raises ApplianceError where the cluster does not answer at all."""
+    """Yield each requirement with its result; the cluster is left clean. Raises ApplianceError if the cluster does not answer."""
     clean(cluster)
     capacity = survey(cluster, settings, metrics=series is not None)
     bench = Bench(cluster, clock, settings, capacity, series, workloads)
@@ -124,18 +124,18 @@ def run(
             try:
                 shown = requirement.show(bench)
             except ApplianceError as error:
-                shown = Shown(Outcome.OPEN, error.message, error.hint)
+                shown = RequirementResult(Outcome.OPEN, error.message, error.hint)
             yield Entry(requirement, shown)
     finally:
         clean(cluster)
 
 
-def _dra(bench: Bench) -> Shown:
+def _dra(bench: Bench) -> RequirementResult:
     group = "resource.k8s.io"
     versions = bench.cluster.served(group)
     if "v1" not in versions:
         fix = "Kubernetes 1.34 and newer serve it unless it is switched off: kubernetes.version in the site"
-        return Shown(Outcome.MISSING, f"the API server serves no {group}/v1", fix)
+        return RequirementResult(Outcome.MISSING, f"the API server serves no {group}/v1", fix)
     classes = _names(bench.cluster, f"{group}/v1", "DeviceClass")
     slices = _names(bench.cluster, f"{group}/v1", "ResourceSlice")
     found = {"versions": versions, "device classes": classes, "resource slices": slices}
@@ -144,12 +144,14 @@ def _dra(bench: Bench) -> Shown:
         fix = (
             "install a driver of devices (NVIDIA's DRA driver for GPUs); a claim can be tried then"
         )
-        return Shown(Outcome.PARTLY, f"{said}; no driver publishes devices", fix, found)
+        return RequirementResult(Outcome.PARTLY, f"{said}; no driver publishes devices", fix, found)
     fix = "claim a device by hand and keep what kubectl describes: no claim is made here"
-    return Shown(Outcome.PARTLY, f"{said}; drivers publish {len(slices)} lists", fix, found)
+    return RequirementResult(
+        Outcome.PARTLY, f"{said}; drivers publish {len(slices)} lists", fix, found
+    )
 
 
-def _driver(bench: Bench) -> Shown:
+def _driver(bench: Bench) -> RequirementResult:
     labels = {
         node.name: sorted(label for label in node.labels if "nvidia.com/cuda.driver" in label)
         for node in bench.capacity.gpu_nodes
@@ -158,84 +160,96 @@ def _driver(bench: Bench) -> Shown:
     states = [p.get("status", {}).get("state", "") for p in policies]
     found = {"labels by host": labels, "states of the GPU Operator": states}
     if not labels:
-        return Shown(Outcome.OPEN, "the cluster has no GPU host", "")
+        return RequirementResult(Outcome.OPEN, "the cluster has no GPU host", "")
     if "ready" in states and all(labels.values()):
         said = "the GPU Operator is ready, and each GPU host tells its driver's version by labels"
-        return Shown(Outcome.IMPLEMENTED, said, evidence=found)
+        return RequirementResult(Outcome.IMPLEMENTED, said, evidence=found)
     said = "stage gpu holds one driver on all hosts, and health compares it: appliance health --check gpu"
     fix = "with the GPU Operator and GPU feature discovery hosts also tell their driver by labels"
-    return Shown(Outcome.PARTLY, said, fix, found)
+    return RequirementResult(Outcome.PARTLY, said, fix, found)
 
 
-def _sharing(bench: Bench) -> Shown:
+def _sharing(bench: Bench) -> RequirementResult:
     mig = {n.name: dict(n.mig) for n in bench.capacity.nodes if n.mig}
     chosen = [p for p in gpus.PROMISES if p.id in {"scheduler.fractions", "scheduler.mig"}]
     verdicts = _tried(bench, chosen)
-    found = {"instances by host": mig, "verdicts": _told(verdicts)}
+    found = {"instances by host": mig, "verdicts": _verdict_rows(verdicts)}
     kept = [v.id for v in verdicts if v.status is Status.PASS]
     if kept:
-        return Shown(Outcome.IMPLEMENTED, f"kept: {', '.join(kept)}", evidence=found)
+        return RequirementResult(Outcome.IMPLEMENTED, f"kept: {', '.join(kept)}", evidence=found)
     lost = [v for v in verdicts if v.status is Status.FAIL]
     if lost:
-        return Shown(Outcome.MISSING, f"{lost[0].id}: {lost[0].cause}", str(lost[0].fix), found)
+        return RequirementResult(
+            Outcome.MISSING, f"{lost[0].id}: {lost[0].cause}", str(lost[0].fix), found
+        )
     fix = f"declare node_pools with mig, or scheduler.sharing; hosts offer {MIG}PROFILE then"
-    return Shown(Outcome.MISSING, "no GPU is shared on this cluster", fix, found)
+    return RequirementResult(Outcome.MISSING, "no GPU is shared on this cluster", fix, found)
 
 
-def _virtual(bench: Bench) -> Shown:
+def _virtual(bench: Bench) -> RequirementResult:
     del bench
-    return Shown(Outcome.NOT_APPLICABLE, "hosts are bare metal; GPUs are not virtualised")
+    return RequirementResult(
+        Outcome.NOT_APPLICABLE, "hosts are bare metal; GPUs are not virtualised"
+    )
 
 
-def _inference(bench: Bench) -> Shown:
+def _inference(bench: Bench) -> RequirementResult:
     group = "gateway.networking.k8s.io"
     versions = bench.cluster.served(group)
     if not versions:
         fix = "install the Gateway API's definitions with an implementation (Cilium, Envoy Gateway, kgateway)"
-        return Shown(Outcome.MISSING, f"the API server serves no {group}", fix)
+        return RequirementResult(Outcome.MISSING, f"the API server serves no {group}", fix)
     classes = bench.cluster.find(f"{group}/v1", "GatewayClass", "")
     taken = [c["metadata"]["name"] for c in classes if _accepted(c)]
     found = {"versions": versions, "accepted classes": taken}
     if not taken:
         fix = "kubectl describe gatewayclass: no controller has accepted one"
-        return Shown(Outcome.MISSING, "the Gateway API has no implementation", fix, found)
+        return RequirementResult(
+            Outcome.MISSING, "the Gateway API has no implementation", fix, found
+        )
     said = f"class {taken[0]} is accepted; no request was split by weight or header"
-    return Shown(Outcome.PARTLY, said, "split requests by hand and keep what was counted", found)
+    return RequirementResult(
+        Outcome.PARTLY, said, "split requests by hand and keep what was counted", found
+    )
 
 
-def _gangs(bench: Bench) -> Shown:
+def _gangs(bench: Bench) -> RequirementResult:
     (verdict,) = _tried(bench, [p for p in placement.PROMISES if p.id == "scheduler.gang"])
-    found = {"verdicts": _told([verdict])}
+    found = {"verdicts": _verdict_rows([verdict])}
     if verdict.status is Status.PASS:
         said = f"all pods of a group start together or none does ({verdict.evidence})"
-        return Shown(Outcome.IMPLEMENTED, said, evidence=found)
+        return RequirementResult(Outcome.IMPLEMENTED, said, evidence=found)
     outcome = Outcome.MISSING if verdict.status is Status.FAIL else Outcome.OPEN
-    return Shown(outcome, str(verdict.cause), str(verdict.fix), found)
+    return RequirementResult(outcome, str(verdict.cause), str(verdict.fix), found)
 
 
-def _hosts(bench: Bench) -> Shown:
+def _hosts(bench: Bench) -> RequirementResult:
     del bench
-    return Shown(Outcome.NOT_APPLICABLE, "the number of hosts is fixed; no autoscaler is offered")
+    return RequirementResult(
+        Outcome.NOT_APPLICABLE, "the number of hosts is fixed; no autoscaler is offered"
+    )
 
 
-def _pods(bench: Bench) -> Shown:
+def _pods(bench: Bench) -> RequirementResult:
     groups = ("autoscaling", "metrics.k8s.io", "custom.metrics.k8s.io")
     found = {group: bench.cluster.served(group) for group in groups}
     if not found["custom.metrics.k8s.io"]:
         said = "the HorizontalPodAutoscaler has no metrics of GPUs: custom.metrics.k8s.io is not served"
         fix = "install an adapter of Prometheus for custom metrics, and dcgm-exporter for those of GPUs"
-        return Shown(Outcome.MISSING, said, fix, found)
+        return RequirementResult(Outcome.MISSING, said, fix, found)
     said = "custom metrics are served; no autoscaler was put under load"
-    return Shown(Outcome.PARTLY, said, "put one under load by hand and keep its events", found)
+    return RequirementResult(
+        Outcome.PARTLY, said, "put one under load by hand and keep its events", found
+    )
 
 
-def _metrics(bench: Bench) -> Shown:
+def _metrics(bench: Bench) -> RequirementResult:
     if bench.series is None:
         fix = f"name who has the metrics: {REACHED}"
-        return Shown(Outcome.OPEN, "there is no Prometheus to ask", fix)
+        return RequirementResult(Outcome.OPEN, "there is no Prometheus to ask", fix)
     total = bench.capacity.gpus
     if not total:
-        return Shown(Outcome.OPEN, "the cluster has no GPU", "")
+        return RequirementResult(Outcome.OPEN, "the cluster has no GPU", "")
     asked = {
         "use": "DCGM_FI_DEV_GPU_UTIL",
         "memory": "DCGM_FI_DEV_FB_USED",
@@ -250,41 +264,41 @@ def _metrics(bench: Bench) -> Shown:
     if missing := [name for name in ("use", "memory") if not seen[name]]:
         said = f"Prometheus has no {' and '.join(missing)} of each of the {total} GPUs"
         fix = "let dcgm-exporter run on every GPU host: the GPU Operator's, or stage observe's"
-        return Shown(Outcome.MISSING, said, fix, found)
-    return Shown(
+        return RequirementResult(Outcome.MISSING, said, fix, found)
+    return RequirementResult(
         Outcome.IMPLEMENTED, f"use and memory of each of {total} GPUs in Prometheus", evidence=found
     )
 
 
-def _service_metrics(bench: Bench) -> Shown:
+def _service_metrics(bench: Bench) -> RequirementResult:
     known = _names(bench.cluster, "apiextensions.k8s.io/v1", "CustomResourceDefinition")
     monitors = [n for n in known if n.endswith("monitors.monitoring.coreos.com")]
     found = {"definitions": monitors}
     if not monitors:
         said = "no monitoring of the cluster finds endpoints of workloads by itself (PodMonitor, ServiceMonitor)"
         fix = "install the Prometheus Operator; the appliance's own Prometheus scrapes the platform alone"
-        return Shown(Outcome.MISSING, said, fix, found)
+        return RequirementResult(Outcome.MISSING, said, fix, found)
     said = "monitors of workloads can be declared; none was scraped"
-    return Shown(
+    return RequirementResult(
         Outcome.PARTLY, said, "query a model server's metrics by hand and keep the answer", found
     )
 
 
-def _access(bench: Bench) -> Shown:
+def _access(bench: Bench) -> RequirementResult:
     if reason := access.lacks(bench.capacity):
-        return Shown(Outcome.OPEN, reason)
+        return RequirementResult(Outcome.OPEN, reason)
     trial.await_empty(bench.cluster, bench.clock, bench.settings)
     seen = access.watched(bench.cluster, bench.clock, bench.settings, bench.capacity)
     kept, cause = access.judge(seen)
     found = {"devices seen": access.evidence(seen)}
     if kept:
         said = "containers see the GPUs they asked for, none unasked, and no other pod's"
-        return Shown(Outcome.IMPLEMENTED, said, evidence=found)
+        return RequirementResult(Outcome.IMPLEMENTED, said, evidence=found)
     fix = (
         "in the container toolkit's config.toml set accept-nvidia-visible-devices-envvar-when-unprivileged = false, "
         "and let the device plugin pass devices (DEVICE_LIST_STRATEGY: volume-mounts or cdi-cri)"
     )
-    return Shown(Outcome.OPEN if kept is None else Outcome.MISSING, cause, fix, found)
+    return RequirementResult(Outcome.OPEN if kept is None else Outcome.MISSING, cause, fix, found)
 
 
 OPERATORS = frozenset(
@@ -299,31 +313,31 @@ OPERATORS = frozenset(
         "trainer",
     )
 )
-"""Add-ons with definitions and a controller of their own."""
+"""Add-ons with custom resources and a controller."""
 
 
-def _operator(bench: Bench) -> Shown:
+def _operator(bench: Bench) -> RequirementResult:
     verdicts = [v for v in bench.workloads() if v.id in OPERATORS]
-    found = {"verdicts": _told(verdicts)}
+    found = {"verdicts": _verdict_rows(verdicts)}
     good = [v.id for v in verdicts if v.status is Status.PASS]
     if good:
         said = f"its smallest work was made, reconciled and ended: {', '.join(good)}"
-        return Shown(Outcome.IMPLEMENTED, said, evidence=found)
+        return RequirementResult(Outcome.IMPLEMENTED, said, evidence=found)
     if not verdicts:
         fix = "name one under workloads in the site (trainer, kuberay, jobset), as docs/workloads.md shows"
-        return Shown(
+        return RequirementResult(
             Outcome.MISSING, "the site installs no operator with definitions of its own", fix
         )
     worst = next((v for v in verdicts if v.status is Status.FAIL), verdicts[0])
     outcome = Outcome.MISSING if worst.status is Status.FAIL else Outcome.OPEN
-    return Shown(outcome, f"{worst.id}: {worst.cause}", str(worst.fix), found)
+    return RequirementResult(outcome, f"{worst.id}: {worst.cause}", str(worst.fix), found)
 
 
 def _tried(bench: Bench, promises: Iterable[Promise]) -> list[CheckResult]:
     return list(trial.run(bench.cluster, bench.clock, bench.settings, promises=promises))
 
 
-def _told(verdicts: Iterable[CheckResult]) -> list[dict[str, str]]:
+def _verdict_rows(verdicts: Iterable[CheckResult]) -> list[dict[str, str]]:
     return [
         {"id": v.id, "status": v.status.value, "said": str(v.evidence or v.cause)} for v in verdicts
     ]
@@ -404,4 +418,4 @@ REQUIREMENTS = (
         _operator,
     ),
 )
-"""In the checklist's order. This tuple is the list of all."""
+"""All requirements, in the checklist's order."""

@@ -1,4 +1,4 @@
-"""Parts of GPUs: fractions with and without a memory cap, and MIG instances."""
+"""Tests parts of GPUs: fractions with and without a memory limit, and MIG instances."""
 
 from appliance.acceptance.capacity import Capacity
 from appliance.acceptance.promise import KEPT, Judgement, Promise, broken, unasked, unknown
@@ -8,11 +8,11 @@ from appliance.acceptance.workload import ALLOCATE, SUCCEEDED_OVER_CAP, Work
 from appliance.text import plural
 
 MEMORY = "nvidia.com/gpu.memory"
-"""MiB of one GPU, a label GPU feature discovery puts on hosts."""
+"""MiB of one GPU, a label that GPU feature discovery sets on hosts."""
 
 
 PULL_S = 900.0
-"""How long an image with PyTorch may take to come: 10 GB at 100 Mb/s."""
+"""Maximum time to pull an image with PyTorch: 10 GB at 100 Mb/s."""
 
 
 def play_fractions(sandbox: Sandbox) -> None:
@@ -33,7 +33,7 @@ def play_fractions(sandbox: Sandbox) -> None:
 
 
 def judge_fractions(seen: Timeline, capacity: Capacity) -> Judgement:
-    """Two share, the third waits."""
+    """Two pods share it, the third waits."""
     held = seen.last("two").placed("held") * capacity.unit + seen.last("two").placed("held-too")
     if held < capacity.gpus - 1:
         return unknown("the other GPUs could not be held")
@@ -47,14 +47,14 @@ def judge_fractions(seen: Timeline, capacity: Capacity) -> Judgement:
 
 
 def lacks_fractions(capacity: Capacity) -> str:
-    """Needs a scheduler that may share GPUs: with none its admission refuses the pods, as it was told to."""
+    """Needs a scheduler that shares GPUs; otherwise its admission refuses the pods, as configured."""
     if not capacity.shared:
         return "the site shares no GPUs (scheduler.sharing: none)"
     return capacity.lacks(gpus=1)
 
 
 def play_memory(sandbox: Sandbox) -> None:
-    """A pod with half a GPU asks for three quarters of its memory."""
+    """A pod with half a GPU allocates three quarters of its memory."""
     size = int(_memory(sandbox.capacity) * 2**20 * 0.75)
     command = ("python3", "-c", ALLOCATE.format(size=size))
     image = sandbox.capacity.gpu_image
@@ -63,7 +63,7 @@ def play_memory(sandbox: Sandbox) -> None:
 
 
 def judge_memory(seen: Timeline, capacity: Capacity) -> Judgement:
-    """It is refused."""
+    """The allocation fails."""
     del capacity
     pods = seen.last("start").of("greedy")
     codes = [pod.exit_code for pod in pods if pod.exit_code is not None]
@@ -77,7 +77,7 @@ def judge_memory(seen: Timeline, capacity: Capacity) -> Judgement:
 
 
 def lacks_memory(capacity: Capacity) -> str:
-    """Needs an image that can take GPU memory, and the size of a GPU."""
+    """Needs an image that can allocate GPU memory, and the size of a GPU."""
     if not capacity.gpu_image:
         return "no image with PyTorch was named (--gpu-image)"
     if not _memory(capacity):
@@ -90,7 +90,7 @@ def _memory(capacity: Capacity) -> int:
 
 
 def instances(capacity: Capacity) -> tuple[str, int]:
-    """The MIG profile there is most of, and its number; "" where there is none."""
+    """Return the most frequent MIG profile and its number; "" if there is none."""
     counts: dict[str, int] = {}
     for node in capacity.nodes:
         for name, count in node.mig.items():
@@ -108,7 +108,7 @@ def play_mig(sandbox: Sandbox) -> None:
 
 
 def judge_mig(seen: Timeline, capacity: Capacity) -> Judgement:
-    """As many as there are, on hosts that have them."""
+    """As many pods run as there are instances, on hosts that have them."""
     profile, count = instances(capacity)
     end = seen.last("full")
     if (placed := end.placed("instances")) != count:
@@ -122,7 +122,7 @@ def judge_mig(seen: Timeline, capacity: Capacity) -> Judgement:
 
 
 def lacks_mig(capacity: Capacity) -> str:
-    """Needs MIG instances under a name of their own, which strategy mixed gives them."""
+    """Needs MIG instances with resource names of their own, as with strategy mixed."""
     if not instances(capacity)[1]:
         return "no host offers MIG instances by their profile (strategy mixed)"
     return capacity.lacks(gpus=0, hosts=0)

@@ -1,4 +1,4 @@
-"""The smallest piece of work of each add-on: through the queue of a project, within pod security standard restricted."""
+"""The smallest workload of each add-on: through a project's queue, within pod security standard restricted."""
 
 from appliance.acceptance import hello_data, hello_network, hello_services
 from appliance.acceptance.hello_parts import (
@@ -15,7 +15,7 @@ from appliance.acceptance.hello_parts import (
 RAY = {"cpu": "1", "memory": "2Gi"}
 SAY = ["sh", "-c", "echo hello from $(hostname)"]
 MPI_SSH = "/home/mpiuser/.ssh"
-"""Where the sample image of the MPI Operator looks for keys; its user is 1000."""
+"""Path at which the sample image of the MPI Operator looks for keys; its user is 1000."""
 RAY_SAYS = "import ray; ray.init(); assert ray.get(ray.remote(lambda: 42).remote()) == 42"
 
 
@@ -48,7 +48,7 @@ def _jobset(where: Where) -> list[Resource]:
 
 
 def _lws(where: Where) -> list[Resource]:
-    """A server's shape: it does not end, and is good once leader and worker run."""
+    """A server: it does not end, and has passed once leader and worker run."""
     worker = pod(where, "lws", "plain", command=["sleep", "3600"], restart="Always")
     spec = {"replicas": 1, "leaderWorkerTemplate": {"size": 2, "workerTemplate": worker}}
     return [resource(where, "lws", "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec=spec)]
@@ -72,7 +72,7 @@ def _mpi(where: Where) -> list[Resource]:
 
 
 def _trainer(where: Where) -> list[Resource]:
-    """A runtime of its own says who schedules; those the chart brings leave that open."""
+    """A runtime of the trial sets the scheduler; those of the chart do not."""
     key, api = "trainer", "trainer.kubeflow.org/v1alpha1"
     template = pod(where, key, "plain", name="node", command=SAY)
     step = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
@@ -89,10 +89,13 @@ def _ray(where: Where) -> list[Resource]:
     key = "kuberay"
     head = pod(where, key, "ray", name="ray-head", asked=RAY, restart="Always")
     worker = pod(where, key, "ray", name="ray-worker", asked=RAY, restart="Always")
+    submitter = pod(where, key, "ray", name="ray-job-submitter", asked=RAY)
     group = {"groupName": "workers", "replicas": 1, "minReplicas": 1, "maxReplicas": 1}
     spec = {
         "entrypoint": f"python -c '{RAY_SAYS}'",
-        "submissionMode": "HTTPMode",
+        "submissionMode": "K8sJobMode",
+        # By default the submitter has no queue, and a memory limit of five times its request.
+        "submitterPodTemplate": submitter,
         "shutdownAfterJobFinishes": True,
         "backoffLimit": 0,
         "rayClusterSpec": {

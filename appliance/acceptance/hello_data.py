@@ -1,4 +1,4 @@
-"""The smallest piece of work of the add-ons that spread data over hosts. On processors alone: GPUs are not their promise."""
+"""The smallest workloads of the add-ons that distribute data over hosts. They use no GPU, because these add-ons promise none."""
 
 from typing import Any
 
@@ -6,14 +6,14 @@ from appliance.acceptance.hello_parts import Hello, Resource, Where, pod, resour
 from appliance.stages.scheduler.queues.namespaces import SPARK
 
 JVM = {"cpu": "1", "memory": "896Mi"}
-"""What Spark asks for itself: its memory below and 384 MiB beside it (spark.kubernetes, minimum overhead)."""
+"""Memory that Spark requests for itself: the value below plus 384 MiB (spark.kubernetes, minimum overhead)."""
 HEAP = {"cores": 1, "coreLimit": "1", "memory": "512m"}
 DASK = {"cpu": "500m", "memory": "1Gi"}
 DASK_SAYS = (
     "from dask.distributed import Client; client = Client(timeout=600); client.wait_for_workers(1); "
     "assert client.submit(sum, [40, 2]).result() == 42"
 )
-"""The job is there before its scheduler, so it waits for it."""
+"""The job may be created before its scheduler, so it waits for it."""
 DASK_PORTS = {"tcp-comm": 8786, "http-dashboard": 8787}
 """Names by which the operator finds them."""
 SPARK_USER = 185
@@ -29,7 +29,7 @@ SPARK_PI = {
 
 
 def _spark(where: Where) -> list[Resource]:
-    """Scheduler and rights stand in pods' templates, which Spark takes over; requests it makes from its own fields."""
+    """Scheduler and rights are in pod templates, which Spark copies; requests come from Spark's own fields."""
     key = "spark_operator"
     driver = pod(
         where,
@@ -54,7 +54,7 @@ def _spark(where: Where) -> list[Resource]:
 
 
 def _dask(where: Where) -> list[Resource]:
-    """Each part has its own Deployment or pod; the operator tells workers and job where the scheduler is."""
+    """Each part has its own Deployment or pod; the operator passes the scheduler's address to workers and job."""
     key = "dask_operator"
     served = {
         "ports": [{"name": name, "containerPort": port} for name, port in DASK_PORTS.items()],

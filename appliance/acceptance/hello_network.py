@@ -1,4 +1,4 @@
-"""That the pod network enforces NetworkPolicies: a pod reaches the port that one leaves open, and not the one it closes."""
+"""Tests that the pod network enforces NetworkPolicies: a pod reaches the open port, and not the closed one."""
 
 from appliance.acceptance.hello_parts import (
     HELLO,
@@ -19,13 +19,14 @@ SERVES = f"echo hello > /tmp/index.html; httpd -p {OPEN} -h /tmp; exec httpd -f 
 TRIES = "1 2 3"
 ASKS = "timeout 10 wget -q -O /dev/null"
 READY = {"exec": {"command": ["sh", "-c", f"{ASKS} http://127.0.0.1:{CLOSED}/"]}}
-"""From inside the pod, where no policy counts: who finds it closed later knows that somebody listens there."""
+"""Sent from inside the pod, where no policy applies: it shows that a server listens on the closed port."""
 
 
 def _network(where: Where) -> list[Resource]:
-    """The policy is there before the pods it holds for.
+    """The policy exists before the pods that it selects.
 
-    A closed project's own policy lets its pods reach each other, and policies add up: there another project's pods ask.
+    A closed project's own policy lets its pods reach each other, and policies add up, so pods of another project
+    send the requests.
     """
     chosen = {HELLO: KEY, **SERVER}
     closing = {
@@ -52,9 +53,9 @@ def _network(where: Where) -> list[Resource]:
 
 
 def _client(where: Where, server: str) -> Resource:
-    """It fails where the closed port answers, and for no other reason: without an answer it waits.
+    """It fails only if the closed port answers. Without an answer from the open port it waits.
 
-    One try that finds it closed may have been lost on the way; each of several stands between two that find the other open.
+    A single lost packet proves nothing: each request to the closed port is between two that the open port answered.
     """
     answered = f"until {ASKS} http://{server}:{OPEN}/; do sleep 2; done"
     closed = f"if {ASKS} http://{server}:{CLOSED}/; then exit 1; fi"

@@ -1,4 +1,4 @@
-"""What trials of add-ons are made of: where they run, pods that keep to queue and rights, and how an end is read."""
+"""Parts of add-on trials: where they run, pods that comply with queue and rights, and how the end is detected."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ SMALL = {"cpu": "100m", "memory": "128Mi"}
 
 @dataclass(frozen=True)
 class Where:
-    """A project's namespace and queue, who schedules it, and images by name; ``model``: one that is served, and where.
+    """A project's namespace and queue, its scheduler, and images by name; ``model``: the served model, and its address.
 
-    ``pool``: the label of the queue's node pool as pods carry it; "" for none. ``client``: another project, whose pods ask those
-    of this one; None: the same.
+    ``pool``: the node pool label of the queue's pods; "" for none. ``client``: another project whose pods send
+    requests to this one; None: the same project.
     """
 
     namespace: str
@@ -34,16 +34,17 @@ class Where:
 
     @property
     def sides(self) -> "tuple[Where, ...]":
-        """All projects a trial makes pods in."""
+        """Return all projects in which a trial creates pods."""
         return (self,) if self.client is None else (self, self.client)
 
 
 @dataclass(frozen=True)
 class Hello:
-    """``key``: its section in the site. ``ended``: whether the last resource of ``make`` is done, and well; None: not yet.
+    """``key``: its section in the site.
 
-    ``failed``, ``fix``: what it means where it ended badly, if that is known. ``image``: by its name; ``needs``: what must be in one
-    of the site's.
+    ``ended``: whether the last resource of ``make`` succeeded; None: not finished.
+    ``failed``, ``fix``: the meaning of a failure, if known. ``image``: by its name; ``needs``: what an image of
+    the site must contain.
     """
 
     key: str
@@ -57,13 +58,13 @@ class Hello:
 
 
 def labels(where: Where, key: str) -> dict[str, str]:
-    """Of everything a trial makes."""
+    """Label of everything that a trial creates."""
     pool = {POOL_LABEL: where.pool} if where.pool else {}
     return {HELLO: key, QUEUE_LABEL: where.queue, **pool}
 
 
 def resource(where: Where, key: str, api_version: str, kind: str, **body: Any) -> Resource:
-    """A resource of a trial."""
+    """Return a resource of a trial."""
     name = f"{NAME}-{key.replace('_', '-')}"
     meta = {"name": name, "namespace": where.namespace, "labels": labels(where, key)}
     return {"apiVersion": api_version, "kind": kind, "metadata": meta, **body}
@@ -82,9 +83,9 @@ def pod(
     account: str = "",
     **container: Any,
 ) -> Resource:
-    """A pod's template, without any right it does not need; with ``account`` those of that account.
+    """Return a pod template with minimal rights; with ``account``, those of that account.
 
-    An image nobody named is empty: such a trial is only taken away.
+    An unnamed image is empty: such a trial is only cleaned up.
     """
     asked = asked or SMALL
     confined = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
@@ -114,12 +115,12 @@ def pod(
 
 
 def job(template: Resource, pods: int = 1) -> Resource:
-    """What Jobs, and kinds that are made of Jobs, hold."""
+    """Return the spec of Jobs, and of kinds made of Jobs."""
     return {"parallelism": pods, "completions": pods, "backoffLimit": 0, "template": template}
 
 
 def condition(good: str, bad: str) -> Ended:
-    """By the resource's conditions."""
+    """Read the end from the resource's conditions."""
 
     def judge(found: Resource) -> bool | None:
         said = found.get("status", {}).get("conditions") or []
@@ -130,7 +131,7 @@ def condition(good: str, bad: str) -> Ended:
 
 
 def state(path: str, good: str, *bad: str) -> Ended:
-    """By one word of the resource's status; ``path`` within it, by dots."""
+    """Read the end from one word of the resource's status; ``path`` within it, separated by dots."""
 
     def judge(found: Resource) -> bool | None:
         said: Any = found.get("status", {})

@@ -1,4 +1,4 @@
-"""The smallest piece of work of the add-ons that pods talk to."""
+"""The smallest workloads of the add-ons that serve pods."""
 
 import json
 
@@ -19,7 +19,7 @@ assert kept.data.metrics["answer"] == 42, kept
 assert mlflow.artifacts.load_text(f"{{kept.info.artifact_uri}}/hello.txt") == "hello"
 mlflow.delete_run(run.info.run_id)
 """
-"""A metric and a file are kept and read back, the file through the server too."""
+"""Stores a metric and a file and reads them back, the file through the server, too."""
 
 
 NOTEBOOK_SAYS = f"""
@@ -38,7 +38,7 @@ def _mlflow(where: Where) -> list[Resource]:
 
 
 def _jupyter(where: Where) -> list[Resource]:
-    """In the notebooks' own image. That the hub starts one is not tried: it would need a person's login."""
+    """Runs in the notebooks' own image. It does not test that the hub starts one, which would need a user's login."""
     return _python(where, "jupyter", "notebook", NOTEBOOK_SAYS)
 
 
@@ -50,7 +50,7 @@ def _python(where: Where, key: str, image: str, says: str) -> list[Resource]:
 
 
 def _vllm(where: Where) -> list[Resource]:
-    """One word of the model, by the same API its users have."""
+    """One token of the model, through the same API that its users have."""
     asked = json.dumps({"model": where.model, "prompt": "hello", "max_tokens": 1})
     ask = "wget -q -O - --header 'Content-Type: application/json' --post-data"
     listed = f"wget -q -O - {where.address}/models | grep -q '\"{where.model}\"'"

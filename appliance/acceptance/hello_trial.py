@@ -1,4 +1,4 @@
-"""Tries what is installed for users: each add-on's smallest work through the queue, a verdict, and nothing left."""
+"""Tests the installed add-ons: each one's smallest workload through the queue, with a verdict; everything is removed afterwards."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -18,7 +18,7 @@ Told = Callable[[Hello], None]
 def run(
     cluster: ClusterClient, clock: Clock, where: Where, hellos: Iterable[Hello], told: Told
 ) -> Iterator[CheckResult]:
-    """A verdict for each, as it comes. Raises ApplianceError where the cluster does not answer at all."""
+    """Yield a verdict for each add-on as it is ready. Raises ApplianceError if the cluster does not answer."""
     for hello in hellos:
         told(hello)
         try:
@@ -31,7 +31,7 @@ def run(
 
 
 def clean(cluster: ClusterClient, where: Where, hellos: Iterable[Hello]) -> None:
-    """Takes away what a trial made, also one that was killed; the last made goes first."""
+    """Remove what a trial created, also a killed one, in reverse order."""
     for hello in hellos:
         for made in reversed(hello.make(where)):
             for found in _found(cluster, where, hello, made["apiVersion"], made["kind"]):
@@ -42,14 +42,14 @@ def clean(cluster: ClusterClient, where: Where, hellos: Iterable[Hello]) -> None
 def _found(
     cluster: ClusterClient, where: Where, hello: Hello, api_version: str, kind: str
 ) -> list[Resource]:
-    """What carries the trial's label in its namespace; somebody may try the same in another project's."""
+    """Return what has the trial's label in its namespace; another user may run the same trial in another project."""
     labelled = cluster.find(api_version, kind, f"{HELLO}={hello.key}")
     spaces = {side.namespace for side in where.sides}
     return [found for found in labelled if found["metadata"]["namespace"] in spaces]
 
 
 def _is_gone(cluster: ClusterClient, clock: Clock, where: Where, hello: Hello) -> bool:
-    """Waits for the end of what was there before: its status and pods would be taken for this trial's."""
+    """Wait until earlier resources are gone: their status and pods would be taken for this trial's."""
     kinds = {("v1", "Pod"), *((made["apiVersion"], made["kind"]) for made in hello.make(where))}
     began = clock.now()
     while any(_found(cluster, where, hello, *kind) for kind in kinds):
@@ -100,7 +100,9 @@ def _judged(
         return _result(hello, Status.PASS, evidence=evidence)
     waiting = [p for p in pods if not p["spec"].get("nodeName")]
     if waiting:
-        cause = f"{len(waiting)} of {len(pods)} pods waited {seconds:.0f} s: {_said(waiting[0])}"
+        cause = (
+            f"{len(waiting)} of {len(pods)} pods waited {seconds:.0f} s: {_pod_message(waiting[0])}"
+        )
         fix = f"try again when queue {where.queue} has room: appliance queue show"
         return _result(hello, Status.NOT_ASSESSED, cause, fix)
     return _result(hello, Status.FAIL, f"its pods run, but it did not end in {seconds:.0f} s", look)
@@ -119,7 +121,7 @@ def _no_image(pod: Resource) -> str:
     return ""
 
 
-def _said(pod: Resource) -> str:
+def _pod_message(pod: Resource) -> str:
     said = pod.get("status", {}).get("conditions") or []
     return next((c["message"] for c in said if c.get("message")), "no reason given")[:200]
 

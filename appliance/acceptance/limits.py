@@ -1,4 +1,4 @@
-"""Limits of time: interactive work that lasts too long, and GPUs nobody uses."""
+"""Tests time limits: interactive work that lasts too long, and idle GPUs."""
 
 from appliance.acceptance.capacity import Capacity
 from appliance.acceptance.promise import KEPT, Judgement, Promise, broken, unknown
@@ -9,13 +9,13 @@ from appliance.acceptance.workload import NAMESPACE, Work
 LIMIT = "1m"
 LIMIT_S = 60.0
 EARLY_S = 10.0
-"""What observations may miss at either end."""
+"""Tolerance of observations at either end."""
 LATE_S = 120.0
-"""How long after a limit work must have ended: a controller looks once a minute."""
+"""Time after a limit by which work must have ended: a controller checks once a minute."""
 
 
 USE = "use"
-"""Whether Prometheus knows what the GPUs of the trial's pods do."""
+"""Whether Prometheus has GPU metrics of the trial's pods."""
 SERIES = " or ".join(
     f'{{__name__=~"DCGM_FI_DEV_GPU_UTIL|DCGM_FI_PROF_GR_ENGINE_ACTIVE",{label}="{NAMESPACE}"}}'
     for label in ("namespace", "exported_namespace")
@@ -36,18 +36,18 @@ def _play(sandbox: Sandbox, limit: str) -> None:
 
 
 def play_time(sandbox: Sandbox) -> None:
-    """Two pods that sleep, one of them in a queue with a limit of a minute."""
+    """Two pods that sleep, one of them in a queue with a limit of one minute."""
     _play(sandbox, "timeLimit")
 
 
 def play_idle(sandbox: Sandbox) -> None:
-    """Two pods whose GPUs are idle, one of them in a queue that ends such work after a minute."""
+    """Two pods with idle GPUs, one of them in a queue that ends idle work after one minute."""
     _play(sandbox, "idleLimit")
     sandbox.note_series(USE, SERIES)
 
 
 def judge_limit(seen: Timeline, capacity: Capacity) -> Judgement:
-    """The one with the limit ends, and only it."""
+    """Only the pod with the limit ends."""
     del capacity
     if not all(seen.most("start", name) for name in ("limited", "free")):
         return unknown("two pods with one GPU each were not placed")
@@ -65,7 +65,7 @@ def judge_limit(seen: Timeline, capacity: Capacity) -> Judgement:
 
 
 def judge_idle(seen: Timeline, capacity: Capacity) -> Judgement:
-    """The same; but of GPUs whose use nobody knows nobody can say that they are idle, and such work is rightly left alone."""
+    """The same; if the use of the GPUs is unknown, they do not count as idle, and such work is rightly left alone."""
     found = judge_limit(seen, capacity)
     if found.kept is False and seen.last("limited").placed("limited") and not seen.notes.get(USE):
         return unknown(

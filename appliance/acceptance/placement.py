@@ -1,4 +1,4 @@
-"""Where work is placed: gangs, packing, making room, nearness."""
+"""Tests placement: gangs, packing, consolidation, topology."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ SCHEDULER_LOG = "kubectl logs -n kai-scheduler deploy/kai-scheduler-default"
 
 
 def play_gang(sandbox: Sandbox) -> None:
-    """A gang of all GPUs while one is held: none may start; then all."""
+    """A gang needs all GPUs while one is held: no pod may start; then all."""
     count, unit = sandbox.capacity.units, sandbox.capacity.unit
     sandbox.submit(Work("held", gpus=1))
     sandbox.until_placed("held")
@@ -25,7 +25,7 @@ def play_gang(sandbox: Sandbox) -> None:
 
 
 def judge_gang(seen: Timeline, capacity: Capacity) -> Judgement:
-    """All pods of a gang or none."""
+    """All pods of a gang start, or none."""
     if not seen.last("start").placed("held"):
         return broken("a single pod with one GPU was not placed")
     count = capacity.units
@@ -52,7 +52,7 @@ def _packed(capacity: Capacity) -> int:
 
 
 def judge_packing(seen: Timeline, capacity: Capacity) -> Judgement:
-    """All of them on one host."""
+    """All of them run on one host."""
     names = [f"small-{number}" for number in range(1, _packed(capacity) + 1)]
     nodes = seen.last("placed").nodes(*names)
     if len(nodes) < len(names):
@@ -63,7 +63,7 @@ def judge_packing(seen: Timeline, capacity: Capacity) -> Judgement:
 
 
 def play_consolidation(sandbox: Sandbox) -> None:
-    """A small pod on each of two hosts, every other host full; then one that needs a whole host."""
+    """A small pod on each of two hosts, every other host full; then a pod that needs a whole host."""
     first, second, *others = sandbox.capacity.gpu_nodes
     for number, node in enumerate(others):
         sandbox.submit(Work(f"full-{number}", gpus=node.gpus, kind="build", pinned=node.name))
@@ -86,12 +86,12 @@ def play_consolidation(sandbox: Sandbox) -> None:
 
 
 def _fillers(capacity: Capacity) -> list[str]:
-    """Of every host but the first two."""
+    """Pods that fill every host but the first two."""
     return [f"full-{number}" for number in range(len(capacity.gpu_nodes) - 2)]
 
 
 def judge_consolidation(seen: Timeline, capacity: Capacity) -> Judgement:
-    """The large one is placed and no small one is lost."""
+    """The large pod is placed and no small one is lost."""
     others = _fillers(capacity)
     if seen.last("apart").placed(*others) < len(others):
         return unknown("the other hosts could not be filled")
@@ -106,7 +106,7 @@ def judge_consolidation(seen: Timeline, capacity: Capacity) -> Judgement:
 
 
 def play_topology(sandbox: Sandbox) -> None:
-    """One free host in each domain: two that must be near may not start; then a domain with two."""
+    """One free host in each domain: two pods that must be near each other may not start; then a domain has two free hosts."""
     found = sandbox.capacity.domain()
     assert found, "lacks_topology refuses a cluster without domains"
     topology, label, domains = found
@@ -134,7 +134,7 @@ def play_topology(sandbox: Sandbox) -> None:
 
 
 def _all_but_one(capacity: Capacity, domains: Mapping[str, list[str]]) -> list[str]:
-    """The hosts to fill: of each domain all but its first, and those of no domain."""
+    """The hosts to fill: all but the first of each domain, and those without a domain."""
     held = [name for names in domains.values() for name in names[1:]]
     outside = (node.name for node in capacity.gpu_nodes)
     return held + [n for n in outside if not any(n in names for names in domains.values())]

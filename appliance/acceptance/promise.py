@@ -1,4 +1,4 @@
-"""What a promise is: how it is tried on a cluster, and how what was observed is judged."""
+"""Defines a promise: how it is tested on a cluster, and how the observations are judged."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from appliance.acceptance.timeline import Timeline
 
 
 class Judgement(NamedTuple):
-    """``kept`` is None where the trial says nothing about the promise."""
+    """``kept`` is None if the trial shows nothing about the promise."""
 
     kept: bool | None
     cause: str = ""
@@ -30,13 +30,13 @@ def unknown(cause: str) -> Judgement:
 
 
 def unasked(workload: str) -> Judgement:
-    """Nothing was held back, for nobody asked."""
+    """Nothing was withheld, because nothing was requested."""
     return unknown(f"the Job controller made the pods of {workload} too late: try again")
 
 
 @dataclass(frozen=True)
 class Promise:
-    """One promise. ``lacks``: why this cluster cannot show it, "" where it can. ``fix``: for one that is broken."""
+    """One promise. ``lacks``: why this cluster cannot show it, "" if it can. ``fix``: the remedy for a broken one."""
 
     id: str
     title: str

@@ -1,4 +1,4 @@
-"""Where promises are tried: a namespace of the trial's own on a cluster, watched, and left as it was found."""
+"""Runs trials in a namespace of their own on a cluster, observes them, and cleans up."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from appliance.acceptance import capacity as capacities
 from appliance.acceptance.capacity import CLASSES, TRIAL, Capacity
-from appliance.acceptance.timeline import Moment, Seen, Timeline
+from appliance.acceptance.timeline import Moment, Observation, Timeline
 from appliance.acceptance.workload import (
     GROUP_FORM,
     NAMESPACE,
@@ -26,7 +26,7 @@ Name = tuple[str, str, str, str]
 
 MINE = f"{TRIAL}=true"
 LIMITS = "appliance-limits"
-"""Home and role of the appliance's program that keeps limits of time, made by appliance queue apply."""
+"""Namespace and role of the appliance's program for time limits, created by appliance queue apply."""
 RBAC = "rbac.authorization.k8s.io"
 LEFT = (
     ("batch/v1", "Job"),
@@ -39,23 +39,23 @@ LEFT = (
 
 
 class ClusterClient(Protocol):
-    """What a trial asks of a cluster; all raise ApplianceError with a remedy."""
+    """What a trial needs of a cluster; all methods raise ApplianceError with a remedy."""
 
     def find(self, api_version: str, kind: str, selector: str) -> list[Resource]:
-        """All of a kind that carry the labels ("" for all); empty where the cluster does not know the kind."""
+        """Return all resources of a kind with these labels ("" for all); empty if the cluster does not have the kind."""
         ...
 
     def apply(self, resource: Resource) -> None:
-        """Makes the named fields what they are given as."""
+        """Set the named fields to the given values."""
         ...
 
     def delete(self, name: Name) -> None:
-        """Deletes it; what is not there is deleted."""
+        """Delete it; an absent resource counts as deleted."""
         ...
 
 
 class Clock(Protocol):
-    """Time that passes."""
+    """Let time pass."""
 
     def now(self) -> float: ...
     def sleep(self, seconds: float) -> None: ...
@@ -65,15 +65,14 @@ PLAIN = (
     "docker.io/library/busybox:1.36.1"
     "@sha256:73aaf090f3d85aa34ee199857f03fa3a95c8ede2ffd4cc2cdb5b94e566b11662"
 )
-"""The image of pods that only wait; busybox 1.36.1 as public deployments pin it, seen 2026-11-22."""
+"""The image of pods that only wait; busybox 1.36.1 as pinned by public deployments, seen 2026-11-22."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """``patience``: seconds to wait for what should happen, beside ``a_pod`` for each pod that fills the cluster; ``quiet``: to watch
-    that something does not.
-
-    KAI reclaims one pod of a job in a cycle, and looks at most once a second (v0.12 to v0.18, reclaim.go).
+    """``patience``: seconds to wait for an expected event, plus ``a_pod`` for each pod that fills the cluster;
+    ``quiet``: seconds to watch that an event does not occur.
+    KAI reclaims one pod of a job per cycle, at most once a second (v0.12 to v0.18, reclaim.go).
     """
 
     scheduler: str = "kai-scheduler"
@@ -86,7 +85,7 @@ class Settings:
 
 
 class Sandbox:
-    """One promise's place. ``timeline`` holds what was seen."""
+    """The sandbox of one promise. ``timeline`` holds the observations."""
 
     def __init__(
         self,
@@ -103,15 +102,15 @@ class Sandbox:
         self._began = clock.now()
         self._phase = "start"
         self._grouped: dict[str, Resource] = {}
-        self._known: dict[Seen, Seen] = {}
+        self._known: dict[Observation, Observation] = {}
 
     @property
     def settings(self) -> Settings:
-        """How patient it is, and with which images it works."""
+        """Its patience, and its images."""
         return self._settings
 
     def open(self) -> None:
-        """An empty namespace, and the queue every workload without another one uses."""
+        """Create an empty namespace, and the default queue of all workloads."""
         self._clear()
         self._phase = "start"
         labels = {TRIAL: "true", "pod-security.kubernetes.io/enforce": "restricted"}
@@ -122,13 +121,13 @@ class Sandbox:
             self.queue("work", self.capacity.gpus)
 
     def queue(self, name: str, quota: float, *, limit: float = -1, weight: float = 1) -> None:
-        """A queue of the trial below its own root."""
+        """Create a queue of the trial below its own root."""
         if self.capacity.queues:
             made = queue(queue_name(name), quota, limit=limit, weight=weight, parent=PREFIX)
             self._cluster.apply(made)
 
     def limits(self, queue: str, given: Mapping[str, str]) -> None:
-        """The limits of the queue's work, where the appliance's own program reads them; nowhere if it has no home."""
+        """Set the limits of the queue's work, where the appliance's own program reads them; without its namespace, nowhere."""
         if not self._cluster.find("v1", "Namespace", "appliance/limits=true"):
             return
         labels = {TRIAL: "true", "appliance/limits": "true"}
@@ -150,7 +149,7 @@ class Sandbox:
         )
 
     def submit(self, *works: Work) -> None:
-        """Hands work to the cluster."""
+        """Submit work to the cluster."""
         for work in works:
             for resource in resources(
                 work,
@@ -164,7 +163,7 @@ class Sandbox:
                     self._grouped[resource["metadata"]["name"]] = resource
 
     def remove(self, *names: str) -> None:
-        """Takes workloads back, and waits until their pods are gone. Raises ApplianceError where they stay."""
+        """Delete workloads, and wait until their pods are gone. Raises ApplianceError if they remain."""
         for name in names:
             self._cluster.delete(("batch/v1", "Job", name, NAMESPACE))
             for pod in self._grouped.copy():
@@ -175,22 +174,22 @@ class Sandbox:
         self._await_gone(lambda moment: not any(moment.of(name) for name in names))
 
     def phase(self, name: str) -> None:
-        """What is observed from now on belongs to this phase."""
+        """Begin a phase; later observations belong to it."""
         self._phase = name
 
     def until(self, reached: Callable[[Moment], bool], more: float = 0.0) -> bool:
-        """Observes until it is so, or patience and ``more`` seconds end; then a little longer, for what does not stay."""
+        """Observe until the condition holds, or patience and ``more`` seconds end; then a little longer, to detect what does not last."""
         found = self._wait(reached, more)
         self.watch(self._settings.quiet / 3)
         return found
 
     def until_placed(self, *names: str, pods: int | None = None) -> bool:
-        """Observes until so many pods of these are placed (none said: one of each), or patience ends."""
+        """Observe until this number of pods is placed (default: one of each), or patience ends."""
         count = len(names) if pods is None else pods
         return self.until(lambda now: now.placed(*names) == count)
 
     def watch(self, seconds: float | None = None) -> None:
-        """Observes for a while, ``quiet`` if not said otherwise."""
+        """Observe for a while, by default for ``quiet``."""
         end = self._clock.now() + (self._settings.quiet if seconds is None else seconds)
         self._observe()
         while self._clock.now() < end:
@@ -198,7 +197,7 @@ class Sandbox:
             self._observe()
 
     def note_series(self, name: str, query: str) -> None:
-        """Notes whether Prometheus has such series; None where there is none to ask."""
+        """Note whether Prometheus has such series; None if there is no Prometheus."""
         self.timeline.notes[name] = self._series(query) if self._series else None
 
     @property
@@ -214,7 +213,7 @@ class Sandbox:
         return True
 
     def _await_gone(self, gone: Callable[[Moment], bool]) -> None:
-        """What stays holds GPUs, and the scheduler would be blamed for it."""
+        """Remaining pods hold GPUs, and the scheduler would be blamed for it."""
         if not self._wait(gone):
             raise ApplianceError(
                 f"pods of the trial are still there {self._patience:g} s after they were deleted",
@@ -228,14 +227,14 @@ class Sandbox:
         self.timeline.moments.append(moment)
         return moment
 
-    def _remembered(self, found: list[Resource]) -> tuple[Seen, ...]:
-        """What nobody moved since is kept once, however often it is looked at: a trial that waits looks a thousand times."""
+    def _remembered(self, found: list[Resource]) -> tuple[Observation, ...]:
+        """Store an unchanged state once, however often it is observed: a waiting trial observes a thousand times."""
         pods = tuple(self._known.setdefault(seen, seen) for seen in map(_seen, found))
         last = self.timeline.moments[-1].pods if self.timeline.moments else ()
         return last if pods == last else pods
 
     def _make_again(self, there: set[str]) -> None:
-        """The pods of a group have no controller: what was evicted comes back by us, as it would by one, but without its back-off."""
+        """Pods of a group have no controller: this program recreates an evicted pod as a controller would, but without back-off."""
         for name, pod in self._grouped.items():
             if name not in there:
                 self._cluster.apply(pod)
@@ -246,7 +245,7 @@ class Sandbox:
             self._cluster.delete((api_version, kind, meta["name"], meta.get("namespace", "")))
 
     def _clear(self) -> None:
-        """Takes away the workloads and queues of the promise before."""
+        """Remove the workloads and queues of the previous promise."""
         self._grouped.clear()
         for api_version, kind in LEFT[:-1]:
             self._delete(api_version, kind, MINE)
@@ -254,14 +253,14 @@ class Sandbox:
         self._await_gone(
             lambda moment: not moment.pods and not self._cluster.find("batch/v1", "Job", MINE)
         )
-        # Children first: a parent with children is refused.
+        # Children first: the API refuses to delete a parent with children.
         queues = self._cluster.find("scheduling.run.ai/v2", "Queue", MINE)
         for found in sorted(queues, key=lambda q: "parentQueue" not in q["spec"]):
             self._cluster.delete(("scheduling.run.ai/v2", "Queue", found["metadata"]["name"], ""))
 
 
 def clean(cluster: ClusterClient) -> None:
-    """Takes away everything trials ever made, also what a killed one left."""
+    """Remove everything that trials ever created, also killed ones."""
     for api_version, kind in (*LEFT, ("scheduling.run.ai/v2", "Queue")):
         found = cluster.find(api_version, kind, MINE)
         for item in sorted(found, key=lambda r: "parentQueue" not in r.get("spec", {})):
@@ -270,7 +269,7 @@ def clean(cluster: ClusterClient) -> None:
 
 
 def survey(cluster: ClusterClient, settings: Settings, *, metrics: bool) -> Capacity:
-    """What the cluster offers. Raises ApplianceError where it does not answer."""
+    """Return the capacity of the cluster. Raises ApplianceError if it does not answer."""
     definitions = cluster.find("apiextensions.k8s.io/v1", "CustomResourceDefinition", "")
     classes = cluster.find("scheduling.k8s.io/v1", "PriorityClass", "")
     levels = [
@@ -290,11 +289,11 @@ def survey(cluster: ClusterClient, settings: Settings, *, metrics: bool) -> Capa
 
 
 def _shares_none(config: Resource) -> bool:
-    """Whether KAI's admission refuses parts of GPUs, as the site's ``sharing: none`` has it."""
+    """Return whether KAI's admission refuses parts of GPUs, as with the site's ``sharing: none``."""
     return config.get("spec", {}).get("admission", {}).get("gpuSharing") is False
 
 
-def _seen(pod: Resource) -> Seen:
+def _seen(pod: Resource) -> Observation:
     status = pod.get("status", {})
     ended = [
         container["state"]["terminated"]["exitCode"]
@@ -302,7 +301,7 @@ def _seen(pod: Resource) -> Seen:
         if "terminated" in container.get("state", {})
     ]
     meta = pod["metadata"]
-    return Seen(
+    return Observation(
         workload=meta["labels"].get(WORKLOAD, ""),
         uid=meta.get("uid", meta["name"]),
         node=pod["spec"].get("nodeName", ""),

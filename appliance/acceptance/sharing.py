@@ -1,4 +1,4 @@
-"""How queues share: what is guaranteed, what is lent and given back, who goes first, who shrinks."""
+"""Tests how queues share GPUs: guarantees, borrowing and reclaim, priority, elastic jobs."""
 
 from appliance.acceptance.capacity import CLASSES, Capacity
 from appliance.acceptance.promise import KEPT, Judgement, Promise, broken, unasked
@@ -11,12 +11,12 @@ QUEUES = "kubectl get queues.scheduling.run.ai -o yaml; appliance queue plan sho
 
 
 def half(capacity: Capacity) -> int:
-    """Pods of the first queue of two."""
+    """Pods of the first of two queues."""
     return capacity.units // 2
 
 
 def play_quota(sandbox: Sandbox) -> None:
-    """A queue that may have half asks for everything."""
+    """A queue with a limit of half the GPUs requests all of them."""
     count, unit = half(sandbox.capacity), sandbox.capacity.unit
     sandbox.queue("fixed", count * unit, limit=count * unit)
     sandbox.submit(Work("work", pods=sandbox.capacity.units, gpus=unit, queue="fixed"))
@@ -26,7 +26,7 @@ def play_quota(sandbox: Sandbox) -> None:
 
 
 def judge_quota(seen: Timeline, capacity: Capacity) -> Judgement:
-    """Exactly its quota."""
+    """It gets exactly its quota."""
     each = capacity.unit
     wanted, most = half(capacity), max(seen.most("start", "work"), seen.most("settled", "work"))
     if most > wanted:
@@ -39,7 +39,7 @@ def judge_quota(seen: Timeline, capacity: Capacity) -> Judgement:
 
 
 def play_reclaim(sandbox: Sandbox) -> None:
-    """The first queue takes what is idle; then the owner of the rest comes back."""
+    """The first queue borrows idle GPUs; then their owner requests them."""
     total, own, unit = sandbox.capacity.units, half(sandbox.capacity), sandbox.capacity.unit
     sandbox.queue("first", own * unit)
     sandbox.queue("second", (total - own) * unit)
@@ -51,7 +51,7 @@ def play_reclaim(sandbox: Sandbox) -> None:
 
 
 def judge_reclaim(seen: Timeline, capacity: Capacity) -> Judgement:
-    """Lent while idle, given back when wanted, and no more than that."""
+    """They are lent while idle, returned on request, and never more than that."""
     total, own, each = capacity.units, half(capacity), capacity.unit
     if (lent := seen.last("start").placed("lent")) < total:
         given = f"{lent * each} of {total * each} idle GPUs"
@@ -67,7 +67,7 @@ def judge_reclaim(seen: Timeline, capacity: Capacity) -> Judgement:
 
 
 def play_fair_share(sandbox: Sandbox) -> None:
-    """Two queues with the same weight and no quota; the second comes late."""
+    """Two queues with the same weight and no quota; the second one starts late."""
     total, unit = sandbox.capacity.units, sandbox.capacity.unit
     for name in ("first", "second"):
         sandbox.queue(name, 0, weight=1)
@@ -84,7 +84,7 @@ def play_fair_share(sandbox: Sandbox) -> None:
 
 
 def judge_fair_share(seen: Timeline, capacity: Capacity) -> Judgement:
-    """Half each."""
+    """Each gets half."""
     end = seen.last("both")
     early, late = end.placed("early"), end.placed("late")
     total, each = capacity.units, capacity.unit
@@ -97,7 +97,7 @@ def judge_fair_share(seen: Timeline, capacity: Capacity) -> Judgement:
 
 
 def play_priority(sandbox: Sandbox) -> None:
-    """More urgent work displaces a pod, which comes back; work that is never evicted stays."""
+    """More urgent work displaces a pod, which returns later; work that is never evicted stays."""
     total, unit = sandbox.capacity.units, sandbox.capacity.unit
     sandbox.submit(Work("unattended", pods=total, gpus=unit, kind="train"))
     sandbox.until_placed("unattended", pods=total)
@@ -117,7 +117,7 @@ def play_priority(sandbox: Sandbox) -> None:
 
 
 def judge_priority(seen: Timeline, capacity: Capacity) -> Judgement:
-    """Displaced, resumed, and only what may be."""
+    """The pod is displaced and resumed, and no other."""
     total = capacity.units
     if not seen.last("urgent").placed("urgent"):
         return broken("urgent work waits behind unattended work of the same queue")
@@ -146,7 +146,7 @@ def lacks_classes(capacity: Capacity) -> str:
 
 
 def play_elastic(sandbox: Sandbox) -> None:
-    """A job that can do with one pod gives up the rest to an owner, and grows again."""
+    """A job that can run with one pod yields the rest to an owner, and grows again."""
     total, unit = sandbox.capacity.units, sandbox.capacity.unit
     sandbox.queue("first", unit)
     sandbox.queue("second", (total - 1) * unit)
@@ -161,7 +161,7 @@ def play_elastic(sandbox: Sandbox) -> None:
 
 
 def judge_elastic(seen: Timeline, capacity: Capacity) -> Judgement:
-    """It shrinks to its least, never below, and takes back what is free."""
+    """It shrinks to its minimum, never below, and takes back what is free."""
     total, each = capacity.units, capacity.unit
     if (placed := seen.last("start").placed("elastic")) < total:
         return broken(f"an elastic job was given {placed * each} of {total * each} idle GPUs")

@@ -33,9 +33,9 @@ def run(
     promises: Iterable[Promise] = PROMISES,
     told: Told = lambda _: None,
 ) -> Iterator[CheckResult]:
-    """A verdict for each promise, as it comes; what was made for it is gone when the last one has come.
+    """Yield a verdict for each promise as it is ready; its resources are removed when the last one is done.
 
-    Raises ApplianceError where the cluster does not answer at all.
+    Raises ApplianceError if the cluster does not answer.
     """
     clean(cluster)
     await_empty(cluster, clock, settings)
@@ -52,7 +52,7 @@ def run(
 
 
 def await_empty(cluster: ClusterClient, clock: Clock, settings: Settings) -> None:
-    """A namespace that is still being deleted takes nothing new."""
+    """A namespace that is still being deleted accepts nothing new."""
     end = clock.now() + settings.patience
     while cluster.find("v1", "Namespace", MINE):
         if clock.now() >= end:
@@ -82,5 +82,5 @@ def _tried(promise: Promise, sandbox: Sandbox, capacity: Capacity) -> CheckResul
 def result(
     promise: Promise, status: Status, cause: str = "", fix: str = "", evidence: str = ""
 ) -> CheckResult:
-    """The verdict of a promise in the program's own form."""
+    """Return the verdict of a promise in the program's own form."""
     return judged(CLUSTER, status, cause=cause, fix=fix, evidence=evidence).of(promise.id)

@@ -1,4 +1,4 @@
-"""Work without GPUs beside full GPUs, and the numbers boards are made of."""
+"""Tests work without GPUs next to full GPUs, and the metrics of dashboards."""
 
 from appliance.acceptance.capacity import GROUPS, Capacity
 from appliance.acceptance.promise import KEPT, Judgement, Promise, broken, unasked, unknown
@@ -16,7 +16,7 @@ SERIES = {
 
 
 def play_cpu_only(sandbox: Sandbox) -> None:
-    """Three jobs of one leader and two workers without GPUs, while every GPU is held; before, one that cannot start as a whole."""
+    """Three jobs of one leader and two workers without GPUs, while every GPU is held; before, a job that cannot start completely."""
     total = 0 if sandbox.capacity.taken else sandbox.capacity.units
     if total:
         sandbox.submit(Work("held", pods=total, gpus=sandbox.capacity.unit))
@@ -35,7 +35,7 @@ def play_cpu_only(sandbox: Sandbox) -> None:
 
 
 def judge_cpu_only(seen: Timeline, capacity: Capacity) -> Judgement:
-    """None of one that cannot start whole, and all of the others end well."""
+    """No pod of the job that cannot start completely runs, and all of the others succeed."""
     if part := seen.most("incomplete", "incomplete"):
         return broken(f"{part} of {PODS} pods without GPUs were placed although not all could be")
     if not seen.asked("incomplete", "incomplete", PODS):
@@ -64,17 +64,17 @@ def lacks_groups(capacity: Capacity) -> str:
 
 
 def play_metrics(sandbox: Sandbox) -> None:
-    """One pod in a queue of its own; then Prometheus is asked for it."""
+    """One pod in a queue of its own; then Prometheus is queried for it."""
     sandbox.submit(Work("seen", gpus=1))
     sandbox.until_placed("seen")
-    # Prometheus looks every 10 to 60 seconds.
+    # Prometheus scrapes every 10 to 60 seconds.
     sandbox.watch(90)
     for name, metric in SERIES.items():
         sandbox.note_series(name, f'{metric}{{queue_name="appliance-acceptance-work"}}')
 
 
 def judge_metrics(seen: Timeline, capacity: Capacity) -> Judgement:
-    """Prometheus knows what the queue holds, has as quota and may expect."""
+    """Prometheus has the queue's allocation, quota and fair share."""
     del capacity
     if any(answer is None for answer in seen.notes.values()) or not seen.notes:
         return unknown("there is no Prometheus to ask")

@@ -1,4 +1,4 @@
-"""Work for a trial: a batch Job, whose controller makes a new pod for each one that is evicted, or a group of pods of its own."""
+"""Work of a trial: a Job, whose controller recreates evicted pods, or a group of single pods."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,8 +10,10 @@ WORKLOAD = "appliance/workload"
 QUEUE_LABEL = "kai.scheduler/queue"
 MIN_MEMBER = "kai.scheduler/batch-min-member"
 GROUP_OF_POD = "pod-group-name"
-"""Annotation of a pod: its group. KAI's pod-grouper leaves a pod without owner that has it alone, in every release (0.12 to 0.18);
-what it makes of a Job differs between them.
+"""Annotation of a pod: its group.
+
+KAI's pod-grouper does not touch a pod without an owner that has it, in every release (0.12 to 0.18); its
+handling of Jobs differs between releases.
 """
 GROUP_FORM = ("scheduling.run.ai/v2alpha2", "PodGroup")
 PREFIX = "appliance-acceptance"
@@ -26,20 +28,20 @@ ALLOCATE = (
     "except torch.cuda.OutOfMemoryError: sys.exit(0)\n"
     "sys.exit(42)"
 )
-"""Takes more memory than its part of the GPU; refused, as it should be, it ends well.
+"""Allocates more memory than its part of the GPU; if that fails, as it should, it succeeds.
 
-A third of that, which it may have, comes first: where even that is refused the cap has shown nothing.
+It first allocates a third of the part: if even that fails, the limit was not tested.
 """
 
 
 @dataclass(frozen=True)
 class Work:
-    """``pods`` pods, each with ``gpus`` GPUs. ``gang``: they are one group, of which so many start together or none (0: a Job,
-    each pod for itself).
+    """``pods`` pods, each with ``gpus`` GPUs.
 
-    ``seconds``: how long each runs. ``kind``: its priority class, where the cluster has it. ``part``: of one GPU, in
-    place of whole ones. ``near``: topology and level within which all must be. ``pinned``: a host. ``nowhere``: so many of its pods, the last ones, ask
-    for a host there is not.
+    ``gang``: they form one group, of which this number starts together or none (0: a Job, each pod by itself).
+    ``seconds``: run time of each. ``kind``: its priority class, if the cluster has it. ``part``: a part of a
+    GPU instead of whole ones. ``near``: topology and level that contain all pods. ``pinned``: a host.
+    ``nowhere``: this number of its last pods request a host that does not exist.
     """
 
     name: str
@@ -62,7 +64,7 @@ class Work:
 def resources(
     work: Work, *, image: str, scheduler: str, classes: frozenset[str], groups: bool
 ) -> list[dict[str, Any]]:
-    """What the API is given. ``groups``: whether the cluster knows KAI's groups; where not, a gang is pods and no more."""
+    """Return the resources for the API. ``groups``: whether the cluster has KAI's groups; without them, a gang is plain pods."""
     template = _template(work, image, scheduler, classes)
     if not work.gang:
         return [_job(work, template)]
@@ -163,14 +165,14 @@ def _marks(work: Work) -> dict[str, str]:
 
 
 def queue_name(name: str) -> str:
-    """The cluster's name of a queue of the trial."""
+    """Return the cluster's name of a queue of the trial."""
     return f"{PREFIX}-{name}"
 
 
 def queue(
     name: str, quota: float, *, limit: float = -1, weight: float = 1, parent: str = ""
 ) -> dict[str, Any]:
-    """A queue with so many GPUs guaranteed; -1 is without bound."""
+    """Return a queue with this number of guaranteed GPUs; -1 is unlimited."""
     unbound = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
     spec: dict[str, Any] = {
         "resources": {

@@ -1,4 +1,4 @@
-"""The one door to Ansible: one playbook over some hosts, told as events, ended as one value per host."""
+"""The adapter for Ansible: runs one playbook on hosts, passes events on, and returns one value per host."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from appliance.adapters import leftovers, openssh
+from appliance.adapters import leftovers, ssh_config
 from appliance.adapters.forks import forks
 from appliance.adapters.remote import known_hosts_name
 from appliance.errors import AnsibleFailed, ConfigError
@@ -18,20 +18,20 @@ from appliance.errors import AnsibleFailed, ConfigError
 Json = dict[str, object]
 
 THROUGH = "Through"
-"""Name of the task that tells that a host is through with the playbook; it is not one of the host's tasks."""
+"""Name of the task that marks a host as finished with the playbook; it is not one of the host's tasks."""
 DEAD_WORKER = "A worker was found in a dead state"
-"""What ansible-core's strategies say when one of their processes is gone (plugins/strategy/__init__.py)."""
-KILLED = "run the same command again; look for out-of-memory kills on this machine: dmesg | grep -i 'killed process'"
+"""The message of ansible-core's strategies when a worker process died (plugins/strategy/__init__.py)."""
+KILLED = "run the same command again; check for out-of-memory kills on this machine: dmesg | grep -i 'killed process'"
 CONNECTION = "ansible_"
-"""How the variables begin that tell how a host is reached; those of group all reach this machine and added hosts too."""
+"""Prefix of the variables for the connection to a host; those of group all also apply to this machine and to added hosts."""
 LAST_PLAY = "appliance_last_play"
 """Variable of a host: the number of the last play it takes part in."""
 
 SETTINGS = "[defaults]\ninternal_poll_interval = 0.01\n"
-"""What no variable of the environment sets. Ansible looks for results a thousand times a second, which costs a tenth of a processor."""
+"""What no environment variable sets. By default, Ansible polls for results a thousand times a second, which costs a tenth of a processor."""
 
 MARKS = "__ansible_"
-"""How the keys begin by which Ansible's JSON tells a text that is no template, or an encrypted one."""
+"""Prefix of the keys by which Ansible's JSON marks a text as unsafe or encrypted."""
 UNSAFE = f"{MARKS}unsafe"
 VAULT_PASSWORD = "ANSIBLE_VAULT_PASSWORD_FILE"
 KEPT = frozenset({VAULT_PASSWORD, "ANSIBLE_LOCAL_TEMP"})
@@ -43,11 +43,12 @@ LONGEST = 400
 
 @dataclass(frozen=True)
 class Play:
-    """A playbook and the hosts it is for. ``hosts`` maps host names to their variables, connection included.
+    """A playbook and its hosts. ``hosts`` maps host names to their variables, including the connection.
 
-    ``plays``: what is run of it. ``mark`` is what its processes are found by, see leftovers.mark. ``private_key`` None
-    means the agent or the user's own keys. All paths are absolute.
-    ``redact`` takes secrets out of what a host says, before that is cut: half of a secret is none that it knows.
+    ``plays``: the plays to run. ``mark`` identifies its processes, see leftovers.mark. ``private_key`` None means the agent
+    or the user's own keys. All paths are absolute.
+    ``connections``: a private folder for ssh connections shared with other plays; None for separate connections.
+    ``redact`` removes secrets from a host's output before it is shortened: half of a secret would not be recognized.
     """
 
     playbook: Path
@@ -58,6 +59,7 @@ class Play:
     known_hosts: Path
     private_key: Path | None
     mark: str
+    connections: Path | None = None
     redact: Callable[[str], str] = str
 
 
@@ -73,10 +75,10 @@ class TaskEvent:
 
 @dataclass
 class HostPlay:
-    """How a playbook ended on one host. ``resources``: the (kind, name) pairs its modules reported, each with the
-    fields of its state that were wanted, as far as the module said so.
+    """The result of a playbook on one host. ``resources``: the (kind, name) pairs that its modules reported, each with the
+    requested fields of its state, if the module reported them.
 
-    ``remedy`` stands where ansible-playbook itself did not come to its end: the host is not to blame.
+    ``remedy`` is set if ansible-playbook itself did not finish: the host is not at fault.
     """
 
     host: str
@@ -101,9 +103,9 @@ def play(
     on_through: Callable[[HostPlay], None],
     cancelled: Callable[[], bool],
 ) -> dict[str, HostPlay]:
-    """Runs the playbook. Variables may hold secrets: they live in a private folder of memory until the end.
+    """Runs the playbook. Variables may contain secrets: until the end they are kept in a private folder in memory.
 
-    ``on_through`` is told of each host that came to the end, as soon as it did; neither it nor ``on_event`` may wait.
+    ``on_through`` is called for each host as soon as it has finished; neither it nor ``on_event`` may block.
     Raises AnsibleFailed when ansible-playbook itself could not run (a syntax error, a missing role) or was killed.
     """
     import ansible_runner  # noqa: TID251 - this module is the door
@@ -148,7 +150,7 @@ def play(
 
 
 def _killed_by(code: int | None, stray: Sequence[str]) -> str:
-    """What ended ansible-playbook, or one of its workers, from outside; "" where nothing did.
+    """What ended ansible-playbook, or one of its workers, from outside; "" if nothing did.
 
     ansible-runner has no code for a program that a signal ended; a shell between them adds 128 to the signal's number.
     """
@@ -163,7 +165,7 @@ def _killed_by(code: int | None, stray: Sequence[str]) -> str:
 
 
 def stage_in(folder: Path, request: Play) -> dict[str, str]:
-    """Writes a play's inventory into ``folder``; returns the environment its ansible-playbook needs."""
+    """Writes a play's inventory into ``folder``; returns the environment that its ansible-playbook needs."""
     _write_inventory(folder, request)
     (folder / "ansible.cfg").write_text(SETTINGS, encoding="ascii")
     return _environment(folder, request)
@@ -192,7 +194,7 @@ def _write_inventory(folder: Path, request: Play) -> None:
 
 
 def _common(hosts: Sequence[Mapping[str, object]]) -> Json:
-    """The variables that are the same on all of these hosts, but for those of the connection."""
+    """The variables that are equal on all of these hosts, except those of the connection."""
     first, *others = hosts or [{}]
     return {
         key: value
@@ -202,7 +204,7 @@ def _common(hosts: Sequence[Mapping[str, object]]) -> Json:
 
 
 def _is_everywhere(key: str, value: object, hosts: Sequence[Mapping[str, object]]) -> bool:
-    """By what is written of it: to Python 1 and True are one value."""
+    """Compared as JSON text: in Python, 1 and True are equal."""
     text = json.dumps(untemplated(value))
     return all(
         key in variables
@@ -212,14 +214,14 @@ def _is_everywhere(key: str, value: object, hosts: Sequence[Mapping[str, object]
 
 
 def untemplated(value: object) -> object:
-    """``value`` with every text marked as data: Ansible takes the text of an inventory for templates otherwise.
+    """``value`` with every text marked as unsafe: otherwise Ansible evaluates texts of an inventory as templates.
 
-    Keys of mappings are never evaluated. Raises ConfigError for a key that Ansible reads as a mark of its own.
+    Keys of mappings are never evaluated. Raises ConfigError for a key that Ansible reads as one of its markers.
     """
     match value:
         case Mapping():
             if marks := [key for key in value if str(key).startswith(MARKS)]:
-                raise ConfigError(f"{marks[0]!r} is a word of Ansible's own", "use another name")
+                raise ConfigError(f"{marks[0]!r} is reserved by Ansible", "use another name")
             return {str(key): untemplated(item) for key, item in value.items()}
         case list() | tuple():
             return [untemplated(item) for item in value]
@@ -238,18 +240,18 @@ def _environment(folder: Path, request: Play) -> dict[str, str]:
         (folder / name).symlink_to(target)
     return {
         leftovers.VARIABLE: request.mark,
-        # The ansible-playbook of this very installation, whoever calls it and from where.
+        # The ansible-playbook of this installation, whoever calls it and from where.
         "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",
         "ANSIBLE_CONFIG": str(folder / "ansible.cfg"),
-        # Of ~/.ansible neither plugins nor collections; below it are the defaults of all their paths.
+        # Neither plugins nor collections from ~/.ansible, which is in the default of all their paths.
         "ANSIBLE_HOME": str(folder / "home"),
-        # Ansible runs it where it is a program. No playbook holds anything encrypted.
+        # Ansible executes it if it is executable. No playbook contains anything encrypted.
         VAULT_PASSWORD: str(folder / "ansible.cfg"),
         "ANSIBLE_ROLES_PATH": str(folder / "roles"),
         "ANSIBLE_COLLECTIONS_PATH": str(folder / "collections"),
         "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"),
-        "ANSIBLE_SSH_CONTROL_PATH_DIR": str(folder / "cp"),
-        "ANSIBLE_SSH_ARGS": openssh.arguments(
+        "ANSIBLE_SSH_CONTROL_PATH_DIR": str((request.connections or folder) / "cp"),
+        "ANSIBLE_SSH_ARGS": ssh_config.arguments(
             folder, request.known_hosts, _names(request), request.private_key
         ),
         "ANSIBLE_HOST_KEY_CHECKING": "true",
@@ -257,7 +259,7 @@ def _environment(folder: Path, request: Play) -> dict[str, str]:
         "ANSIBLE_CALLBACKS_ENABLED": "appliance.host.payloads",
         "ANSIBLE_FORKS": str(forks(len(request.hosts))),
         "ANSIBLE_GATHERING": "explicit",
-        # A host's facts stay in ansible_facts, beside no variable of ours.
+        # A host's facts stay in ansible_facts, separate from our variables.
         "ANSIBLE_INJECT_FACT_VARS": "false",
         "ANSIBLE_INVENTORY_ENABLED": "yaml",
         "ANSIBLE_RETRY_FILES_ENABLED": "false",
@@ -268,7 +270,7 @@ def _environment(folder: Path, request: Play) -> dict[str, str]:
 
 
 def _names(request: Play) -> list[str]:
-    """Of all hosts, as known_hosts has them."""
+    """The names of all hosts in known_hosts."""
     return [
         known_hosts_name(str(variables["ansible_host"]), int(str(variables["ansible_port"])))
         for variables in request.hosts.values()
@@ -277,19 +279,19 @@ def _names(request: Play) -> list[str]:
 
 
 def _forget_settings() -> None:
-    """Takes the caller's settings for Ansible out of the environment: plugins, modules and strategies are code of its own.
+    """Removes the caller's Ansible settings from the environment: plugins, modules and strategies are code.
 
-    The file of the vault's password is this program's, too, which reads secrets of the site with it.
+    Also the file of the vault's password, which this program itself uses for secrets of the site.
     """
     for name in [n for n in os.environ if n.startswith("ANSIBLE_") and n not in KEPT]:
         os.environ.pop(name, None)
 
 
 def _genuine(event: Json, ticket: int) -> Json:
-    """The event; without the ticket it is only a line of output, whatever it says.
+    """The event; without the ticket it is only a line of output, whatever it claims.
 
-    Events travel within ansible-playbook's output, where a warning of a host's module stands too, word for word: a host
-    that knows their form can tell of others in it.
+    Events are part of ansible-playbook's output, which also contains warnings of a host's module verbatim: a host that
+    knows the format could forge events of others.
     """
     if event.get("job_id") == ticket:
         return event
@@ -297,7 +299,7 @@ def _genuine(event: Json, ticket: int) -> Json:
 
 
 def _parts(host: HostPlay, task: str, result: Json, on_event: Callable[[TaskEvent], None]) -> None:
-    """Tells what a task did: each entry of appliance.host.apply by its name, which failed ones are told of elsewhere."""
+    """Reports the result of a task: each entry of appliance.host.apply by its name; failed ones are reported elsewhere."""
     done = result.get("done")
     parts = done if isinstance(done, dict) else {task: result} if task else {}
     for name, said in parts.items():
@@ -363,7 +365,7 @@ def _collect(host: HostPlay, result: Json) -> None:
 
 
 def _reason(result: Json, redact: Callable[[str], str] = str) -> str:
-    """The one line that says most: the first of the module's message, else the last a program wrote."""
+    """The most informative line: the first of the module's message, else the last of a program's output."""
     message = str(result.get("msg") or "").strip()
     if message and message != "non-zero return code" and not message.startswith("MODULE FAILURE"):
         return redact(_lines(message)[0])[:LONGEST]

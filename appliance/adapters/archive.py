@@ -1,4 +1,4 @@
-"""A folder as one tar archive of which every byte is given: the same files make the same archive, and nothing else does."""
+"""A folder as a tar archive with every byte determined: the same files always give the same archive."""
 
 import hashlib
 import os
@@ -14,12 +14,12 @@ from appliance.text import quoted
 
 CHUNK = 1 << 20
 LARGEST = 1 << 40
-"""Octets a member may claim: more is no hand-over."""
+"""Bytes that a member may claim: a hand-over never has more."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """A file of an archive: its name below the top folder, where its octets lie, and their digest."""
+    """A file of an archive: its name below the top folder, the offset of its bytes, and their digest."""
 
     name: str
     offset: int
@@ -29,21 +29,23 @@ class Member:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a tar archive holds: one top folder with plain files."""
+    """The content of a tar archive: one top folder with regular files."""
 
     path: Path
     top: str
     members: Mapping[str, Member]
 
     def read(self, name: str, most: int) -> bytes:
-        """The octets of a file. Raises ApplianceError where there is none, ConfigError where it has more than ``most``."""
+        """The bytes of a file. Raises ApplianceError if it does not exist, ConfigError if it has more than ``most``."""
         if name not in self.members:
             raise ApplianceError(
-                f"{self.path}: it holds no {name}", "take the archive as it was handed over"
+                f"{self.path}: it contains no {name}", "use the archive as it was handed over"
             )
         member = self.members[name]
         if member.size > most:
-            raise _foreign(self.path, f"{name} has {member.size:,} octets, and {most:,} at most")
+            raise _foreign(
+                self.path, f"{name} has {member.size:,} bytes; at most {most:,} are accepted"
+            )
         with self.path.open("rb") as file:
             file.seek(member.offset)
             octets = file.read(member.size)
@@ -53,7 +55,7 @@ class Contents:
 
 
 def pack(folder: Path, archive: Path) -> None:
-    """Writes all files of ``folder`` as a tar archive: sorted, without owners, times and rights of this machine."""
+    """Writes all files of ``folder`` as a tar archive: sorted, without owners, times and modes of this machine."""
     files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
     with (
         archive.open("xb") as sink,
@@ -65,7 +67,7 @@ def pack(folder: Path, archive: Path) -> None:
 
 
 def contents(path: Path) -> Contents:
-    """Reads an archive. Raises ConfigError for what ``pack`` would not have written."""
+    """Reads an archive. Raises ConfigError for anything that ``pack`` would not write."""
     members: dict[str, Member] = {}
     tops: set[str] = set()
     with _opened(path) as (file, tar):
@@ -73,7 +75,7 @@ def contents(path: Path) -> Contents:
             name = _plain(path, info)
             tops.add(PurePosixPath(info.name).parts[0])
             if name in members:
-                raise _foreign(path, f"{quoted(name)} stands twice")
+                raise _foreign(path, f"{quoted(name)} is in it twice")
             digest = _digest(file, info.offset_data, info.size)
             members[name] = Member(name, info.offset_data, info.size, digest)
     if len(tops) != 1:
@@ -82,7 +84,7 @@ def contents(path: Path) -> Contents:
 
 
 def is_as_written(found: Contents) -> bool:
-    """Whether the archive has, octet by octet, the form that ``pack`` gives these files: headers and padding, too."""
+    """Whether the archive has, byte by byte, the format of ``pack`` for these files, including headers and padding."""
     written = hashlib.sha256()
     with found.path.open("rb") as file:
         whole = hashlib.file_digest(file, "sha256").hexdigest()
@@ -96,20 +98,20 @@ def is_as_written(found: Contents) -> bool:
 
 
 class _Headers:
-    """An archive as its headers are read: none of ``pack`` has more than a name in it."""
+    """An archive whose headers contain at most a name, as written by ``pack``."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.tell, self.seek, self._file = file.tell, file.seek, file
 
     def read(self, size: int) -> bytes:
-        """Raises ReadError for more than a header."""
+        """Raises ReadError for anything larger than a header."""
         if size > CHUNK:
-            raise tarfile.ReadError(f"a header of {size:,} octets")
+            raise tarfile.ReadError(f"a header of {size:,} bytes")
         return self._file.read(size)
 
 
 class _Hashing:
-    """A file that keeps nothing of what is written but its digest."""
+    """A file that keeps only the digest of what is written."""
 
     def __init__(self, digest: "hashlib._Hash") -> None:
         self._digest, self._at = digest, 0
@@ -135,7 +137,7 @@ def _header(name: str, size: int) -> tarfile.TarInfo:
 def _opened(path: Path) -> Iterator[tuple[BinaryIO, tarfile.TarFile]]:
     try:
         if path.exists() and not path.is_file():
-            raise _foreign(path, "it is no file")
+            raise _foreign(path, "it is not a regular file")
         with (
             path.open("rb") as file,
             tarfile.open(fileobj=_Headers(file), mode="r:") as tar,  # type: ignore[call-overload]
@@ -153,16 +155,16 @@ def _plain(path: Path, info: tarfile.TarInfo) -> str:
     """The name below the top folder. Raises ConfigError for links, devices, and names that lead elsewhere."""
     parts = PurePosixPath(info.name).parts
     if not info.isreg() or not 0 <= info.size <= LARGEST:
-        raise _foreign(path, f"{quoted(info.name)} is no plain file")
+        raise _foreign(path, f"{quoted(info.name)} is not a regular file")
     if not info.name.isprintable():
-        raise _foreign(path, f"a name in it is no text: {quoted(info.name)}")
+        raise _foreign(path, f"a name in it is not text: {quoted(info.name)}")
     if (
         len(parts) < 2
         or info.name.startswith("/")
         or ".." in parts
         or os.fspath(PurePosixPath(info.name)) != info.name
     ):
-        raise _foreign(path, f"{quoted(info.name)} is no name within one folder")
+        raise _foreign(path, f"{quoted(info.name)} is not a name within one folder")
     return str(PurePosixPath(*parts[1:]))
 
 
@@ -179,4 +181,4 @@ def _digest(file: BinaryIO, offset: int, size: int) -> str:
 
 
 def _foreign(path: Path, why: str) -> ConfigError:
-    return ConfigError(f"{path} is no hand-over: {why}", "take the archive as it was handed over")
+    return ConfigError(f"{path} is not a hand-over: {why}", "use the archive as it was handed over")

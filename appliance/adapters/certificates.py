@@ -1,4 +1,4 @@
-"""The one door to X.509: a key pair of one's own, a request for it and what came back, a server's certificate."""
+"""The adapter for X.509: a new key pair, its certificate request and the signed certificate, a server's certificate."""
 
 import warnings
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from appliance.errors import ApplianceError
 
 @dataclass(frozen=True)
 class Signed:
-    """The authority's certificates and one's own, in PEM, and when the latter expires."""
+    """The CA's certificates and the new one, in PEM, and when the latter expires."""
 
     authority: str
     certificate: str
@@ -26,13 +26,13 @@ class Signed:
 
 @dataclass(frozen=True)
 class KeyPair:
-    """A fresh private key (NIST P-256); what is sent elsewhere is the request alone."""
+    """A new private key (NIST P-256); only the request leaves this machine."""
 
     key: ec.EllipticCurvePrivateKey
 
     @classmethod
     def fresh(cls) -> "KeyPair":
-        """Another one each time."""
+        """A different one each time."""
         return cls(ec.generate_private_key(ec.SECP256R1()))
 
     @property
@@ -45,13 +45,13 @@ class KeyPair:
         ).decode()
 
     def for_server(self, addresses: Sequence[IPv4Address], days: int) -> str:
-        """A certificate in PEM for a server at these addresses, signed by itself."""
+        """A self-signed certificate in PEM for a server at these addresses."""
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(addresses[0]))])
         now = datetime.now(UTC)
         names = x509.SubjectAlternativeName([x509.IPAddress(one) for one in addresses])
         made = x509.CertificateBuilder().subject_name(name).issuer_name(name)
         made = made.public_key(self.key.public_key()).serial_number(x509.random_serial_number())
-        # Controllers' clocks are often days off.
+        # Clocks of BMCs are often days off.
         made = made.not_valid_before(now - timedelta(days=days))
         made = made.not_valid_after(now + timedelta(days=days))
         made = made.add_extension(names, critical=False)
@@ -60,7 +60,7 @@ class KeyPair:
         return signed.public_bytes(serialization.Encoding.PEM).decode()
 
     def request(self, user: str, group: str = "") -> str:
-        """A request in PEM for a client's certificate; with no group, of a user alone."""
+        """A request in PEM for a client certificate; without groups, of a user only."""
         groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group)] if group else []
         subject = x509.Name([*groups, x509.NameAttribute(NameOID.COMMON_NAME, user)])
         usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
@@ -70,16 +70,16 @@ class KeyPair:
         return signed.public_bytes(serialization.Encoding.PEM).decode()
 
     def signed(self, answer: str) -> Signed:
-        """The certificates of an answer, one's own the last. Raises ApplianceError where it is not for this key."""
+        """The certificates of an answer, the new one last. Raises ApplianceError if it is not for this key."""
         try:
             with warnings.catch_warnings():
-                # kubeadm 1.20 gives its authority the serial number 0, which RFC 5280 does not allow.
+                # kubeadm 1.20 gives its CA the serial number 0, which RFC 5280 does not allow.
                 warnings.simplefilter("ignore", CryptographyDeprecationWarning)
                 *authority, own = x509.load_pem_x509_certificates(answer.encode())
         except ValueError:
-            raise ApplianceError("no certificate came back") from None
+            raise ApplianceError("no certificate was returned") from None
         if not authority or own.public_key() != self.key.public_key():
-            raise ApplianceError("the certificate that came back is for another key")
+            raise ApplianceError("the returned certificate is for another key")
         return Signed("".join(map(_pem, authority)), _pem(own), own.not_valid_after_utc)
 
 

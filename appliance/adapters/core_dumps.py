@@ -1,4 +1,4 @@
-"""Keeps what this program has in memory out of files that others write: secrets, above all."""
+"""Keeps this program's memory, and the secrets in it, out of files that others write."""
 
 import resource
 import sys
@@ -7,14 +7,14 @@ from contextlib import suppress
 PR_SET_DUMPABLE = 4
 """prctl(2)."""
 
-# A limit of 0 is ignored where core_pattern names a program; of 1 the kernel makes neither file nor pipe (fs/coredump.c).
+# A limit of 0 is ignored if core_pattern names a program; with 1 the kernel writes neither file nor pipe (fs/coredump.c).
 NONE = 1
 
 
 def forbid() -> None:
-    """No core dump of this process, nor of the programs it starts; no other process of this user may look into it.
+    """Disables core dumps of this process and of the programs it starts; no other process of this user may trace it.
 
-    What it starts may be looked into again: execve(2) gives that back, and leftovers.end reads their environment.
+    Programs it starts may be traced again: execve(2) resets that, and leftovers.end reads their environment.
     """
     hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
     wanted = NONE if hard == resource.RLIM_INFINITY else min(NONE, hard)

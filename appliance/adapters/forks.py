@@ -1,13 +1,13 @@
-"""How many hosts ansible-playbook works on at once: as this machine's memory and processors carry."""
+"""How many hosts ansible-playbook works on at once: limited by this machine's memory and processors."""
 
 import os
 from pathlib import Path
 
 MEMINFO = Path("/proc/meminfo")
 WORKER = 64 << 20
-"""Bytes of one worker of ansible-core 2.19: 37 to 46 MiB of its own were measured, and its ssh takes the rest."""
+"""Bytes of one worker of ansible-core 2.19: 37 to 46 MiB of its own were measured, and its ssh needs the rest."""
 SHARE = 4
-"""So many stages may run side by side, each with a share of what is free as it begins."""
+"""How many stages may run in parallel, each with a share of the free memory at its start."""
 PER_PROCESSOR = 16
 """A worker mostly waits for its host."""
 LEAST, USUAL = 5, 50
@@ -22,7 +22,7 @@ def forks(hosts: int) -> int:
 
 
 def _available() -> int:
-    """Bytes programs may still take without swapping; where the kernel does not tell, enough for the usual number."""
+    """Bytes that programs may still use without swapping; if the kernel does not report it, enough for the usual number."""
     try:
         lines = MEMINFO.read_text(encoding="ascii").splitlines()
         told = next(line.split()[1] for line in lines if line.startswith("MemAvailable:"))

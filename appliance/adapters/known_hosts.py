@@ -1,4 +1,4 @@
-"""Pinned host keys: known_hosts is read once for all hosts, and a connection is given its own host's keys only."""
+"""Pinned host keys: known_hosts is read once for all hosts, and a connection gets only its own host's keys."""
 
 import threading
 from pathlib import Path
@@ -8,11 +8,11 @@ from paramiko.hostkeys import HostKeyEntry, HostKeys, InvalidHostKey  # noqa: TI
 
 
 class UnreadableKey(ValueError):
-    """A line of known_hosts that names no host key; its text says which."""
+    """A line of known_hosts that contains no valid host key; its text says which."""
 
 
 class KnownHosts:
-    """The keys a known_hosts file pins. Thread-safe; a file that was replaced meanwhile is read anew."""
+    """The keys that a known_hosts file pins. Thread-safe; a file replaced meanwhile is read again."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -24,7 +24,7 @@ class KnownHosts:
         self._hashed: list[tuple[str, int]] = []
 
     def keys(self, name: str) -> tuple[PKey, ...]:
-        """Those of one host, named as known_hosts names it; of each kind the first. Raises OSError or UnreadableKey."""
+        """The keys of one host, by its name in known_hosts; the first of each type. Raises OSError or UnreadableKey."""
         with self._lock:
             self._read()
             if self._unreadable:
@@ -51,7 +51,7 @@ class KnownHosts:
             self._unreadable = error
         self._keys, self._plain, self._hashed = [e.key for e in entries], {}, []
         for number, entry in enumerate(entries):
-            # As sshd(8) has it: a line that excludes a name is not about it.
+            # sshd(8): a line that negates a name does not apply to it.
             out = {name[1:] for name in entry.hostnames if name.startswith("!")}
             for name in entry.hostnames:
                 if name in out:
@@ -72,7 +72,7 @@ def _entries(text: str) -> list[HostKeyEntry]:
         try:
             entry = HostKeyEntry.from_line(words, number)
         except (InvalidHostKey, ValueError, OverflowError):
-            raise UnreadableKey(f"line {number} cannot be read as a host key") from None
+            raise UnreadableKey(f"line {number} is not a valid host key") from None
         except SSHException:
             continue
         if entry is not None:

@@ -1,4 +1,4 @@
-"""The one door to the Kubernetes API: resources are read, applied by the server, and deleted."""
+"""The adapter for the Kubernetes API: resources are read, applied by the server, and deleted."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, urlencode, urlsplit
 
-from appliance.adapters.answers import parsed
+from appliance.adapters.json_answers import parsed
 from appliance.errors import ApplianceError, ClusterFailed, ClusterRefused, ConfigError
 from appliance.ownership import require
 
@@ -21,21 +21,21 @@ FIELD_MANAGER = "appliance"
 CONNECT_S, READ_S = 5.0, 30.0
 WAITS_S = (0.5, 1.0, 2.0, 4.0)
 LONGEST_WAIT_S = 30.0
-"""No server's Retry-After holds a run longer than this."""
+"""A server's Retry-After never delays a run longer than this."""
 
 LONGEST = 256 << 20
-"""Bytes of an answer: all pods of 5,000 hosts come to 100 MB."""
+"""Bytes of an answer: all pods of 5,000 hosts are 100 MB."""
 WHOLE_S = 300.0
-"""For all of an answer; READ_S is for each piece of it."""
+"""For a whole answer; READ_S is for each piece of it."""
 PIECE = 1 << 16
 LONGEST_LOG = 8 << 20
 """Bytes of a pod's log that are read."""
 
 PASSING = frozenset({409, 429, 500, 502, 503, 504})
-"""Answers that may be another the next time; everything is repeatable, since applying twice is applying once."""
+"""Transient answers; every request can be repeated, because applying twice equals applying once."""
 
 SECONDS = re.compile("[0-9]{1,9}")
-"""Of Retry-After, which may be a date, too."""
+"""Of Retry-After, which may also be a date."""
 WEBHOOK = re.compile(r'failed calling webhook "([^"]+)"')
 QUOTA = re.compile(
     r"exceeded quota: .*?used: (?:count/)?(?P<kind>[a-z.]+)=(?P<used>\d+).*?limited: (?:count/)?(?P=kind)=(?P<most>\d+)"
@@ -100,11 +100,11 @@ KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("trainer.kubeflow.org/v1alpha1", "TrainJob"): ("trainjobs", True),
     ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime"): ("trainingruntimes", True),
 }
-"""Plural, and whether it lies in a namespace. Written down, because a server of custom resources alone has no /apis."""
+"""Plural, and whether it is namespaced. Listed here, because a server with only custom resources has no /apis."""
 
 
 class Ref(NamedTuple):
-    """What names one resource; ``namespace`` empty for what lies in none."""
+    """The identity of one resource; ``namespace`` is empty for a cluster-scoped one."""
 
     api_version: str
     kind: str
@@ -125,26 +125,26 @@ class Ref(NamedTuple):
 
 
 class Cluster(Protocol):
-    """What the program does with a cluster. All raise ClusterFailed, with a remedy."""
+    """Operations on a cluster. All raise ClusterFailed, with a remedy."""
 
     def get(self, ref: Ref) -> Resource | None:
-        """One resource, or None where it is not there."""
+        """One resource, or None if it does not exist."""
         ...
 
     def find(self, api_version: str, kind: str, selector: str) -> list[Resource]:
-        """All of a kind that carry the labels; empty where the cluster does not know the kind."""
+        """All of a kind that have the labels; empty if the cluster does not know the kind."""
         ...
 
     def apply(self, resource: Resource) -> Resource:
-        """Makes the named fields what they are given as, whoever held them, and returns what there is now."""
+        """Sets the given fields, whoever owned them, and returns the resulting resource."""
         ...
 
     def label(self, node: str, labels: Mapping[str, str | None]) -> bool:
-        """Labels a node, or takes a label (None) from it; False where the cluster has no such node."""
+        """Labels a node, or removes a label (None) from it; False if the cluster has no such node."""
         ...
 
     def delete(self, ref: Ref) -> None:
-        """Deletes it; what is not there is deleted."""
+        """Deletes it; a missing resource counts as deleted."""
         ...
 
 
@@ -169,7 +169,7 @@ class _Answer:
 
 
 class KubernetesApi:
-    """A cluster by its kubeconfig. Each call is tried once, and again after each of ``waits`` (seconds)."""
+    """A cluster by its kubeconfig. Each request is tried once, and again after each of ``waits`` (seconds)."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class KubernetesApi:
         sleep: Callable[[float], None] = time.sleep,
         keys_in: Path | None = None,
     ) -> None:
-        """``keys_in``: where the client keeps keys that the kubeconfig holds in itself; None: where temporary files are."""
+        """``keys_in``: where the client stores keys embedded in the kubeconfig; None: with temporary files."""
         self.kubeconfig = kubeconfig
         self._waits = waits
         self._sleep = sleep
@@ -197,7 +197,7 @@ class KubernetesApi:
 
     @property
     def authority(self) -> str:
-        """Certificates of whom the kubeconfig trusts, in PEM; "" where that is whom this machine trusts."""
+        """The CA certificates of the kubeconfig, in PEM; "" if it uses those of this machine."""
         file = self._configuration.ssl_ca_cert
         return Path(file).read_text(encoding="ascii") if file else ""
 
@@ -213,8 +213,8 @@ class KubernetesApi:
         items = answer.document.get("items") or [] if answer.status == 200 else []
         if not isinstance(items, list) or not all(map(_is_resource, items)):
             raise ClusterFailed(
-                f"list {kind}s: the answer of {self.server} is no list of them",
-                "see whether that is the API server: kubectl get --raw /version",
+                f"list {kind}s: the answer of {self.server} is not a list of them",
+                "check that it is the API server: kubectl get --raw /version",
             )
         return [{"apiVersion": api_version, "kind": kind, **item} for item in items]
 
@@ -226,13 +226,13 @@ class KubernetesApi:
         answer = self._call("PATCH", path, f"apply {ref}", resource, kind, absent=True)
         if answer.status == 404:
             raise ClusterFailed(
-                f"{ref}: the cluster does not know {ref.kind} of {ref.api_version}, or not its namespace",
-                "install the chart that brings it first: appliance deploy; namespaces of projects: appliance queue apply",
+                f"{ref}: the cluster has no {ref.kind} of {ref.api_version}, or the namespace does not exist",
+                "first install the chart that defines it: appliance deploy; create namespaces of projects: appliance queue apply",
             )
         return answer.document
 
     def label(self, node: str, labels: Mapping[str, str | None]) -> bool:
-        """See Cluster. A patch, not an apply: applying would make a node that is not there."""
+        """See Cluster. A patch, not an apply, which would create a missing node."""
         path = _path(Ref("v1", "Node", node), {"fieldManager": FIELD_MANAGER})
         patch = {"metadata": {"labels": dict(labels)}}
         kind = "application/merge-patch+json"
@@ -240,12 +240,12 @@ class KubernetesApi:
         return answer.status != 404
 
     def delete(self, ref: Ref) -> None:
-        """See Cluster. With what it made: the API of Jobs leaves their pods otherwise."""
+        """See Cluster. With its dependents: the API of Jobs keeps their pods otherwise."""
         path = _path(ref, {"propagationPolicy": "Background"})
         self._call("DELETE", path, f"delete {ref}", absent=True)
 
     def logs(self, pod: Ref, container: str = "") -> str:
-        """What a container printed, its only one if not said otherwise; standard error included, LONGEST_LOG bytes at most."""
+        """The output of a container, by default the only one; with standard error, at most LONGEST_LOG bytes."""
         path = f"/api/v1/namespaces/{quote(pod.namespace)}/pods/{quote(pod.name)}/log"
         wanted = {"container": container} if container else {}
         query = urlencode({**wanted, "limitBytes": LONGEST_LOG})
@@ -253,7 +253,7 @@ class KubernetesApi:
         return answer.body.decode(errors="replace")
 
     def served(self, group: str) -> tuple[str, ...]:
-        """The versions of an API group that the server serves, its preferred one first; empty where it has none."""
+        """The served versions of an API group, its preferred one first; empty if it has none."""
         answer = self._call("GET", f"/apis/{quote(group)}", f"read group {group}", absent=True)
         if answer.status == 404:
             return ()
@@ -262,7 +262,7 @@ class KubernetesApi:
         return tuple(sorted(found, key=lambda version: version != first))
 
     def version(self) -> str:
-        """The server's release, as v1.35.4."""
+        """The server's release, such as v1.35.4."""
         answer = self._call("GET", "/version", "read the server's release")
         return str(answer.document.get("gitVersion", ""))
 
@@ -276,7 +276,7 @@ class KubernetesApi:
         *,
         answers: Collection[int] = (),
     ) -> tuple[int, Resource]:
-        """A call none of the above makes: status and document. ``answers``: statuses that are no failure."""
+        """Any other request: status and document. ``answers``: statuses that are not failures."""
         answer = self._call(method, path, doing, body, content_type, answers=answers)
         return answer.status, answer.document
 
@@ -309,7 +309,7 @@ class KubernetesApi:
     def _once(self, method: str, path: str, body: Resource | None, content_type: str) -> _Answer:
         import urllib3
 
-        # A pod's log is text, and the only answer that is no document.
+        # A pod's log is text, and the only answer that is not a document.
         headers = {"Accept": "application/json, */*;q=0.5", "User-Agent": FIELD_MANAGER}
         for setting in self._configuration.auth_settings().values():
             if setting["in"] == "header" and setting["value"]:
@@ -332,18 +332,18 @@ class KubernetesApi:
             raise ClusterFailed(*self._untrusted(str(error))) from None
         except urllib3.exceptions.NewConnectionError:
             raise _NoAnswer(
-                f"{self.server} takes no connection",
-                "see whether the API server runs, and whether the kubeconfig names the right one",
+                f"{self.server} does not accept connections",
+                "check that the API server runs, and that the kubeconfig names the right one",
             ) from None
         except urllib3.exceptions.TimeoutError:
             raise _NoAnswer(
-                f"{self.server} did not answer in {READ_S:g} s",
-                "see how busy the API server and etcd are, then run this again",
+                f"{self.server} did not answer within {READ_S:g} s",
+                "check the load of the API server and etcd, then run this command again",
             ) from None
         except urllib3.exceptions.HTTPError as error:
             raise _NoAnswer(
-                f"{self.server} broke off ({type(error).__name__})",
-                "see the API server's log, then run this again",
+                f"{self.server} closed the connection ({type(error).__name__})",
+                "check the API server's log, then run this command again",
             ) from None
         return _Answer(answer.status, found, answer.headers.get("Retry-After"))
 
@@ -355,85 +355,85 @@ class KubernetesApi:
                     ("certificate has expired", "has expired"),
                     ("Hostname mismatch", "is for another name"),
                     ("IP address mismatch", "is for another address"),
-                    ("self-signed", "is not of the authority in the kubeconfig"),
-                    ("self signed", "is not of the authority in the kubeconfig"),
-                    ("unable to get local issuer", "is not of the authority in the kubeconfig"),
+                    ("self-signed", "is not signed by the CA in the kubeconfig"),
+                    ("self signed", "is not signed by the CA in the kubeconfig"),
+                    ("unable to get local issuer", "is not signed by the CA in the kubeconfig"),
                 )
                 if sign in why
             ),
             "cannot be verified",
         )
-        remedy = f"get {self.kubeconfig} anew: appliance kubeconfig; verification is never skipped"
+        remedy = f"get a new {self.kubeconfig}: appliance kubeconfig; verification is never skipped"
         return f"the certificate of {self.server} {reason}", remedy
 
     def _refused(self, doing: str, answer: _Answer) -> ClusterFailed:
         if answer.status == 401:
             return ClusterFailed(
                 f"{doing}: {self.server} does not accept the token or certificate of {self.kubeconfig}",
-                "it has expired or been withdrawn: fetch a new kubeconfig (appliance kubeconfig, or from the owner of an external cluster)",
+                "it has expired or was revoked: get a new kubeconfig (appliance kubeconfig, or from the owner of an external cluster)",
             )
         if hook := WEBHOOK.search(answer.message):
             return ClusterFailed(
                 f"{doing}: admission webhook {hook.group(1)} does not answer",
-                "see the pods behind it (kubectl get pods -A), then run this again",
+                "check the pods behind it (kubectl get pods -A), then run this command again",
             )
         if full := QUOTA.search(answer.message):
             kind, used, most = full.group("kind", "used", "most")
             return ClusterRefused(
                 f"{doing}: the namespace has {used} of {most} {kind} (its quota)",
-                f"let the project delete some of its {kind}, or raise its quota, then run this again",
+                f"delete some of the project's {kind}, or raise its quota, then run this command again",
             )
         remedies = {
-            403: "give the kubeconfig's user this permission, or use an administrator's",
-            409: "somebody else changes it at this moment: run this again",
-            422: "see what the cluster's version of the resource allows: kubectl explain",
-            429: "the API server is overloaded: run this again later",
+            403: "give the kubeconfig's user this permission, or use an administrator's kubeconfig",
+            409: "another client is changing it: run this command again",
+            422: "check the fields that the cluster's version supports: kubectl explain",
+            429: "the API server is overloaded: run this command again later",
         }
-        late = "see the API server's and etcd's log, then run this again"
+        late = "check the logs of the API server and etcd, then run this command again"
         remedy = remedies.get(
-            answer.status, late if answer.status >= 500 else "see kubectl explain"
+            answer.status, late if answer.status >= 500 else "check the resource: kubectl explain"
         )
         kind = ClusterRefused if 400 <= answer.status < 500 else ClusterFailed
         return kind(f"{doing}: {answer.message} (HTTP {answer.status})", remedy)
 
 
 def _body(answer: Any, server: str) -> bytes:
-    """All of an answer, as it was sent. Raises ClusterFailed where there is too much of it, or it does not end."""
+    """The whole answer, as it was sent. Raises ClusterFailed if it is too large, or does not end."""
     found, end = bytearray(), time.monotonic() + WHOLE_S
-    # Not unpacked: nobody asks for packed answers, and a small one may hold any number of bytes.
+    # Not decompressed: no compression is requested, and a small answer could expand to any size.
     while piece := answer.read1(PIECE, decode_content=False):
         found += piece
         if len(found) > LONGEST or time.monotonic() > end:
             answer.close()
             much = f"more than {LONGEST >> 20} MiB" if len(found) > LONGEST else "without an end"
             raise ClusterFailed(
-                f"{server} answers {much}", "see whether that is the API server, and what it holds"
+                f"{server} answers {much}", "check that it is the API server, and what it stores"
             )
     answer.release_conn()
     return bytes(found)
 
 
 class _NoAnswer(ClusterFailed):
-    """Nothing came back; the next try may be luckier."""
+    """No answer arrived; a retry may succeed."""
 
 
 def _configuration(file: Path, keys_in: Path | None) -> Any:
-    """The client's configuration. Raises ConfigError: unreadable, open to others, or careless about TLS."""
+    """The client's configuration. Raises ConfigError: unreadable, readable by others, or without TLS verification."""
     try:
         state = file.stat()
     except OSError as error:
         raise ConfigError(
             f"kubeconfig {file} cannot be read ({error.strerror})",
-            "get one: appliance kubeconfig; or name one with --kubeconfig, or in the variable KUBECONFIG",
+            "get one: appliance kubeconfig; or name one with --kubeconfig or KUBECONFIG",
         ) from None
     if not stat.S_ISREG(state.st_mode):
-        raise ConfigError(f"kubeconfig {file} is no file", "name the file itself")
+        raise ConfigError(f"kubeconfig {file} is not a regular file", "name the file itself")
     if (mode := stat.S_IMODE(state.st_mode)) & 0o077:
         raise ConfigError(
-            f"kubeconfig {file} is open to others (mode {mode:04o})",
+            f"kubeconfig {file} is accessible to other users (mode {mode:04o})",
             f"chmod 600 {shlex.quote(str(file))}",
         )
-    # It names programs that are run for a token, and whom a certificate is believed of.
+    # It names programs that are run for a token, and the trusted CA.
     require(file)
     from kubernetes import client, config  # noqa: TID251 - the door; half a second to load
 
@@ -444,7 +444,7 @@ def _configuration(file: Path, keys_in: Path | None) -> Any:
     except Exception as error:  # noqa: BLE001 - the loader lets KeyError, TypeError and YAML errors through
         said = "" if isinstance(error, KeyError) else f" ({' '.join(str(error).split())[:120]})"
         raise ConfigError(
-            f"{file} is not a usable kubeconfig{said}", "get it anew: appliance kubeconfig"
+            f"{file} is not a usable kubeconfig{said}", "get a new one: appliance kubeconfig"
         ) from None
     address = urlsplit(settings.host)
     if address.scheme != "https" and address.hostname not in ("127.0.0.1", "localhost", "::1"):
@@ -452,7 +452,7 @@ def _configuration(file: Path, keys_in: Path | None) -> Any:
     if not settings.verify_ssl:
         raise ConfigError(
             f"{file} skips the verification of the API server's certificate",
-            "take insecure-skip-tls-verify out and give certificate-authority-data",
+            "remove insecure-skip-tls-verify and add certificate-authority-data",
         )
     return settings
 

@@ -1,11 +1,11 @@
-"""What a drain does with a cluster's nodes and pods: through kubectl on a control host, or through the API."""
+"""What a drain does with nodes and pods: through kubectl on a control host, or through the API."""
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from appliance.adapters.answers import parsed
+from appliance.adapters.json_answers import parsed
 from appliance.adapters.kubernetes import KubernetesApi
 from appliance.adapters.process import Completed
 from appliance.adapters.remote import Remote
@@ -18,7 +18,7 @@ KUBECTL = ("kubectl", "--kubeconfig", ADMIN, "--request-timeout", "20s")
 ABSENT = "NotFound"
 REFUSED = "TooManyRequests"
 SEVERAL = "more than one PodDisruptionBudget"
-"""The API server evicts no pod that two budgets name, and calls that an error of its own (500)."""
+"""The API server does not evict a pod with two budgets, and answers with an internal error (500)."""
 POLICY = "policy/v1"
 
 
@@ -26,7 +26,7 @@ class Nodes(Protocol):
     """Nodes of one cluster. All raise ClusterFailed, with a remedy."""
 
     def node(self, name: str) -> Resource | None:
-        """A node, or None where the cluster has none of this name."""
+        """A node, or None if the cluster has none of this name."""
         ...
 
     def pods(self, node: str) -> list[Resource]:
@@ -38,15 +38,15 @@ class Nodes(Protocol):
         ...
 
     def evict(self, namespace: str, pod: str, grace: int | None = None) -> bool:
-        """Asks for a pod's eviction; False where its disruption budget allows none now.
+        """Requests the eviction of a pod; False if its disruption budget does not allow it now.
 
-        ``grace``: seconds in the place of its own; it also shortens that of a pod on its way out.
+        ``grace``: seconds, instead of the pod's own; it also shortens that of a terminating pod.
         """
         ...
 
 
 class KubectlNodes:
-    """A cluster of the appliance's own: kubectl where its admin.conf lies, which never leaves that host."""
+    """A cluster of the appliance's own: kubectl on a control host, whose admin.conf never leaves it."""
 
     def __init__(self, remote: Remote, host: str) -> None:
         self._remote = remote
@@ -84,7 +84,7 @@ class KubectlNodes:
         return True
 
     def _version(self) -> str:
-        """The version of Eviction this API server takes."""
+        """The version of Eviction that this API server supports."""
         if not self._eviction:
             done = self._run("get", "--raw", "/api/v1")
             self._eviction = _eviction_of(self._document(done, "read /api/v1"))
@@ -109,12 +109,12 @@ class KubectlNodes:
             raise self._failed(doing, lines[-1] if lines else f"exit {done.returncode}")
 
     def _failed(self, doing: str, said: str) -> ClusterFailed:
-        fix = f"bring the cluster up: appliance health --check kubernetes; kubectl on {self._host}"
+        fix = f"check the cluster: appliance health --check kubernetes; kubectl on {self._host}"
         return ClusterFailed(f"{doing}: {said}", fix, self._host)
 
 
 class ApiNodes:
-    """A cluster that was there already, by the site's kubeconfig."""
+    """An external cluster, by the site's kubeconfig."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self._api = KubernetesApi(kubeconfig)
@@ -147,7 +147,7 @@ class ApiNodes:
         doing = f"evict pod {namespace}/{pod}"
         status, said = self._api.send("POST", path, doing, body, answers={404, 429, 500})
         if status == 500 and SEVERAL not in str(said.get("message")):
-            raise ClusterFailed(f"{doing}: {said.get('message')}", "see the API server's log")
+            raise ClusterFailed(f"{doing}: {said.get('message')}", "check the API server's log")
         return status not in (429, 500)
 
 
@@ -158,7 +158,7 @@ def _eviction(namespace: str, pod: str, version: str, grace: int | None) -> Reso
 
 
 def _eviction_of(resources: Resource) -> str:
-    """Kubernetes 1.22 brought policy/v1; the API's own list names what it takes."""
+    """Kubernetes 1.22 introduced policy/v1; the API's own list says what is supported."""
     for entry in resources.get("resources", []):
         if entry.get("name") == "pods/eviction" and entry.get("version"):
             return f"{entry.get('group', 'policy')}/{entry['version']}"

@@ -1,4 +1,4 @@
-"""What a killed run leaves on the control machine, found again by its mark: processes, and folders with secrets."""
+"""What a killed run leaves on the control machine, found by its mark: processes, and folders with secrets."""
 
 import fcntl
 import hashlib
@@ -17,18 +17,18 @@ from typing import TextIO
 from appliance.errors import ApplianceError
 
 VARIABLE = "APPLIANCE_RUN"
-"""Environment variable that carries the mark to every process of a run."""
+"""Environment variable with the mark, in every process of a run."""
 
 MEMORY = Path("/dev/shm")
 SPARE = (Path("/tmp"), Path("/var/tmp"))
 PLAIN = re.compile(r"/[A-Za-z0-9/._-]{1,30}")
-"""What a folder for ssh's control sockets may be called: no sign that ssh expands, and room for 108 bytes in all (unix(7))."""
+"""A valid name of a folder for ssh's control sockets: no character that ssh expands, within 108 bytes in all (unix(7))."""
 PATIENCE = 5.0
-"""Seconds that processes may take to die."""
+"""Seconds until processes must have ended."""
 
 PREFIX = "appliance-"
 NOTE = "run"
-"""File in a private folder: the name of its run, locked for as long as the process lives that made the folder."""
+"""File in a private folder: the name of its run, locked while the process that created the folder lives."""
 
 _guard = threading.RLock()
 _marks: set[str] = set()
@@ -37,16 +37,16 @@ _swept = threading.Event()
 
 
 def mark(folder: Path) -> str:
-    """Tells a run from every other on this machine, of this site or another: where its folder really lies."""
+    """Distinguishes a run from every other on this machine, of any site: the real path of its folder."""
     return str(folder.resolve())
 
 
 def private_folder(mark: str) -> Path:
-    """A new folder for this user alone, in memory where the system has that; secrets in it never reach a disk."""
+    """A new folder for this user only, in memory if available; then its secrets never reach a disk."""
     rooms = _rooms()
     if not rooms:
         raise ApplianceError(
-            f"{MEMORY}, {tempfile.gettempdir()}: no folder for the secrets of a run can be made",
+            f"{MEMORY}, {tempfile.gettempdir()}: cannot create a folder for the secrets of a run",
             f"make {MEMORY} or /tmp writable",
         )
     with _guard:
@@ -63,7 +63,7 @@ def private_folder(mark: str) -> Path:
 
 
 def discard(folder: Path) -> None:
-    """Removes a private folder, and ends the shared ssh connections that would outlive their use in it."""
+    """Removes a private folder, and ends shared ssh connections that would outlive it."""
     for pid in _processes(title=f"{folder}/"):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -71,7 +71,7 @@ def discard(folder: Path) -> None:
 
 
 def sweep() -> None:
-    """The last thing a process does that ends without waiting for its threads: ``end`` of all its runs."""
+    """The last step of a process that exits without waiting for its threads: ``end`` for all its runs."""
     with _guard:
         _swept.set()
         for mark in tuple(_marks):
@@ -79,7 +79,7 @@ def sweep() -> None:
 
 
 def clear() -> tuple[str, ...]:
-    """Ends and removes what processes of this user left that are dead, of any site; the names of their runs."""
+    """Ends and removes what dead processes of this user left, of any site; returns the names of their runs."""
     found = {folder: run for folder in _folders(PREFIX) if (run := _dead(folder))}
     for folder in found:
         _kill(title=f"{folder}/")
@@ -88,7 +88,7 @@ def clear() -> tuple[str, ...]:
 
 
 def end(mark: str) -> int:
-    """Ends what a run left working here and removes its private folders; how many processes that were."""
+    """Ends the processes that a run left here and removes its private folders; returns the number of processes."""
     ended = _kill(title=f"/{_prefix(mark)}", variable=f"{VARIABLE}={mark}")
     for folder in _folders(_prefix(mark)):
         _remove(folder)
@@ -96,10 +96,10 @@ def end(mark: str) -> int:
 
 
 def _kill(title: str, variable: str = "") -> int:
-    """Ends the processes of ``_processes``; how many there were."""
+    """Ends the processes of ``_processes``; returns their number."""
     ended: set[int] = set()
     deadline = time.monotonic() + PATIENCE
-    # One look is not enough: what is killed last may have started something after its turn.
+    # Repeated, because a process may start another one before it is killed.
     while (found := _processes(title, variable)) and time.monotonic() < deadline:
         for pid in found:
             with suppress(ProcessLookupError):
@@ -110,7 +110,7 @@ def _kill(title: str, variable: str = "") -> int:
 
 
 def _noted(folder: Path, run: str) -> TextIO:
-    """A lock is there before the file has its name: what has that name and no lock is dead."""
+    """The lock exists before the file has its name: a file with that name and no lock is dead."""
     note = (folder / f"{NOTE}.new").open("x", encoding="utf-8")
     fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
     note.write(run)
@@ -120,7 +120,7 @@ def _noted(folder: Path, run: str) -> TextIO:
 
 
 def _dead(folder: Path) -> str:
-    """The run a folder was made for, where that is over; "" where it is not, or that cannot be known."""
+    """The run that a folder was created for, if it has ended; "" if it has not, or if that is unknown."""
     with suppress(OSError), (folder / NOTE).open(encoding="utf-8") as note:
         fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return note.read()
@@ -128,7 +128,7 @@ def _dead(folder: Path) -> str:
 
 
 def _remove(folder: Path) -> None:
-    """A thread may still write there, until its process has ended."""
+    """A thread may still write there until its process has ended."""
     for _ in range(10):
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():
@@ -142,7 +142,7 @@ def _folders(prefix: str) -> list[Path]:
     """Private folders of this user."""
     found = []
     for folder in (f for room in _rooms() for f in room.glob(f"{prefix}*")):
-        # Others clear up as well.
+        # Other processes clean up as well.
         with suppress(FileNotFoundError):
             state = folder.lstat()
             if stat.S_ISDIR(state.st_mode) and state.st_uid == os.geteuid():
@@ -153,7 +153,7 @@ def _folders(prefix: str) -> list[Path]:
 def _processes(title: str, variable: str = "") -> set[int]:
     """Processes with this in their command line, or with the variable.
 
-    OpenSSH's shared connections write a title over their environment; it names the folder they lie in.
+    OpenSSH's shared connections overwrite their environment with a title; it names the folder of their socket.
     """
     found = set()
     for entry in Path("/proc").iterdir():
@@ -171,7 +171,7 @@ def _prefix(mark: str) -> str:
 
 
 def _rooms() -> list[Path]:
-    """Where private folders can be: in memory, else below a path that ssh takes for a socket as it stands."""
+    """Where private folders can be: in memory, else below a path that ssh accepts unchanged for a socket."""
     others = (Path(tempfile.gettempdir()), *SPARE)
     rooms = (MEMORY, *(room for room in others if PLAIN.fullmatch(str(room))))
     return [room for room in rooms if room.is_dir() and os.access(room, os.W_OK)]

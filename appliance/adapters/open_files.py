@@ -1,4 +1,4 @@
-"""How many files this process may hold open, and how it is told that it may hold no more."""
+"""The limit of open files of this process, and errors when it is reached."""
 
 import errno
 import resource
@@ -6,12 +6,12 @@ import resource
 from appliance.errors import OutOfFiles
 
 ENOUGH = 8192
-"""A command at work on a host holds three open, and at most all of 1,500 hosts are proved at once; Ansible has its pipes."""
+"""A running command on a host needs three, and at most all of 1,500 hosts are verified at once; Ansible needs pipes."""
 REFUSALS = (errno.EMFILE, errno.ENFILE)
 
 
 def allow() -> None:
-    """Raises the limit to what is enough, as far as this user may."""
+    """Raises the limit to the needed number, as far as this user may."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = ENOUGH if hard == resource.RLIM_INFINITY else min(ENOUGH, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -19,7 +19,7 @@ def allow() -> None:
 
 
 def refusal(error: BaseException) -> OutOfFiles | None:
-    """What to say of it; None where neither it nor what led to it is a file that could not be opened for their number."""
+    """The message for this error; None if neither it nor its cause is the limit of open files."""
     met: BaseException | None = error
     while met is not None:
         if isinstance(met, OSError) and met.errno in REFUSALS:
@@ -29,7 +29,7 @@ def refusal(error: BaseException) -> OutOfFiles | None:
 
 
 def check(error: BaseException) -> None:
-    """Raises OutOfFiles where that is what happened: it says nothing about a host."""
+    """Raises OutOfFiles for that error, which says nothing about a host."""
     if refused := refusal(error):
         raise refused from error
 
@@ -38,13 +38,13 @@ def _of_process() -> OutOfFiles:
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     more = max(ENOUGH, 2 * limit)
     return OutOfFiles(
-        f"this process may hold {limit} files open, and needs more",
+        f"the limit of {limit} open files of this process is too low",
         f"raise the limit: ulimit -n {more}, or LimitNOFILE={more} in the systemd unit that starts it",
     )
 
 
 def _of_machine() -> OutOfFiles:
     return OutOfFiles(
-        "this machine holds as many files open as it may (fs.file-max)",
-        "end what holds so many (lsof), or raise the limit: sysctl fs.file-max",
+        "the limit of open files of this machine is reached (fs.file-max)",
+        "end the processes that hold most files (lsof), or raise the limit: sysctl fs.file-max",
     )

@@ -1,8 +1,8 @@
-"""A door to hosts of Kubernetes through its own scheduler: a program runs there as a Job, on the host it is asked for.
+"""Runs programs on hosts of Kubernetes as Jobs of its own scheduler, each on a given host.
 
-The pod sees the host's own root, so what is installed there is what runs, and no registry is needed. Its namespace lets pods
-do that (level privileged), so the kubeconfig must be an administrator's. A Job has a deadline of its own and is taken away
-by the cluster, so nothing is left at work where the program is gone.
+The pod mounts the host's root, so the installed programs run, and no registry is needed. Its namespace allows that (level
+privileged), so the kubeconfig must be an administrator's. A Job has a deadline of its own and is deleted by the cluster,
+so nothing keeps running if the program is killed.
 """
 
 import time
@@ -24,15 +24,15 @@ HOST_ROOT = "/host"
 GPU, FABRIC = "nvidia.com/gpu", "rdma/fabric"
 KAI, QUEUE_LABEL = "kai-scheduler", "kai.scheduler/queue"
 START_SECONDS = 60.0
-"""A host that the scheduler does not free for longer is busy, which is no fault; as with Slurm."""
+"""A host that the scheduler does not free within this time is busy, which is not a fault; as with Slurm."""
 BUSY = "Immediate allocation"
-"""Slurm's word for it, by which jobs know that a host is at work."""
+"""Slurm's message, by which jobs recognize a busy host."""
 KEPT_SECONDS = 600
 POLL = 1.0
 LOST = 30
-"""Polls that the API server may leave unanswered: the Job goes on meanwhile."""
+"""Polls that the API server may leave unanswered: the Job continues meanwhile."""
 KILLED = 128
-"""Above it an exit code is a signal's."""
+"""Exit codes above it are signals."""
 BROKEN = frozenset(
     {
         "ErrImagePull",
@@ -42,34 +42,34 @@ BROKEN = frozenset(
         "CreateContainerConfigError",
     }
 )
-"""Kubelet's words for a container that waiting does not start."""
+"""Kubelet's reasons for a container that will not start."""
 
 
 class OtherGpus(ConnectionFailed):
-    """The cluster may give out another number of the host's GPUs than it has."""
+    """The cluster may offer another number of the host's GPUs than it has."""
 
 
 class Logged(Cluster, Protocol):
-    """A cluster whose pods can be heard."""
+    """A cluster with readable pod logs."""
 
     def logs(self, pod: Ref) -> str:
-        """What its only container printed, standard error included."""
+        """The output of its only container, with standard error."""
         ...
 
 
 @dataclass(frozen=True)
-class Way:
-    """How pods are made. ``image``: has sh and chroot; ``queue``: of KAI, "" for the cluster's own scheduler."""
+class PodTemplate:
+    """Settings of pods. ``image``: contains sh and chroot; ``queue``: of KAI, "" for the cluster's own scheduler."""
 
     image: str
     queue: str = ""
 
 
 @dataclass(frozen=True)
-class Work:
-    """What a pod does, and for at most how many s. ``image``: what it runs in; "": the host's own root.
+class PodWork:
+    """The work of a pod, and its timeout in s. ``image``: of the container; "": the host's own root.
 
-    In an image it has the host's shared memory, may lock memory, and has a share of the fabric where the host offers one.
+    In an image it has the host's shared memory, may lock memory, and gets a share of the fabric if the host offers one.
     """
 
     argv: Sequence[str]
@@ -80,7 +80,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Rank:
-    """How one of several programs that work together ended; ``code`` None: it was still at work when another had failed."""
+    """The result of one of several programs that work together; ``code`` None: it was still running when another had failed."""
 
     host: str
     code: int | None
@@ -89,16 +89,17 @@ class Rank:
 
 @dataclass(frozen=True)
 class PodRemote:
-    """Runs on ``hosts`` through Kubernetes, on all others as ``beside`` does. Once ``cancelled`` says so it gives up.
+    """Runs on ``hosts`` through Kubernetes, on all others through ``beside``. Stops when ``cancelled`` returns true.
 
-    ``gpus``: how many a host has, where the cluster must offer just those.
+    ``gpus``: the number of GPUs per host, if the cluster must offer exactly these. ``next_to_slurm``: run through both schedulers where possible.
     """
 
     beside: Reachable
     cluster: Logged
     hosts: frozenset[str]
-    way: Way
+    way: PodTemplate
     gpus: Mapping[str, int] = field(default_factory=dict)
+    next_to_slurm: bool = False
     cancelled: Callable[[], bool] = field(default=lambda: False)
     now: Callable[[], float] = field(default=time.monotonic)
     sleep: Callable[[float], None] = field(default=time.sleep)
@@ -106,12 +107,12 @@ class PodRemote:
     def run(
         self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
     ) -> Completed:
-        """See Remote. What needs an input goes beside Kubernetes: a pod has none."""
+        """See Remote. A program with an input runs outside of Kubernetes: a pod has none."""
         if host not in self.hosts or input is not None:
             return self.beside.run(host, argv, input=input, timeout=timeout)
         name = _name()
         try:
-            self._submit(name, host, Work(argv, timeout))
+            self._submit(name, host, PodWork(argv, timeout))
             try:
                 return self._ended(name, host, argv, timeout)
             finally:
@@ -119,10 +120,10 @@ class PodRemote:
         except ClusterFailed as error:
             raise ConnectionFailed(error.message, error.hint, host) from error
 
-    def gang(self, hosts: Sequence[str], work: Work, port: int) -> tuple[Rank, ...]:
-        """The program on all of these hosts at once, over the network of pods, each told as torchrun would who it is and where the first is.
+    def gang(self, hosts: Sequence[str], work: PodWork, port: int) -> tuple[Rank, ...]:
+        """Runs the program on all of these hosts at once, over the pod network, with torchrun's variables for rank and master address.
 
-        The first that fails ends the others. Raises ConnectionFailed where one is not placed or cannot start, OtherGpus, or
+        The first failure ends the others. Raises ConnectionFailed if one is not placed or cannot start, OtherGpus, or
         DeadlineExceeded.
         """
         names = [_name() for _ in hosts]
@@ -153,10 +154,10 @@ class PodRemote:
         """See Reachable."""
         self.beside.leave(host)
 
-    def _placed(self, name: str, host: str, work: Work) -> str:
-        """The pod's address. Raises ConnectionFailed where the scheduler gives it no host in time, or it cannot start."""
+    def _placed(self, name: str, host: str, work: PodWork) -> str:
+        """The pod's address. Raises ConnectionFailed if the scheduler does not place it in time, or it cannot start."""
         begun = self.now()
-        # An image is fetched first, which takes its time; a host that has taken the pod is given.
+        # Pulling the image takes its time; a host that has accepted the pod counts as placed.
         patience = work.timeout if work.image else START_SECONDS
         while True:
             status = self._status(name)[1]
@@ -166,14 +167,14 @@ class PodRemote:
             bound = patience if _scheduled(status) else START_SECONDS
             if self.now() - begun > bound:
                 raise ConnectionFailed(
-                    f"Kubernetes gives {host} no work: {_why(status)}",
-                    f"kubectl describe node {host} says who has it, or whether it is cordoned",
+                    f"Kubernetes did not place the pod on {host}: {_why(status)}",
+                    f"kubectl describe node {host} shows what uses it, or whether it is cordoned",
                     host,
                 )
             self._rest(host)
 
     def _ranks(self, names: Sequence[str], hosts: Sequence[str], until: float) -> tuple[Rank, ...]:
-        """Until all have ended, or one has failed: those that follow it at once are given a moment to say so."""
+        """Waits until all have ended, or one has failed: the others get a moment to report their own failure."""
         while True:
             codes = [_code(self._status(name)[1]) for name in names]
             if any(codes) or None not in codes:
@@ -195,7 +196,7 @@ class PodRemote:
         self.sleep(POLL)
 
     def _status(self, name: str) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
-        """The Job's pod, and what is said of it. Raises ClusterFailed where the API server stays silent."""
+        """The Job's pod, and its status. Raises ClusterFailed if the API server does not answer."""
         pods = self._patient(lambda: self.cluster.find("v1", "Pod", f"job-name={name}"))
         pod = next(iter(pods), None)
         return pod, pod.get("status", {}) if pod else {}
@@ -211,12 +212,12 @@ class PodRemote:
         return ask()
 
     def _remove(self, name: str) -> None:
-        # Where nobody answers, the Job ends by its deadline, and the cluster takes it away.
+        # Without an answer, the Job ends at its deadline, and the cluster deletes it.
         with suppress(ClusterFailed):
             self.cluster.delete(Ref("batch/v1", "Job", name, NAMESPACE))
 
     def _submit(
-        self, name: str, host: str, work: Work, variables: Sequence[Mapping[str, Any]] = ()
+        self, name: str, host: str, work: PodWork, variables: Sequence[Mapping[str, Any]] = ()
     ) -> None:
         labels = OWN | {"pod-security.kubernetes.io/enforce": "privileged"}
         meta = {"name": NAMESPACE, "labels": labels}
@@ -224,15 +225,15 @@ class PodRemote:
         node = self.cluster.get(Ref("v1", "Node", host))
         if node is None:
             raise ConnectionFailed(
-                f"the cluster has no node {host}", "appliance node show says whose it is", host
+                f"the cluster has no node {host}", "show the owners: appliance node show", host
             )
         offered = node.get("status", {}).get("allocatable", {})
         wanted = self.gpus.get(host)
-        # A cluster without a device plugin knows nothing of GPUs, and gives out what has none.
+        # A cluster without a device plugin offers no GPUs, and places pods without them.
         if wanted is not None and str(offered.get(GPU, wanted)) != str(wanted):
             raise OtherGpus(
                 f"Kubernetes offers {offered[GPU]} GPUs of {host}, which has {wanted}",
-                "appliance health --check scheduler.gpus; the log of the device plugin there: it counts them when it starts",
+                "appliance health --check kubernetes.gpus; check the log of the device plugin there, which counts GPUs when it starts",
                 host,
             )
         self.cluster.apply(job(name, host, work, offered, self.way, variables))
@@ -255,14 +256,14 @@ class PodRemote:
 def job(
     name: str,
     host: str,
-    work: Work,
+    work: PodWork,
     offered: Mapping[str, Any],
-    way: Way,
+    way: PodTemplate,
     variables: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The Job: one pod on the host, with all of its GPUs where it has any, so that no work of others is beside it.
+    """The Job: one pod on the host, with all of its GPUs if it has any, so that it shares the host with no other work.
 
-    ``offered``: what the cluster may give out there.
+    ``offered``: what the cluster offers there.
     """
     gpus = str(offered.get(GPU, "0"))
     whole = {GPU: gpus} if gpus not in {"", "0"} else {}
@@ -302,7 +303,7 @@ ROOT = {"name": "root", "hostPath": {"path": "/"}}
 SHARED = {"name": "shared", "emptyDir": {"medium": "Memory"}}
 
 
-def _on_root(work: Work, way: Way) -> dict[str, Any]:
+def _on_root(work: PodWork, way: PodTemplate) -> dict[str, Any]:
     return {
         "image": way.image,
         "command": ["chroot", HOST_ROOT, *work.argv],
@@ -311,7 +312,7 @@ def _on_root(work: Work, way: Way) -> dict[str, Any]:
     }
 
 
-def _in_image(work: Work) -> dict[str, Any]:
+def _in_image(work: PodWork) -> dict[str, Any]:
     return {
         "image": work.image,
         "command": list(work.argv),
@@ -326,7 +327,7 @@ def _name() -> str:
 
 
 def _of_rank(common: Mapping[str, str], rank: int, host: str) -> list[dict[str, Any]]:
-    """What a rank is told; ``NODE_NAME``: of its host, for a pod has a name of its own."""
+    """The environment of a rank; ``NODE_NAME``: of its host, because a pod has a name of its own."""
     given = {**common, "RANK": str(rank), "NODE_NAME": host}
     return [_variable(name, {"value": value}) for name, value in given.items()]
 
@@ -345,27 +346,27 @@ def _code(status: Mapping[str, Any]) -> int | None:
 
 
 def _scheduled(status: Mapping[str, Any]) -> bool:
-    """Whether a host has taken the pod."""
+    """Whether a host has accepted the pod."""
     conditions = status.get("conditions", [])
     return any(c.get("type") == "PodScheduled" and c.get("status") == "True" for c in conditions)
 
 
 def _startable(status: Mapping[str, Any], host: str) -> None:
-    """Raises ConnectionFailed where no waiting starts it."""
+    """Raises ConnectionFailed if waiting cannot start it."""
     reasons = {
         c.get("state", {}).get("waiting", {}).get("reason")
         for c in status.get("containerStatuses", [])
     }
     if reasons & BROKEN:
         raise ConnectionFailed(
-            f"Kubernetes does not start it on {host}: {_why(status)}",
-            "name an image that the host can have (--image, --container-image)",
+            f"Kubernetes cannot start the pod on {host}: {_why(status)}",
+            "name an image that the host can pull (--image, --container-image)",
             host,
         )
 
 
 def _why(status: Mapping[str, Any]) -> str:
-    """Why a pod does not start, in the scheduler's or kubelet's words."""
+    """Why a pod does not start, in the words of the scheduler or kubelet."""
     for container in status.get("containerStatuses", []):
         waiting = container.get("state", {}).get("waiting", {})
         if waiting.get("reason"):

@@ -1,19 +1,21 @@
-"""The one door to programs on the control machine."""
+"""The adapter for programs on the control machine."""
 
 import os
 import signal
 import subprocess  # noqa: TID251 - this module is the door
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
+from typing import IO
 
 from appliance.errors import CommandFailed, DeadlineExceeded
 
 
 @dataclass(frozen=True)
 class Completed:
-    """How a program ended; ``stdout`` and ``stderr`` are text, undecodable bytes replaced."""
+    """The result of a program; ``stdout`` and ``stderr`` are text, undecodable bytes replaced."""
 
     argv: tuple[str, ...]
     returncode: int
@@ -30,12 +32,14 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     hint: str = "",
+    name: str = "",
 ) -> Completed:
-    """Run a program to its end in its own process group, which is killed when ``timeout`` (seconds) passes.
+    """Runs a program in its own process group, which is killed after ``timeout`` (seconds).
 
-    ``env`` is added to this process's environment. Raises CommandFailed (not found, or a non-zero exit
+    ``name``: of the program in messages, where ``argv`` begins with another that starts it. ``env`` is added to this process's environment. Raises CommandFailed (not found, or a non-zero exit
     under ``check``) or DeadlineExceeded. Secrets belong in ``input``, never in ``argv``.
     """
+    name = name or argv[0]
     data = input.encode() if isinstance(input, str) else input
     try:
         child = subprocess.Popen(
@@ -48,12 +52,12 @@ def run(
             start_new_session=True,
         )
     except OSError as error:
-        raise CommandFailed(f"{argv[0]}: {error.strerror or error}", hint) from error
+        raise CommandFailed(f"{name}: {error.strerror or error}", hint) from error
     try:
         out, err = child.communicate(data, timeout=timeout)
     except subprocess.TimeoutExpired as error:
         _kill_group(child)
-        raise DeadlineExceeded(f"{argv[0]} did not end within {timeout:g} s", hint) from error
+        raise DeadlineExceeded(f"{name} did not end within {timeout:g} s", hint) from error
     except BaseException:
         _kill_group(child)
         raise
@@ -63,13 +67,37 @@ def run(
     if check and done.returncode:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()
         raise CommandFailed(
-            f"{argv[0]} failed with {done.returncode}" + (f": {said[-1]}" if said else ""), hint
+            f"{name} failed with {done.returncode}" + (f": {said[-1]}" if said else ""), hint
         )
     return done
 
 
+@contextmanager
+def alongside(argv: Sequence[str], tell: Callable[[str], None]) -> Iterator[None]:
+    """Run a program while the block runs, and wait for its end after it. ``tell`` is given each line of its standard output.
+
+    If the block raises, the program is killed with its process group. How it ends is for the caller to find out.
+    """
+    child = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    assert child.stdout is not None
+    reader = Thread(target=_tell_lines, args=(child.stdout, tell), daemon=True)
+    reader.start()
+    try:
+        yield
+        child.wait()
+    finally:
+        _kill_group(child)
+        reader.join()
+
+
 def spawn(argv: Sequence[str], *, env: Mapping[str, str] | None = None, log: Path) -> int:
-    """Start a daemon in its own session with its output in ``log``; returns its process id."""
+    """Starts a daemon in its own session with its output in ``log``; returns its process id."""
     with log.open("ab") as sink:
         child = subprocess.Popen(
             argv,
@@ -82,6 +110,12 @@ def spawn(argv: Sequence[str], *, env: Mapping[str, str] | None = None, log: Pat
     # A daemon is not waited for; a Popen without a return code would warn that it still runs.
     child.returncode = 0
     return child.pid
+
+
+def _tell_lines(lines: IO[bytes], tell: Callable[[str], None]) -> None:
+    with lines:
+        for line in lines:
+            tell(line.decode(errors="replace").rstrip("\n"))
 
 
 def _kill_group(child: subprocess.Popen[bytes]) -> None:

@@ -1,10 +1,11 @@
-"""The one door to management controllers: Redfish over TLS, by sushy.
+"""The adapter for BMCs: Redfish over TLS, with sushy.
 
-Sushy brings the protocol: headers, retries while a controller is busy, tasks, the quirks of makers. Added here is what a
-hall needs: a certificate that is pinned or signed by a named authority, answers of bounded size and time, no redirect to
+Sushy implements the protocol: headers, retries while a BMC is busy, tasks, vendors' quirks. Added here is what a data
+center needs: a certificate that is pinned or signed by a given CA, answers of bounded size and time, no redirect to
 another machine, no proxy and no .netrc.
 """
 
+import http.client
 import logging
 import socket
 import ssl
@@ -24,42 +25,47 @@ import requests  # noqa: TID251 - the door
 import sushy.connector  # noqa: TID251 - the door
 import sushy.exceptions  # noqa: TID251 - the door
 import urllib3.connection
+import urllib3.exceptions
 from requests.adapters import HTTPAdapter  # noqa: TID251 - the door
 
-from appliance.adapters.answers import parsed
+from appliance.adapters.json_answers import parsed
 from appliance.errors import ApplianceError, ConnectionFailed, DeadlineExceeded
 from appliance.text import one_line, shortened
 
 ROOT = "/redfish/v1/"
 LARGEST = 8 << 20
-"""Bytes of one answer: full event logs and registries come to 2 MB."""
+"""Bytes of one answer: full event logs and registries are up to 2 MB."""
 CONNECT_S, READ_S = 10.0, 45.0
-"""A controller under load takes 20 to 30 s for one resource."""
+"""A BMC under load takes 20 to 30 s for one resource."""
 BLOCK = 1 << 16
 REDIRECTS = 3
 MATCH_WANTED = (412, 428)
 TOLD = 200
-"""Characters of a controller's own words in a message."""
-ILL = "look at its event log (appliance discover), or restart the controller"
+"""Characters of a BMC's own text in a message."""
+ILL = "check its event log (appliance discover), or restart the BMC"
 
 Document = dict[str, object]
 
-# Sushy warns and logs errors of what is an exception here anyway.
+# Sushy logs errors that are raised as exceptions here anyway.
 logging.getLogger("sushy").addHandler(logging.NullHandler())
 logging.getLogger("sushy").propagate = False
 
 
 class ResourceFailed(ApplianceError):
-    """One resource could not be read or changed; the controller itself answers. ``status``: of HTTP, 0: none."""
+    """One resource could not be read or changed; the BMC itself answers. ``status``: of HTTP, 0: none."""
 
     def __init__(self, message: str, hint: str = "", status: int = 0) -> None:
         super().__init__(message, hint)
         self.status = status
 
 
+class EmptyAnswer(ResourceFailed):
+    """The answer for a resource was empty."""
+
+
 @dataclass(frozen=True)
 class Controller:
-    """Where a controller is, and by what it is known: a fingerprint (SHA-256, hex), or the authority's file."""
+    """Address and identity of a BMC: a fingerprint (SHA-256, hex), or the file of a CA."""
 
     host: str
     address: str
@@ -71,13 +77,13 @@ class Controller:
 
     @property
     def url(self) -> str:
-        """Where its service begins."""
+        """The root of its service."""
         return f"https://{self.address}:{self.port}"
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long one conversation may take, and how often a busy controller is asked again; seconds."""
+    """Timeout of one session, and the retry interval for a busy BMC; seconds."""
 
     whole: float = 180.0
     retries: int = 3
@@ -85,7 +91,7 @@ class Patience:
 
 
 class _Refused(requests.exceptions.RequestException):
-    """An answer that is not taken; ``why`` is told."""
+    """An answer that is refused; ``why`` is shown."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -93,7 +99,7 @@ class _Refused(requests.exceptions.RequestException):
 
 
 class _Session(requests.Session):
-    """Follows a redirect on the same machine only: credentials go nowhere else."""
+    """Follows redirects on the same machine only: credentials are sent nowhere else."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,12 +112,12 @@ class _Session(requests.Session):
             return None
         here, there = urlsplit(resp.url), urlsplit(urljoin(resp.url, target))
         if (here.scheme, here.netloc) != (there.scheme, there.netloc):
-            raise _Refused(f"it sends the program elsewhere, to {_told(there.netloc)}")
+            raise _Refused(f"it redirects to another machine, {_controller_message(there.netloc)}")
         return target
 
 
 class _Clock:
-    """A conversation's end: from then on nothing is sent, and sockets that wait for a drip of bytes are cut."""
+    """The deadline of a session: after it nothing is sent, and open sockets are closed, even those that receive data slowly."""
 
     def __init__(self, seconds: float) -> None:
         self._ends = time.monotonic() + seconds
@@ -121,28 +127,28 @@ class _Clock:
         self._timer.start()
 
     def left(self) -> float:
-        """Seconds until then."""
+        """Seconds left."""
         return self._ends - time.monotonic()
 
     def watch(self, open_one: socket.socket) -> None:
-        """Cuts this one, too."""
+        """Closes this one, too."""
         self._open.add(open_one)
         if self.left() <= 0:
             self._cut()
 
     def stop(self) -> None:
-        """The conversation is over."""
+        """The session has ended."""
         self._timer.cancel()
 
     def _cut(self) -> None:
         for open_one in list(self._open):
             with suppress(OSError):
-                # Not that of ssl.SSLSocket, which takes the reader's session away under its hands.
+                # Not that of ssl.SSLSocket, which removes the session while the reader uses it.
                 socket.socket.shutdown(open_one, socket.SHUT_RDWR)
 
 
 class _Bounded(HTTPAdapter):
-    """Reads an answer as far as it may go, and takes no certificate but the pinned one."""
+    """Reads an answer up to the limits, and accepts only the pinned certificate."""
 
     def __init__(self, fingerprint: str, clock: _Clock) -> None:
         self._fingerprint = fingerprint
@@ -186,7 +192,7 @@ class _Bounded(HTTPAdapter):
 
 
 def _error_body(body: bytes) -> bytes:
-    """What sushy reads of an error; it takes the form of the answer for granted."""
+    """What sushy reads from an error; it does not check the format of the answer."""
     with suppress(ValueError):
         found = parsed(body.decode("utf-8", "replace"))
         error = found.get("error") if isinstance(found, dict) else None
@@ -201,10 +207,10 @@ def _are_messages(infos: object) -> bool:
 
 
 class _Connector(sushy.connector.Connector):  # type: ignore[misc]
-    """Sushy's, with a deadline over all requests of a conversation together.
+    """Sushy's connector, with one deadline over all requests of a session.
 
-    Sushy closes the connection after each request, for some controllers choke on one that lives for hours. Here it lives
-    for a conversation: an inventory is 100 requests, and a handshake costs a controller a third of a second.
+    Sushy closes the connection after each request, because some BMCs fail on connections that live for hours. Here it
+    lives for a session: an inventory is 100 requests, and a handshake costs a BMC a third of a second.
     """
 
     def __init__(self, known: Controller, patience: Patience) -> None:
@@ -227,12 +233,12 @@ class _Connector(sushy.connector.Connector):  # type: ignore[misc]
 
 
 class Redfish:
-    """One conversation with a controller: logs in at the first need, logs out at the end of the block."""
+    """One session with a BMC: logs in when needed, logs out at the end of the block."""
 
     def __init__(self, known: Controller, patience: Patience | None = None) -> None:
         if not known.fingerprint and known.authority is None:
             raise ConnectionFailed(
-                f"the certificate of its controller, {known.address}, is not pinned",
+                f"the certificate of its BMC, {known.address}, is not pinned",
                 "compare and pin it: appliance trust --bmc",
             )
         self.known = known
@@ -249,7 +255,7 @@ class Redfish:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # A controller keeps few sessions, and ends those left behind after half an hour only.
+        # A BMC has few sessions, and ends abandoned ones only after half an hour.
         if self._session_path and self.connector.clock.left() > 0:
             with suppress(ApplianceError):
                 self._asked("DELETE", self._session_path)
@@ -257,22 +263,22 @@ class Redfish:
         self.connector.close()
 
     def root(self) -> Document:
-        """The service root, which needs no password. Raises ConnectionFailed where this is no Redfish service."""
+        """The service root, which needs no password. Raises ConnectionFailed if this is not a Redfish service."""
         try:
             found = self.get(ROOT)
         except ResourceFailed as error:
             if error.status >= 500:
                 raise ConnectionFailed(
-                    f"its controller is ill: {error.message}",
-                    "restart the controller, then try again",
+                    f"its BMC returned an error: {error.message}",
+                    "restart the BMC, then try again",
                 ) from None
             raise self._no_service(error.message) from None
         if not isinstance(found.get("Systems"), dict):
-            raise self._no_service("it names no systems")
+            raise self._no_service("it lists no systems")
         return found
 
     def log_in(self, root: Document) -> None:
-        """A session where the service has some, else the password with every request. Raises ConnectionFailed."""
+        """Uses sessions if the service has them, else sends the password with every request. Raises ConnectionFailed."""
         links = root.get("Links")
         sessions = links.get("Sessions") if isinstance(links, dict) else None
         path = sessions.get("@odata.id") if isinstance(sessions, dict) else None
@@ -281,24 +287,28 @@ class Redfish:
         self.connector.set_http_basic_auth(self.known.user, str(self.known.password))
 
     def get(self, path: str) -> Document:
-        """A resource. Raises ResourceFailed where it cannot be had, ConnectionFailed where nothing can."""
+        """A resource. Raises ResourceFailed if it cannot be read, ConnectionFailed if nothing can."""
         response = self._asked("GET", path)
+        if not response.content.strip():
+            raise EmptyAnswer(f"{_controller_message(path)} cannot be read: the answer is empty")
         try:
             found = parsed(response.content.decode("utf-8", "replace"))
         except ValueError as error:
-            raise ResourceFailed(f"{_told(path)} cannot be read: {_told(str(error))}") from None
+            raise ResourceFailed(
+                f"{_controller_message(path)} cannot be read: {_controller_message(str(error))}"
+            ) from None
         if not isinstance(found, dict):
-            raise ResourceFailed(f"{_told(path)} cannot be read: it has no fields")
+            raise ResourceFailed(f"{_controller_message(path)} cannot be read: it has no fields")
         return found
 
     def post(self, path: str, body: Document) -> requests.Response:
-        """Asks for an action. Raises as ``get``."""
+        """Calls an action. Raises like ``get``."""
         return self._asked("POST", path, body)
 
     def patch(self, path: str, body: Document) -> None:
-        """Changes fields of a resource. Raises as ``get``.
+        """Changes fields of a resource. Raises like ``get``.
 
-        Some controllers take a change of nothing but what the client has seen, by its tag (If-Match of RFC 9110).
+        Some BMCs accept a change only with the ETag that the client has read (If-Match of RFC 9110).
         """
         try:
             self._asked("PATCH", path, body)
@@ -311,7 +321,7 @@ class Redfish:
             self._asked("PATCH", path, body, {"If-Match": tag})
 
     def delete(self, path: str) -> None:
-        """Removes a resource. Raises as ``get``."""
+        """Removes a resource. Raises like ``get``."""
         self._asked("DELETE", path)
 
     def _has_session(self, path: str) -> bool:
@@ -324,7 +334,8 @@ class Redfish:
         if not token:
             return False
         self.must_change_password = b"PasswordChangeRequired" in made.content
-        self._session_path = urlsplit(place).path
+        with suppress(ValueError):
+            self._session_path = urlsplit(place).path
         self.connector.set_http_session_auth(token)
         return True
 
@@ -336,61 +347,68 @@ class Redfish:
         headers: dict[str, str] | None = None,
     ) -> requests.Response:
         if not path.startswith("/") or path.startswith("//"):
-            raise ResourceFailed(f"a link leads to {_told(path) or 'nowhere'}")
+            raise ResourceFailed(f"a link leads to {_controller_message(path) or 'nowhere'}")
         try:
             done: requests.Response = self.connector._op(method, path, data=body, headers=headers)
         except sushy.exceptions.AccessError:
             raise self._denied() from None
         except sushy.exceptions.HTTPError as error:
-            said = f": {_told(error.detail)}" if isinstance(error.detail, str) else ""
-            message = f"{_told(path)} answers {error.status_code}{said}"
+            said = f": {_controller_message(error.detail)}" if isinstance(error.detail, str) else ""
+            message = f"{_controller_message(path)} answers {error.status_code}{said}"
             ill = error.status_code >= 500
             raise ResourceFailed(message, ILL if ill else "", error.status_code) from None
         except sushy.exceptions.SushyError as error:
             if self.connector.clock.left() <= 0:
                 raise _too_long() from None
             raise self._unreached(error.__context__, path) from None
+        except (ValueError, urllib3.exceptions.HTTPError, http.client.HTTPException) as error:
+            # requests and sushy raise other exceptions for malformed headers: addresses, encodings, lengths.
+            if self.connector.clock.left() <= 0:
+                raise _too_long() from None
+            raise ResourceFailed(
+                f"{_controller_message(path)} cannot be read: {_controller_message(str(error))}"
+            ) from None
         if self.connector.clock.left() <= 0:
             raise _too_long()
         return done
 
     def _denied(self) -> ConnectionFailed:
         return ConnectionFailed(
-            f"its controller takes neither user {self.known.user} nor the password",
-            "look at hosts[].bmc.user and password in site.yml; some controllers lock the account for minutes",
+            f"its BMC rejected user {self.known.user} or its password",
+            "check hosts[].bmc.user and password in site.yml; some BMCs lock the account for minutes",
         )
 
     def _no_service(self, why: str) -> ConnectionFailed:
         return ConnectionFailed(
-            f"{self.known.address} port {self.known.port} is no Redfish service: {why}",
-            "look at hosts[].bmc.address in site.yml, and whether Redfish is switched on in the controller",
+            f"{self.known.address} port {self.known.port} is not a Redfish service: {why}",
+            "check hosts[].bmc.address in site.yml, and that Redfish is enabled on the BMC",
         )
 
     def _unreached(self, cause: BaseException | None, path: str) -> ApplianceError:
         at = f"{self.known.address} port {self.known.port}"
         match cause:
             case _Refused(why=why):
-                return ResourceFailed(f"{_told(path)}: {why}")
+                return ResourceFailed(f"{_controller_message(path)}: {why}")
             case requests.exceptions.SSLError():
                 return self._distrusted()
             case requests.exceptions.ConnectTimeout() | requests.exceptions.ReadTimeout():
                 return ConnectionFailed(
-                    f"its controller, {at}, does not answer",
-                    "look at its cable and its address; a controller that hangs is restarted by its own button",
+                    f"its BMC, {at}, does not answer",
+                    "check its cable and its address; a BMC that hangs can be restarted with its own button",
                 )
             case requests.exceptions.TooManyRedirects():
-                return ResourceFailed(f"{_told(path)} redirects without an end")
+                return ResourceFailed(f"{_controller_message(path)} redirects endlessly")
         return ConnectionFailed(
-            f"its controller, {at}, cannot be reached: {_root_cause(cause)}",
-            "look at hosts[].bmc.address in site.yml, and at the network between",
+            f"its BMC, {at}, cannot be reached: {_root_cause(cause)}",
+            "check hosts[].bmc.address in site.yml, and the network between",
         )
 
     def _distrusted(self) -> ConnectionFailed:
         if self.known.authority:
             return ConnectionFailed(
-                f"the certificate of its controller, {self.known.address}, is not one that {self.known.authority} signed for it",
-                "put a certificate of that authority with this address on the controller, or pin the one it has: "
-                "take hosts[].bmc.authority out of site.yml, then appliance trust --bmc",
+                f"the certificate of its BMC, {self.known.address}, is not signed for it by {self.known.authority}",
+                "install a certificate of that CA with this address on the BMC, or pin the current one: "
+                "remove hosts[].bmc.authority from site.yml, then appliance trust --bmc",
             )
         try:
             shown = certificate(self.known.address, self.known.port)
@@ -398,17 +416,17 @@ class Redfish:
             return ConnectionFailed(error.message, error.hint)
         if shown == self.known.fingerprint:
             return ConnectionFailed(
-                f"its controller, {self.known.address}, ends the TLS handshake",
-                "restart the controller",
+                f"its BMC, {self.known.address}, aborted the TLS handshake",
+                "restart the BMC",
             )
         return ConnectionFailed(
-            f"the certificate of its controller, {self.known.address}, is not the pinned one; it shows SHA256 {shown}",
-            "somebody stands between, or the controller was reset or replaced: find out which, then appliance trust --bmc",
+            f"the certificate of its BMC, {self.known.address}, differs from the pinned one; it shows SHA256 {shown}",
+            "the BMC was reset or replaced, or the connection is intercepted: find out which, then appliance trust --bmc",
         )
 
 
 def certificate(address: str, port: int) -> str:
-    """Fingerprint (SHA-256, hex) of the certificate that a machine shows; says nothing of whether it is the right one."""
+    """Fingerprint (SHA-256, hex) of a machine's certificate, without any verification."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -420,13 +438,13 @@ def certificate(address: str, port: int) -> str:
             shown = secure.getpeercert(binary_form=True)
     except ssl.SSLError as error:
         raise ConnectionFailed(
-            f"{address} port {port} speaks no TLS of today: {_told(str(error.reason))}",
-            "look at hosts[].bmc.address in site.yml; an old controller needs newer firmware",
+            f"{address} port {port} does not support current TLS: {_controller_message(str(error.reason))}",
+            "check hosts[].bmc.address in site.yml; an old BMC needs newer firmware",
         ) from None
     except OSError as error:
         raise ConnectionFailed(
             f"{address} port {port} cannot be reached: {_root_cause(error)}",
-            "look at hosts[].bmc.address in site.yml, and at the network between",
+            "check hosts[].bmc.address in site.yml, and the network between",
         ) from None
     if not shown:
         raise ConnectionFailed(f"{address} port {port} shows no certificate")
@@ -434,17 +452,15 @@ def certificate(address: str, port: int) -> str:
 
 
 def _too_long() -> DeadlineExceeded:
-    return DeadlineExceeded(
-        "its controller takes too long", "try again; restart a controller that stays slow"
-    )
+    return DeadlineExceeded("its BMC takes too long", "try again; restart the BMC if it stays slow")
 
 
-def _told(text: str) -> str:
+def _controller_message(text: str) -> str:
     return shortened(one_line(text), TOLD)
 
 
 def _root_cause(error: BaseException | None) -> str:
-    """The innermost reason of an error, for those outside repeat objects and addresses."""
+    """The innermost reason of an error: the outer ones repeat objects and addresses."""
     seen: list[BaseException] = []
     while error is not None and error not in seen:
         seen.append(error)
@@ -458,7 +474,7 @@ def _root_cause(error: BaseException | None) -> str:
             return inner.strerror.lower()
         if isinstance(inner, TimeoutError):
             return "it does not answer"
-    return _told(str(seen[-1])) if seen else "no reason is known"
+    return _controller_message(str(seen[-1])) if seen else "the reason is unknown"
 
 
 def _reason(args: Iterable[object]) -> BaseException | None:

@@ -1,4 +1,4 @@
-"""What a door to hosts does for its users, whatever it is made of."""
+"""Interfaces of the adapters that reach hosts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,26 +9,26 @@ from appliance.adapters.process import Completed
 
 
 class Remote(Protocol):
-    """Runs a program on a host of the site. Where this machine opens no more files, that is raised as OutOfFiles."""
+    """Runs a program on a host of the site. Raises OutOfFiles if the limit of open files is reached."""
 
     def run(
         self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
     ) -> Completed:
-        """The program's end; a non-zero exit is no error. Raises ConnectionFailed or DeadlineExceeded."""
+        """The result of the program; a non-zero exit is not an error. Raises ConnectionFailed or DeadlineExceeded."""
         ...
 
 
 class Reachable(Remote, Protocol):
-    """A Remote that can also say why a host does not answer, and let go of one."""
+    """A Remote that can also diagnose a host that does not answer, and release one."""
 
     def leave(self, host: str) -> None:
-        """Nothing more is asked of this host soon; what is asked all the same is answered as ever."""
+        """The host is not needed soon; requests to it still work."""
         ...
 
     def reach(self, host: str) -> None:
-        """Opens a fresh connection and closes it; raises ConnectionFailed with what is the matter.
+        """Opens a new connection and closes it; raises ConnectionFailed with the diagnosis.
 
-        Its message names neither host nor address, so that hosts with the same trouble are told in one line.
+        Its message names neither host nor address, so that hosts with the same problem are reported in one line.
         """
         ...
 
@@ -47,5 +47,5 @@ class Endpoint:
 
 
 def known_hosts_name(address: str, port: int) -> str:
-    """How known_hosts names an address: plain on port 22, bracketed elsewhere."""
+    """The name of an address in known_hosts: plain for port 22, bracketed for others."""
     return address if port == 22 else f"[{address}]:{port}"

@@ -1,4 +1,4 @@
-"""The door to ssh-keygen: signatures of files that anybody can verify with OpenSSH alone (ssh-keygen(1), -Y)."""
+"""The adapter for ssh-keygen: signatures of files that OpenSSH alone can verify (ssh-keygen(1), -Y)."""
 
 import base64
 import binascii
@@ -11,7 +11,7 @@ from appliance.errors import CommandFailed, ConfigError
 from appliance.ownership import require
 
 NAMESPACE = "appliance-handover"
-"""Binds a signature to this use: one made for git or mail is none here."""
+"""Binds a signature to this use: signatures for git or mail are not valid here."""
 KINDS = frozenset({"ED25519", "ED25519-SK", "ECDSA-SK"})
 HINT = "install openssh-client 8.2 or newer"
 BEGIN, END = b"-----BEGIN SSH SIGNATURE-----", b"-----END SSH SIGNATURE-----"
@@ -21,7 +21,7 @@ WIDTH = 70
 
 @dataclass(frozen=True)
 class Key:
-    """A key that can sign: its file, kind and fingerprint."""
+    """A key that can sign: its file, type and fingerprint."""
 
     file: Path
     kind: str
@@ -29,24 +29,24 @@ class Key:
 
 
 def key_of(file: Path) -> Key:
-    """What ssh-keygen says of a key file. Raises ConfigError for one that cannot sign a hand-over."""
+    """Reads a key file with ssh-keygen. Raises ConfigError for one that cannot sign a hand-over."""
     if not file.is_file():
-        raise ConfigError(f"{file}: no such key file", "make one: ssh-keygen -t ed25519 -f FILE")
+        raise ConfigError(f"{file}: no such key file", "create one: ssh-keygen -t ed25519 -f FILE")
     told = process.run(["ssh-keygen", "-l", "-f", str(file)], check=False, hint=HINT)
     found = re.match(r"\d+ (SHA256:\S+) .*\((\S+)\)$", told.stdout.strip())
     if told.returncode or found is None:
-        raise ConfigError(f"{file} is no SSH key", "make one: ssh-keygen -t ed25519 -f FILE")
+        raise ConfigError(f"{file} is not an SSH key", "create one: ssh-keygen -t ed25519 -f FILE")
     if found[2] not in KINDS:
         raise ConfigError(
-            f"{file} is a key of kind {found[2]}",
+            f"{file} is a key of type {found[2]}",
             "sign with Ed25519 or a key on a hardware token: ssh-keygen -t ed25519 or -t ed25519-sk",
         )
     return Key(file, found[2], found[1])
 
 
 def sign(key: Key, file: Path, namespace: str = NAMESPACE) -> Path:
-    """Signs a file for a use; the signature lies beside it, as FILE.sig. Raises CommandFailed, as for a key behind a passphrase."""
-    hint = "a key with a passphrase signs through ssh-agent: ssh-add KEY; one on a token wants a touch within 60 s"
+    """Signs a file for a use; the signature is next to it, as FILE.sig. Raises CommandFailed, also for a key with a passphrase."""
+    hint = "load a key with a passphrase into ssh-agent: ssh-add KEY; touch a hardware token within 60 s"
     process.run(
         ["ssh-keygen", "-q", "-Y", "sign", "-f", str(key.file), "-n", namespace, str(file)],
         hint=hint,
@@ -55,7 +55,7 @@ def sign(key: Key, file: Path, namespace: str = NAMESPACE) -> Path:
 
 
 def is_armoured(signature: bytes) -> bool:
-    """Whether a signature has exactly the form ssh-keygen writes; its reader forgives more."""
+    """Whether a signature has exactly the format of ssh-keygen, whose parser accepts more."""
     lines = signature.split(b"\n")
     if lines[0] != BEGIN or lines[-2:] != [END, b""]:
         return False
@@ -69,14 +69,14 @@ def is_armoured(signature: bytes) -> bool:
 
 
 def signer_of(signature: Path, content: bytes, allowed: Path, namespace: str = NAMESPACE) -> str:
-    """Who signed, as ``allowed`` (an allowed_signers file) names them; "" where nobody in it did, or not this content.
+    """The signer's name in ``allowed`` (an allowed_signers file); "" if none of its signers signed this content.
 
-    Raises ConfigError where it is not there, or somebody else could have put a signer into it.
+    Raises ConfigError if the file does not exist, or if another user could have changed it.
     """
     if not allowed.is_file():
         raise ConfigError(
             f"{allowed}: no such file",
-            "write one line: NAME KEY, as in ssh-keygen(1), ALLOWED SIGNERS",
+            "write one line: NAME KEY, as described in ssh-keygen(1), ALLOWED SIGNERS",
         )
     require(allowed)
     asked = ["ssh-keygen", "-Y", "find-principals", "-s", str(signature), "-f", str(allowed)]

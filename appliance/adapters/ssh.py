@@ -1,4 +1,4 @@
-"""The one door to hosts: SSH with pinned host keys, at most one connection per host, failures as values' causes."""
+"""The adapter for hosts: SSH with pinned host keys, at most one connection per host, failures as causes."""
 
 import logging
 import select
@@ -16,19 +16,19 @@ from appliance.adapters import open_files
 from appliance.adapters.known_hosts import KnownHosts, UnreadableKey
 from appliance.adapters.process import Completed
 from appliance.adapters.remote import Endpoint, known_hosts_name
-from appliance.adapters.ssh_bounds import BoundedTransport
+from appliance.adapters.ssh_limits import BoundedTransport
 from appliance.adapters.user_key import UserKeys
 from appliance.errors import AnotherKey, ConnectionFailed, DeadlineExceeded
 from appliance.text import one_line, shortened
 
-# paramiko logs tracebacks of its own thread for every host that is down; the caller gets the reason as an error.
+# paramiko logs tracebacks of its own thread for every unreachable host; the caller gets the reason as an error.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 PIECE = 1 << 16
 KEPT = 64
-"""Connections without work that stay open for the next question; each costs a thread, a descriptor, and time all along."""
+"""Idle connections that stay open for the next command; each costs a thread, a descriptor, and some processor time."""
 LONGEST_ANSWER = 16 << 20
-"""Bytes. Facts with a fabric of 4000 cables are under 1 MiB, a part of a backup of etcd 6 MiB; 32 hosts are read at a time."""
+"""Bytes. Facts with a fabric of 4000 cables are below 1 MiB, a part of an etcd backup 6 MiB; 32 hosts are read at a time."""
 
 
 class _Pinned(paramiko.MissingHostKeyPolicy):
@@ -39,16 +39,16 @@ class _Pinned(paramiko.MissingHostKeyPolicy):
 
 
 class _Unpinned(paramiko.SSHException):
-    """The host shows a key, and none is pinned for it."""
+    """The host has a key, and none is pinned for it."""
 
 
 class _Connection:
-    """``users``: commands at work over it; ``used``: whether a command ever was."""
+    """``users``: commands running over it; ``used``: whether a command ever ran."""
 
     def __init__(self, client: paramiko.SSHClient) -> None:
         transport = client.get_transport()
         assert transport is not None
-        # What _connect made it of, whose stubs know only paramiko's own.
+        # As created by _connect; its stubs know only paramiko's own type.
         bounded: Any = transport
         self.client, self.transport, self.users = client, bounded, 1
         self.used = False
@@ -57,8 +57,8 @@ class _Connection:
 class SshRemote:
     """Remote over paramiko. Thread-safe; close it when done.
 
-    Of the connections without work those used last stay open; a host whose own was closed is connected to anew.
-    Once ``cancelled`` says so, commands at work are given up; those begun later, to clear up, run as ever.
+    Of the idle connections, those used last stay open; a host whose connection was closed is connected again.
+    Once ``cancelled`` returns true, running commands are abandoned; later ones, for cleaning up, run normally.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class SshRemote:
         self.close()
 
     def close(self) -> None:
-        """Ends all connections."""
+        """Closes all connections."""
         with self._guard:
             connections = list(self._connections.values())
             self._connections.clear()
@@ -113,16 +113,16 @@ class SshRemote:
                 why = connection.transport.get_exception() or error
                 raise ConnectionFailed(
                     f"connection lost while running {argv[0]}: {_words(why)}",
-                    "is the host still up? run the same command again",
+                    "check that the host is up, and run the same command again",
                     host,
                 ) from error
             finally:
-                # It says so to the host, which may be gone.
+                # It sends a message to the host, which may be gone.
                 with suppress(paramiko.SSHException, OSError, EOFError):
                     channel.close()
 
     def leave(self, host: str) -> None:
-        """See Reachable.leave. Where a command is at work, its connection stays."""
+        """See Reachable.leave. A connection with a running command stays open."""
         with self._guard:
             connection = self._connections.get(host)
             if connection is None or connection.users:
@@ -131,7 +131,7 @@ class SshRemote:
         connection.client.close()
 
     def reach(self, host: str) -> None:
-        """Opens a fresh connection and closes it; raises ConnectionFailed with what is the matter."""
+        """Opens a new connection and closes it; raises ConnectionFailed with the diagnosis."""
         self._drop(host)
         self._connect(self._endpoints[host]).close()
 
@@ -140,7 +140,7 @@ class SshRemote:
 
     @contextmanager
     def _connected(self, endpoint: Endpoint) -> Iterator[_Connection]:
-        """The host's connection, made where there is none."""
+        """The host's connection, opened if there is none."""
         with self._locks[endpoint.host]:
             connection = self._taken(endpoint.host)
             if connection is None:
@@ -162,7 +162,7 @@ class SshRemote:
         return None
 
     def _give_back(self, host: str, connection: _Connection) -> None:
-        """Closes those that were not used for longest, where too many have no work."""
+        """Closes the least recently used ones if too many are idle."""
         with self._guard:
             connection.users -= 1
             if self._connections.get(host) is connection:
@@ -173,7 +173,7 @@ class SshRemote:
             other.client.close()
 
     def _channel(self, endpoint: Endpoint, connection: _Connection) -> paramiko.Channel:
-        # sshd answers the first one when PAM has let the user in: on a busy host pam_systemd alone waits for seconds.
+        # sshd answers the first request after PAM has admitted the user: on a busy host pam_systemd alone takes seconds.
         seconds = self._timeouts[1] if connection.used else self._login_timeout
         connection.transport.allow(connection.users)
         try:
@@ -185,7 +185,7 @@ class SshRemote:
             self._drop(endpoint.host)
             raise ConnectionFailed(
                 "no longer answers on its connection",
-                "the host hangs or was powered off; look at its console",
+                "the host hangs or was powered off; check its console",
                 endpoint.host,
             ) from error
 
@@ -197,7 +197,7 @@ class SshRemote:
 
 
 def host_key_fingerprint(address: str, port: int, timeout: float = 6.0) -> tuple[str, str, str]:
-    """The key a host shows right now, not yet trusted: (type, base64, "SHA256:...")."""
+    """The current key of a host, not yet trusted: (type, base64, "SHA256:...")."""
     with _dial(address, port, timeout) as sock:
         transport = BoundedTransport(sock)
         try:
@@ -207,7 +207,7 @@ def host_key_fingerprint(address: str, port: int, timeout: float = 6.0) -> tuple
             open_files.check(error)
             raise ConnectionFailed(
                 f"does not speak SSH on port {port}: {_words(error)}",
-                "look there for what listens on that port, or correct access.port",
+                "check what listens on that port there, or correct access.port",
             ) from error
         finally:
             transport.close()
@@ -219,7 +219,7 @@ def _dial(address: str, port: int, timeout: float) -> socket.socket:
         sock = socket.create_connection((address, port), timeout=timeout)
     except ConnectionRefusedError as error:
         raise ConnectionFailed(
-            f"refuses port {port}", "start sshd there, or correct access.port"
+            f"refuses connections on port {port}", "start sshd there, or correct access.port"
         ) from error
     except (TimeoutError, OSError) as error:
         open_files.check(error)
@@ -227,7 +227,7 @@ def _dial(address: str, port: int, timeout: float) -> socket.socket:
             f"does not answer on port {port} ({error.strerror or 'timed out'})",
             "power the host on and check cable, address and firewall",
         ) from error
-    # As ssh does: SSH's small messages would each wait 40 ms for the acknowledgement of the one before (RFC 896).
+    # Like ssh: otherwise each small message of SSH would wait 40 ms for the acknowledgement of the previous one (RFC 896).
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
     return sock
 
@@ -297,7 +297,7 @@ def _pinned(endpoint: Endpoint, known: KnownHosts) -> Sequence[paramiko.PKey]:
     except UnreadableKey as error:
         raise ConnectionFailed(
             f"{endpoint.known_hosts}: {error}",
-            "correct or remove that line: names, kind and key, one blank between them, and no marker such as @revoked",
+            "correct or remove that line: names, type and key, separated by one space, without a marker such as @revoked",
             endpoint.host,
         ) from error
 
@@ -310,53 +310,54 @@ def _refusal(endpoint: Endpoint, error: Exception) -> ConnectionFailed:
         ):
             shown, pinned = _kind(error.key), _kind(error.expected_key)
             return AnotherKey(
-                f"shows an {shown} host key where an {pinned} key is pinned",
-                f"on its console see whether sshd still reads the {pinned} key (owner and mode of "
+                f"shows an {shown} host key, but an {pinned} key is pinned",
+                f"on its console check that sshd still reads the {pinned} key (owner and mode of "
                 f"/etc/ssh/ssh_host_{pinned}_key, sshd -T); if {name} was reinstalled: appliance trust --host {name}; "
-                "if neither, treat it as an attack",
+                "otherwise, treat it as an attack",
                 name,
             )
         case paramiko.BadHostKeyException():
             return AnotherKey(
                 f"host key changed: pinned {error.expected_key.fingerprint}, the host shows {error.key.fingerprint}",
-                f"if {name} was reinstalled, pin its new key: appliance trust --host {name}; if not, treat it as an attack",
+                f"if {name} was reinstalled, pin its new key: appliance trust --host {name}; otherwise, treat it as an attack",
                 name,
             )
         case _Unpinned():
             return ConnectionFailed(
-                "shows a host key, and none is pinned for it",
+                "has no pinned host key",
                 "compare and pin it: appliance trust",
                 name,
             )
         case paramiko.ssh_exception.IncompatiblePeer():
             return ConnectionFailed(
                 f"its sshd and this program have no algorithm in common: {_words(error)}",
-                f"sshd -T on {name} shows what it offers; let it offer one of these, too: "
+                f"sshd -T on {name} shows its algorithms; enable one of these: "
                 "curve25519-sha256@libssh.org, aes128-ctr or aes256-gcm@openssh.com, hmac-sha2-256",
                 name,
             )
         case paramiko.AuthenticationException():
             return ConnectionFailed(
                 f"refuses {endpoint.user} with the key {endpoint.private_key or 'of the agent'}",
-                "put the public key into authorized_keys there, or correct access.private_key",
+                "put the public key into authorized_keys there, or correct access.private_key; where it was taken before, journalctl -u ssh on "
+                "the host's console says why not: an expired account, PAM (/etc/pam.d), AllowUsers",
                 name,
             )
         case _:
             return ConnectionFailed(
-                f"accepts connections but SSH does not answer ({_words(error)})",
-                "try again in a minute: it may be busy, or limit logins; if it stays so, look at its console, and reset the host "
-                "where that hangs, too",
+                f"accepts connections, but SSH does not answer ({_words(error)})",
+                "try again in a minute: it may be busy, or limit logins; if it persists, check its console, and reset the host "
+                "if the console hangs, too",
                 name,
             )
 
 
 def _words(error: BaseException) -> str:
-    """What it says, in which the host's own words may stand."""
+    """The text of an error, which may contain the host's own words."""
     return shortened(one_line(str(error))) or type(error).__name__
 
 
 def _start(channel: paramiko.Channel, words: Sequence[str], timeout: float, host: str) -> None:
-    """Asks for the program. Channel.exec_command waits for the host's word on that as long as the host likes."""
+    """Requests the program. Channel.exec_command waits for the host's confirmation without a limit."""
     request = paramiko.Message()
     request.add_byte(paramiko.common.cMSG_CHANNEL_REQUEST)
     request.add_int(channel.remote_chanid)
@@ -376,7 +377,7 @@ def _start(channel: paramiko.Channel, words: Sequence[str], timeout: float, host
 
 
 def _send(channel: paramiko.Channel, data: bytes, deadline: float) -> None:
-    """All of it, or as much as the host takes until then: each piece it takes would begin a new timeout of its own."""
+    """Sends all of it, or as much as the host accepts before the deadline: a plain send would restart the timeout for each piece."""
     left = memoryview(data)
     while left and (seconds := deadline - time.monotonic()) > 0:
         channel.settimeout(seconds)
@@ -387,24 +388,24 @@ def _send(channel: paramiko.Channel, data: bytes, deadline: float) -> None:
 
 
 def _kind(key: paramiko.PKey) -> str:
-    """As OpenSSH names the file of such a key: ed25519, ecdsa, rsa."""
+    """The name in OpenSSH's file of such a key: ed25519, ecdsa, rsa."""
     return key.get_name().removeprefix("ssh-").partition("-")[0]
 
 
 def _wait(channel: paramiko.Channel, news: select.poll) -> None:
-    """For something to read, or for the exit code; a twentieth of a second at most."""
+    """Waits for data, or for the exit code; a twentieth of a second at most."""
     if channel.eof_received and not (channel.recv_ready() or channel.recv_stderr_ready()):
-        # From here on poll always says that there is something to read.
+        # From here on poll always reports data.
         channel.status_event.wait(0.05)
     else:
         news.poll(50)
 
 
 def _is_over(channel: paramiko.Channel) -> bool:
-    """Whether all is read and the exit status is there. Raises SSHException where neither will come."""
+    """Whether everything was read and the exit status has arrived. Raises SSHException if neither will come."""
     if channel.recv_ready() or channel.recv_stderr_ready():
         return False
-    # A closed channel claims to have an exit status whether or not one came.
+    # A closed channel claims to have an exit status even if none arrived.
     if channel.closed and not channel.eof_received and channel.exit_status < 0:
         raise paramiko.SSHException("the connection was closed")
     return bool(channel.closed or (channel.exit_status_ready() and channel.eof_received))
@@ -423,11 +424,11 @@ def _converse(
         _send(channel, data or b"", deadline)
         channel.shutdown_write()
     out, err = bytearray(), bytearray()
-    # Not select(2), which takes no descriptor beyond 1023.
+    # Not select(2), which does not support descriptors above 1023.
     news = select.poll()
     news.register(channel, select.POLLIN)
     while True:
-        # One piece at a time: a host that never stops writing is still held to the deadline.
+        # One piece at a time: the deadline also applies to a host that never stops writing.
         if channel.recv_ready():
             out += channel.recv(PIECE)
         if channel.recv_stderr_ready():
@@ -435,7 +436,7 @@ def _converse(
         if max(len(out), len(err)) > LONGEST_ANSWER:
             raise ConnectionFailed(
                 f"{argv[0]} wrote more than {LONGEST_ANSWER >> 20} MiB",
-                "look at the host: no sound one has that much to say",
+                "check the host: a healthy host never writes that much",
                 host,
             )
         if _is_over(channel):

@@ -1,4 +1,4 @@
-"""The private key a site logs in with: read once for all hosts, and told as what is wrong with it, not as a host's fault."""
+"""The site's private login key: read once for all hosts; its problems are reported as its own, not as a host's."""
 
 import threading
 from pathlib import Path
@@ -8,21 +8,21 @@ from paramiko.ssh_exception import PasswordRequiredException, SSHException  # no
 
 from appliance.errors import ConnectionFailed
 
-PROTECTED = "give the site a key without a passphrase, or leave access.private_key out and load it into the agent: ssh-add"
-KINDS = "name a private key of kind ed25519, ECDSA or RSA in access.private_key"
+PROTECTED = "use a key without a passphrase, or remove access.private_key and load the key into the agent: ssh-add"
+KINDS = "name a private key of type ed25519, ECDSA or RSA in access.private_key"
 
 
 class UserKeys:
-    """Private keys by their files. Thread-safe."""
+    """Private keys by file. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._keys: dict[Path, PKey | ConnectionFailed] = {}
 
     def of(self, file: Path) -> PKey:
-        """The key, with the certificate that lies beside it. Raises ConnectionFailed; OSError where the file is not read.
+        """The key, with the certificate next to it. Raises ConnectionFailed; OSError if the file cannot be read.
 
-        paramiko, given the file's name, tries it as a key of each kind, and tells of the last.
+        paramiko, given a file name, tries each key type, and reports the error of the last.
         """
         with self._lock:
             if file not in self._keys:
@@ -34,7 +34,7 @@ class UserKeys:
 
 
 def fingerprint(file: Path) -> str:
-    """Of the public half, as ssh-keygen -l has it. Raises ConnectionFailed; OSError where the file is not read."""
+    """Of the public half, in the format of ssh-keygen -l. Raises ConnectionFailed; OSError if the file cannot be read."""
     found = _read(file)
     if isinstance(found, ConnectionFailed):
         raise ConnectionFailed(found.message, found.hint)
@@ -44,8 +44,8 @@ def fingerprint(file: Path) -> str:
 def _read(file: Path) -> PKey | ConnectionFailed:
     try:
         return PKey.from_path(file)
-    # cryptography says by a TypeError that a passphrase is missing.
+    # cryptography reports a missing passphrase as a TypeError.
     except (TypeError, PasswordRequiredException):
         return ConnectionFailed(f"{file} is protected by a passphrase", PROTECTED)
     except (SSHException, ValueError, UnknownKeyType):
-        return ConnectionFailed(f"{file} is no private key this program can use", KINDS)
+        return ConnectionFailed(f"{file} is not a usable private key", KINDS)

@@ -1,11 +1,11 @@
-"""What an alert is: a condition on metrics, the check that explains it, and what to do."""
+"""An alert: a condition on metrics, the check that explains it, and the remedy."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """Critical: jobs fail or will soon. Warning: somebody should look during the day."""
+    """Critical: jobs fail or will soon. Warning: an operator should look during the day."""
 
     CRITICAL = "critical"
     WARNING = "warning"

@@ -1,4 +1,4 @@
-"""The rules file of role observe, and the page its runbook links lead to."""
+"""The rules file of role observe, and the page that its runbook links open."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -8,16 +8,16 @@ from itertools import groupby
 from appliance.alerts.alert import Alert
 
 HEAD = (
-    "# Managed by appliance; changes here are undone. Rules of your own: any other file of this folder.\n"
+    "# Managed by appliance; changes are overwritten. Put your own rules into another file of this folder.\n"
     "# Written by make published from appliance/alerts.\n"
     "---\n"
 )
 RUNBOOK = "{{ $externalURL }}/user/checks.html#"
-"""Prometheus itself serves the page, so that the link works in a hall without internet."""
+"""Prometheus itself serves the page, so that the link works without internet access."""
 
 
 def rules(alerts: Iterable[Alert]) -> str:
-    """The file as Prometheus reads it; strings as JSON has them, which is YAML as well."""
+    """The file in Prometheus's format; strings as in JSON, which is valid YAML."""
     groups = [_group(area, tuple(of)) for area, of in groupby(alerts, lambda alert: alert.area)]
     return f"{HEAD}groups:\n{''.join(groups)}"
 
@@ -48,11 +48,11 @@ def _text(value: str) -> str:
 
 
 PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>Checks and what trips them</title>
+<html lang="en"><head><meta charset="utf-8"><title>Checks and their usual causes</title>
 <style>body{{font:16px/1.5 system-ui,sans-serif;max-width:46em;margin:2em auto;padding:0 1em}}
 section{{border-top:1px solid #ccc;padding:.5em 0}}:target{{background:#fff3c4}}code{{background:#eee;padding:0 .2em}}</style>
-</head><body><h1>Checks and what trips them</h1>
-<p>Written by appliance. <code>appliance health</code> makes all checks now and gives the remedy for each fault it finds.</p>
+</head><body><h1>Checks and their usual causes</h1>
+<p>Written by appliance. <code>appliance health</code> runs all checks now and shows the remedy of each finding.</p>
 {sections}
 </body></html>
 """

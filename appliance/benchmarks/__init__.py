@@ -15,9 +15,16 @@ from appliance.benchmarks.model_load import gates as model_load
 from appliance.benchmarks.nccl import gates as nccl
 from appliance.benchmarks.nvbandwidth import gates as nvbandwidth
 from appliance.benchmarks.perftest import gates as perftest
+from appliance.benchmarks.project_queue import POD, has_queue
 from appliance.benchmarks.serving import gates as serving
 from appliance.checks.check import View
 from appliance.models.bound import Bound
+from appliance.models.site import Site
+from appliance.stages.stage import always
+
+
+def _has_slurm(site: Site) -> bool:
+    return site.slurm is not None
 
 
 def _run_of(module: str) -> Workload:
@@ -33,21 +40,38 @@ def _run_of(module: str) -> Workload:
 BENCHMARKS: tuple[Benchmark, ...] = (
     Benchmark(
         name="storage",
+        deploys=always,
         title="A file written on each host is read on all",
         checks=("storage.roundtrip",),
         run=_run_of("storage_roundtrip"),
         minutes=0.3,
         explain="Every host writes a file through the shared storage, every other host reads it and compares the digest; "
         "64 MiB each way give MB/s. A host that cannot read what another wrote has a wrong mount, export or firewall.",
+        of_class=False,
     ),
     Benchmark(
         name="slurm",
+        deploys=_has_slurm,
         title="One GPU job over all hosts",
         checks=("slurm.job", "slurm.job_accounting"),
         run=_run_of("slurm_job"),
         minutes=0.2,
         explain="srun starts one task on every GPU host with all of its GPUs; each must answer once and see every GPU. "
         "Then accounting must know the job. A host missing here is down, drained or lacks GPU device files.",
+        of_class=False,
+    ),
+    Benchmark(
+        name="queue",
+        deploys=has_queue,
+        title="One GPU pod through a queue of a project",
+        checks=(POD,),
+        run=_run_of("queue_pod"),
+        minutes=0.2,
+        explain="A pod that requests one GPU is created in the namespace of the first project, through its first queue of "
+        "the default pool. The scheduler must bind it to a host, and it must see one GPU. If it gets no host within a "
+        "minute, the GPUs are in use, or the queue has none.",
+        through_queue=True,
+        of_class=False,
     ),
     Benchmark(
         name="alerts",
@@ -55,19 +79,22 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         checks=("alerts.delivery",),
         run=_run_of("alerts.run"),
         minutes=0.2,
-        explain="Alertmanager is handed one alert for each of observe.receivers, and says whether the other side took it. What a mail server "
-        "does with a mail afterwards only its reader knows: the message names the site and the time.",
-        deploys=False,
+        explain="Alertmanager gets one alert for each of observe.receivers, and reports whether the other side accepted "
+        "it. Later delivery of a mail is visible only in the mailbox: the message contains the site and the time.",
         holds=False,
+        of_class=False,
     ),
     Benchmark(
         name="gpt3",
+        deploys=_has_slurm,
         title="GPT-3 training throughput",
         checks=("gpt3.loss", "gpt3.throughput", "gpt3.scaling"),
         run=_run_of("gpt3.run"),
         minutes=1.0,
         explain="Tokens per second = global batch x sequence ÷ step time, on 1, 2, 4 ... hosts, against published cells. "
-        "On processors it proves only launch, rendezvous and log reading. See docs/gpt3.md.",
+        "On processors it proves only launch, rendezvous and log reading. Without options a site with queues trains through Slurm and "
+        "through a queue of Kubernetes, and compares them. See docs/gpt3.md.",
+        through_queue=True,
         bounds={"gpt3.throughput": Bound("%", least=0, below=100)},
         gates=gpt3.gates,
         submits=True,
@@ -79,10 +106,9 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         run=_run_of("dcgm.run"),
         minutes=3.0,
         explain="dcgmi diag, NVIDIA's own tests of memory, PCIe, compute and power with NVIDIA's limits by product: level 1 takes "
-        "seconds, 2 two minutes, 3 a quarter of an hour, 4 hours. What it skips or does not know is never called good.",
+        "seconds, 2 two minutes, 3 a quarter of an hour, 4 hours. Skipped and unknown tests never count as passed.",
         bounds=dcgm.BOUNDS,
         gates=dcgm.gates,
-        deploys=False,
         submits=True,
     ),
     Benchmark(
@@ -91,11 +117,11 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         checks=nvbandwidth.CHECKS,
         run=_run_of("nvbandwidth.run"),
         minutes=5.0,
-        explain="nvbandwidth copies between each GPU and its host's memory, both ways, and between every two GPUs. A GPU behind a slot of fewer "
-        "lanes, a lost NVLink or a bridge that keeps GPUs apart shows here by name. More than the link carries is an error.",
+        explain="nvbandwidth copies between each GPU and its host's memory, both ways, and between every two GPUs. It "
+        "lists GPUs in slots with fewer lanes, lost NVLinks and bridges that separate GPUs. A result above the link's "
+        "maximum is an error.",
         bounds=nvbandwidth.BOUNDS,
         gates=nvbandwidth.gates,
-        deploys=False,
         submits=True,
     ),
     Benchmark(
@@ -104,11 +130,11 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         checks=gemm.CHECKS,
         run=_run_of("gemm.run"),
         minutes=8.0,
-        explain="PyTorch of the host multiplies square matrices of several sizes and types on each GPU, and copies through its memory: warm, "
-        "the best of the sweep, every value checked. A GPU that computes falsely, or is slower than its equals, is named by index and UUID.",
+        explain="PyTorch of the host multiplies square matrices of several sizes and types on each GPU, and copies through "
+        "its memory: warm, the best of the sweep, every value checked. A GPU with wrong results, or slower than its "
+        "equals, is listed by index and UUID.",
         bounds=gemm.BOUNDS,
         gates=gemm.gates,
-        deploys=False,
         submits=True,
     ),
     Benchmark(
@@ -117,11 +143,10 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         checks=nccl.CHECKS,
         run=_run_of("nccl.run"),
         minutes=10.0,
-        explain="nccl-tests: all_reduce over the GPUs of each host, over the host's own fabric with NVLink off, over groups that tell "
-        "which host or path is slow, and over 2, 4 ... all hosts. Large messages count; wrong values fail whatever the speed.",
+        explain="nccl-tests: all_reduce over the GPUs of each host, over the host's own fabric with NVLink off, over "
+        "groups that isolate a slow host or path, and over 2, 4 ... all hosts. Only large messages count; wrong values always fail.",
         bounds=nccl.BOUNDS,
         gates=nccl.gates,
-        deploys=False,
         submits=True,
     ),
     Benchmark(
@@ -130,11 +155,11 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         checks=perftest.CHECKS,
         run=_run_of("perftest.run"),
         minutes=8.0,
-        explain="ib_write_bw and ib_write_lat over each port of pairs of hosts, from host and GPU memory. A port that is slow with every "
-        "host that is known to be good is named; a path that is slow between two good ports is a cable or a switch port.",
+        explain="ib_write_bw and ib_write_lat over each port of pairs of hosts, from host and GPU memory. A port that is "
+        "slow with every good host is listed. If only one path between two good ports is slow, check its cable and switch "
+        "ports.",
         bounds=perftest.BOUNDS,
         gates=perftest.gates,
-        deploys=False,
         submits=True,
     ),
     Benchmark(
@@ -148,7 +173,6 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         "that is slower than its equals has a worn disk, a wrong mount or a slow link. See docs/benchmarking.md.",
         bounds=fio.BOUNDS,
         gates=fio.gates,
-        deploys=False,
         submits=True,
     ),
     Benchmark(
@@ -161,7 +185,6 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         "is checked. A host that is slower than equal ones lacks a memory module, runs hot, or does other work.",
         bounds=hpcc.BOUNDS,
         gates=hpcc.gates,
-        deploys=False,
         submits=True,
     ),
     Benchmark(
@@ -177,7 +200,6 @@ BENCHMARKS: tuple[Benchmark, ...] = (
             "model_load.share": Bound("%", above=0, most=100),
         },
         gates=model_load.gates,
-        deploys=False,
     ),
     Benchmark(
         name="serving",
@@ -185,12 +207,12 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         checks=serving.CHECKS,
         run=_run_of("serving.run"),
         minutes=5.0,
-        explain="An OpenAI-style server is asked at rising rates, whether it keeps up or not: time to the first token, time per token, "
-        "throughput, errors, and the highest rate it keeps up with. An answer that contradicts itself counts as none. See docs/serving.md.",
+        explain="An OpenAI-compatible server gets requests at rising rates: time to the first token, time per token, "
+        "throughput, errors, and the highest sustained rate. Contradictory answers do not count. See docs/serving.md.",
         bounds=serving.BOUNDS,
         gates=serving.gates,
-        deploys=False,
         holds=False,
+        of_class=False,
     ),
     Benchmark(
         name="burnin",
@@ -200,12 +222,14 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         minutes=float(burnin.MINUTES),
         timed=burnin.DONE,
         explain="A job multiplies on all GPUs and exchanges between all hosts at once, for eight hours or --minutes, while heat, power, "
-        "clocks, memory errors and Xids are sampled on each host. It goes on when this program ends; the same command waits "
-        "for it again and judges it.",
+        "clocks, memory errors and Xids are sampled on each host. It continues when this program ends; the same command "
+        "waits for it again and judges it.",
         bounds=burnin.BOUNDS,
         gates=burnin.gates,
-        deploys=False,
     ),
 )
 
-OF_DEPLOYMENT = tuple(benchmark for benchmark in BENCHMARKS if benchmark.deploys)
+
+def of_deployment(site: Site) -> tuple[Benchmark, ...]:
+    """Those that a deployment of ``site`` runs."""
+    return tuple(benchmark for benchmark in BENCHMARKS if benchmark.deploys(site))

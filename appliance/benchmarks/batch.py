@@ -57,7 +57,7 @@ class Job(Model):
 
 
 @dataclass(frozen=True)
-class Left:
+class JobLeft:
     """A job that another run has at work, and the command that waits for it."""
 
     run: str
@@ -87,7 +87,7 @@ class Book(Protocol):
         """The job of that key that this run has submitted, at work or not: what it printed is kept."""
         ...
 
-    def left(self) -> tuple[Left, ...]:
+    def left(self) -> tuple[JobLeft, ...]:
         """Jobs that other runs have submitted and not seen end."""
         ...
 
@@ -119,7 +119,7 @@ class Memory:
         """See Book."""
         return self.jobs.get(key)
 
-    def left(self) -> tuple[Left, ...]:
+    def left(self) -> tuple[JobLeft, ...]:
         """See Book."""
         return ()
 
@@ -188,7 +188,9 @@ def _submitted(remote: Remote, book: Book, job: Job, batch: Batch) -> Job:
         done = remote.run(job.control, argv, input=script(batch, job.name).encode(), timeout=60)
     except (ConnectionFailed, DeadlineExceeded) as error:
         # It may have been taken all the same: the book keeps its name, by which it is found.
-        raise Unended(error.told_of(), f"{book.again}, which looks for it", goes_on=True) from None
+        raise Unended(
+            error.told_of(), f"{book.again}, which searches for it", goes_on=True
+        ) from None
     if done.returncode:
         book.close(job)
         said = shortened(one_line(done.stderr.strip() or "no reason given"), 300)
@@ -271,7 +273,7 @@ def _read(remote: Remote, book: Book, job: Job) -> Completed:
     names = _ask(remote, job, "scontrol", "show", "hostnames", nodes) if nodes else None
     host = (names or "").partition("\n")[0]
     if not host or nodes.startswith("None"):
-        said = f"; Slurm says {state}" if state else ""
+        said = f"; Slurm reports {state}" if state else ""
         return Completed((), 1, "", f"{NEVER}{said}")
     try:
         code, errors, out = (_file(remote, host, job, kind) for kind in ("code", "err", "out"))
@@ -279,7 +281,7 @@ def _read(remote: Remote, book: Book, job: Job) -> Completed:
         why = f"what job {job.id} printed lies on {host}, and {error.told_of()}"
         raise Unended(why, book.again, goes_on=True) from None
     if not re.fullmatch(r"[0-9]{1,9}", code.strip()):
-        return Completed((), 1, out, f"{errors}\n{NO_END}; Slurm says {state or 'nothing'}")
+        return Completed((), 1, out, f"{errors}\n{NO_END}; Slurm reports {state or 'nothing'}")
     return Completed((), int(code), out, errors)
 
 

@@ -36,7 +36,7 @@ when the site has other GPU hosts now. ``appliance validate --self-test`` tries 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from appliance.adapters.remote import Remote
 from appliance.checks.check import View
@@ -45,6 +45,12 @@ from appliance.models.bound import Bound
 from appliance.models.profile import Limit
 from appliance.models.result import CLUSTER, CheckResult, Measurement, place
 from appliance.models.run import Table
+from appliance.models.site import Site
+
+
+def by_name_alone(site: Site) -> bool:
+    """No deployment runs it."""
+    return False
 
 
 @dataclass(frozen=True)
@@ -119,8 +125,10 @@ class Requirement:
     rests on GPUs; if not, exchanged GPUs leave it standing. ``stages``: a change of one of them on a host of a target
     makes its evidence stale. ``blocked``: why no evidence can be judged; ``forever``: nor ever will be, whatever is repaired,
     so that a waiver is all that is left. ``by_run``: whether a run of the benchmark can close it; if not, ``close`` says what does. ``beyond``: hosts of the targets that no run of it reaches as the site is,
-    for another scheduler has them: a target there stays open, and says whose it is. ``unit``: of the results of ``check``, where it is not the limit's; a
-    pass in another unit, or without a value where there is a limit, closes nothing.
+    for another scheduler has them: a target there stays open, and says whose it is. ``no_run``: the site has no scheduler that this release
+    has a run for. ``unit``: of the results of ``check``, where it is not the limit's; a
+    pass in another unit, or without a value where there is a limit, closes nothing. ``profile``: the class it is of, where the
+    site has several; evidence of another closes nothing.
     """
 
     id: str
@@ -140,7 +148,9 @@ class Requirement:
     blocked: str = ""
     forever: bool = False
     beyond: frozenset[str] = frozenset()
+    no_run: bool = False
     unit: str | None = None
+    profile: str = ""
 
     def reached(self, target: Target) -> bool:
         """Whether a run of the benchmark reaches all hosts of this target."""
@@ -177,7 +187,9 @@ class Benchmark:
     ``timed``: the check whose limit says for how many hours it lasts, else ``minutes``, whatever it took before.
     ``told``: somebody has said how many minutes.
     ``holds``: its run works on hosts, which nobody else may change meanwhile.
-    ``deploys``: a deployment runs it, and ``appliance validate`` without names; others run where they are named.
+    ``of_class``: it runs and is judged for each hardware class of the site by itself; else once over all hosts.
+    ``through_queue``: on a site with queues its run is given a door to the pods of one (adapters/pods.py).
+    ``deploys``: whether a deployment of the site runs it, and ``appliance validate`` without names; others run where they are named.
     """
 
     name: str
@@ -188,8 +200,25 @@ class Benchmark:
     explain: str
     bounds: Mapping[str, Bound] = field(default_factory=dict)
     gates: Callable[[View], tuple[Requirement, ...]] = field(default=no_gates)
-    deploys: bool = True
+    of_class: bool = True
+    deploys: Callable[[Site], bool] = by_name_alone
     holds: bool = True
     submits: bool = False
+    through_queue: bool = False
     timed: str = ""
     told: bool = False
+
+    def views(self, view: View) -> tuple[View, ...]:
+        """What it runs and is judged on: each class of the site by itself, or the whole site."""
+        return view.by_class() if self.of_class else (view,)
+
+    def requirements(self, view: View) -> tuple[Requirement, ...]:
+        """Its gates, on a site of several classes those of each class."""
+        views = self.views(view)
+        if len(views) == 1:
+            return self.gates(views[0])
+        return tuple(
+            replace(wanted, profile=one.profile.name, title=f"{wanted.title}, {one.profile.name}")
+            for one in views
+            for wanted in self.gates(one)
+        )

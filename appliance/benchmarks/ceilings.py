@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from appliance.checks.check import View
-from appliance.models.gpus import gpu_least
+from appliance.models.gpu_counts import gpu_least
 from appliance.models.profile import Interconnect
 from appliance.stages.gpu.facts import Gpu
 from appliance.stages.gpu.part import gpu_parts
@@ -19,7 +19,8 @@ TURBO_TOLD = ("intel_pstate", "intel_cpufreq", "amd-pstate", "amd_pstate")
 """Drivers of cpufreq whose highest clock is that of the boost; acpi-cpufreq's may be below it."""
 BUS = 64
 """Bits of a memory module, ECC apart; one that is told as narrower is a half of DDR5's."""
-SIZES = {"kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+SIZES = {unit: 1 << 10 * power for power, unit in enumerate("kMGT", 1)}
+"""By the first letter of the unit: dmidecode writes kB, MB, GB, TB up to 3.6, and KiB, MiB, GiB, TiB since."""
 LISTED = 0.9
 """Share of the host's memory that its list of modules must cover: what is not in it has a bandwidth, too."""
 JOINED = ("GH200", "GB200", "GB300")
@@ -50,7 +51,7 @@ Bounded = Most | str
 """The bound, or why there is none."""
 
 
-def told(bound: Bounded, unit: str) -> str:
+def bound_text(bound: Bounded, unit: str) -> str:
     """For what is shown beside a figure."""
     if isinstance(bound, str):
         return f"not bounded: {bound}"
@@ -134,7 +135,7 @@ def of_product(name: str, dtype: str) -> Bounded:
     part = gpu_parts().find(name)
     rates = part.rates if part else None
     if rates is None:
-        return f"no row says what a {name or 'GPU without a name'} can do"
+        return f"the peak of a {name or 'GPU without a name'} is unknown"
     peak = rates.tf32 if dtype == "tf32" else rates.fp64 if dtype == "fp64" else rates.half
     if dtype not in {"fp64", "tf32", "fp16", "bf16"} or peak is None:
         return f"what it can do in {dtype} is not published"
@@ -148,7 +149,7 @@ def of_gpu_memory(name: str) -> Bounded:
     """GB/s of the own memory of a GPU of this name."""
     part = gpu_parts().find(name)
     if part is None or part.rates is None:
-        return f"no row says what a {name or 'GPU without a name'} can do"
+        return f"the peak of a {name or 'GPU without a name'} is unknown"
     return Most(part.rates.memory, part.rates.source)
 
 
@@ -157,14 +158,14 @@ def of_memory(text: str, total: int) -> Bounded:
     listed = "\n".join(re.findall(r"^appliance-memory: ?(.*)$", text, re.M))
     rates, size = [], 0
     for module in listed.split("Memory Device")[1:]:
-        holds = re.search(r"^\s*Size: ([0-9]{1,9}) (kB|MB|GB|TB)$", module, re.M)
+        holds = re.search(r"^\s*Size: ([0-9]{1,9}) ([kKMGT])i?B$", module, re.M)
         if holds is None:
             continue
-        size += int(holds[1]) * SIZES[holds[2]]
+        size += int(holds[1]) * SIZES[holds[2].replace("K", "k")]
         speed = re.search(r"^\s*Configured (?:Memory|Clock) Speed: ([0-9]{1,9}) M", module, re.M)
         width = re.search(r"^\s*Data Width: ([0-9]{1,9}) bits", module, re.M)
         if speed is None or not int(speed[1]):
-            return "the host does not tell how fast its memory modules are"
+            return "the host does not report the speed of its memory modules"
         rates.append(int(speed[1]) * max(BUS, int(width[1]) if width else BUS) / 8 / 1000)
     if not rates:
         return "the host does not list its memory modules (dmidecode)"
@@ -175,21 +176,21 @@ def of_memory(text: str, total: int) -> Bounded:
 
 def of_processors(text: str, cores: int) -> Bounded:
     """GFLOPS of double precision of all cores at their highest clock."""
-    flags = _said(text, "flags").split()
+    flags = _bound_reason(text, "flags").split()
     each = next((count for flag, count in PER_CYCLE if flag in flags), 0)
-    driver, clock = _said(text, "clock"), _said(text, "khz")
+    driver, clock = _bound_reason(text, "clock"), _bound_reason(text, "khz")
     if not each or not cores:
-        return "what a core does in a cycle is known of x86 alone"
+        return "the operations per cycle of a core are known only for x86"
     if (
         not driver.startswith(TURBO_TOLD)
         or not re.fullmatch("[0-9]{1,12}", clock)
         or not int(clock)
     ):
-        return "the host does not tell the highest clock of its cores"
+        return "the host does not report the highest clock of its cores"
     ghz = int(clock) / 1e6
     return Most(cores * ghz * each, f"{cores} cores x {ghz:.3g} GHz x {each} a cycle")
 
 
-def _said(text: str, what: str) -> str:
+def _bound_reason(text: str, what: str) -> str:
     found = re.search(rf"^appliance-{what}: (.*)$", text, re.M)
     return found[1].strip() if found else ""

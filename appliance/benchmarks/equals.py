@@ -1,6 +1,6 @@
 """Judges one figure of each host, or of each part of hosts: against the limit of site or profile, and against the others of its kind."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from appliance.benchmarks.blame.outliers import Compared, compare
 from appliance.checks.check import View, failed, not_assessed, passed, warned
 from appliance.models.profile import Limit
-from appliance.models.result import CheckResult, Place, place
+from appliance.models.result import CheckResult, Judgement, Place, place
 
 
 @dataclass(frozen=True)
@@ -63,30 +63,32 @@ def judge_places(
 
 
 @dataclass(frozen=True)
-class Held:
+class AppliedLimit:
     """What figures are held to; None: nothing, and ``why``."""
 
     limit: Limit | None
     why: str = ""
 
 
-def held(view: View, check: str, hosts: Iterable[str], published: Limit | None = None) -> Held:
+def held(
+    view: View, check: str, hosts: Collection[str], published: Limit | None = None
+) -> AppliedLimit:
     """The limit of the site, else of the profile, else what is published for the product.
 
     The site's speaks of its own hosts, whatever they are. The others speak of hardware, and hosts without any of their
     own, as those of a virtual rack, are not held to them.
     """
     if own := view.site.limits.get(check):
-        return Held(own)
+        return AppliedLimit(own)
     bound = view.limit(check) or published
     if bound is None:
-        return Held(None, f"no limit is set ({check})")
-    if any(in_container(view, host) for host in hosts):
+        return AppliedLimit(None, f"no limit is set ({check})")
+    if contained(view, hosts):
         why = (
             f"the limit of {bound.value} {bound.unit} is for real hardware of this class ({check})"
         )
-        return Held(None, why)
-    return Held(bound)
+        return AppliedLimit(None, why)
+    return AppliedLimit(bound)
 
 
 def _judged(
@@ -95,7 +97,7 @@ def _judged(
     at: Place,
     value: float,
     evidence: str,
-    held_to: Held,
+    held_to: AppliedLimit,
     compared: Compared,
     equals: int,
 ) -> CheckResult:
@@ -107,10 +109,11 @@ def _judged(
         "evidence": evidence,
         "simulated": in_container(view, host),
     }
-    if not 0 <= value < inf:
-        return not_assessed(at, f"{figure.what} cannot be {value:g}", **shown).of(figure.check)
     if bound is not None:
         shown |= {"limit": bound.value, "limit_source": bound.source}
+    if not 0 < value < inf:
+        return _nothing(figure, at, value, shown).of(figure.check)
+    if bound is not None:
         floor = float(bound.value or 0)
         if (value < floor) if figure.more_is_better else (value > floor):
             than = "below" if figure.more_is_better else "above"
@@ -136,10 +139,22 @@ def _judged(
     return passed(at, **shown).of(figure.check)
 
 
+def _nothing(figure: Figure, at: Place, value: float, shown: Mapping[str, Any]) -> Judgement:
+    """What moved nothing is bad, and what cannot be is no figure."""
+    if value == 0 and figure.more_is_better:
+        return failed(at, f"{figure.what} is 0", figure.fix, **shown)
+    return not_assessed(at, f"{figure.what} cannot be {value:g}", **shown)
+
+
 def in_container(view: View, host: str) -> bool:
     """Whether a host shares its machine with others, so that its figures are of no hardware of its own."""
     facts = view.facts.get(host)
     return bool(view.site.simulated) or bool(facts and facts.os.container)
+
+
+def contained(view: View, hosts: Collection[str]) -> bool:
+    """Whether these hosts share machines, as most of them say: what one alone says of itself changes no figure of the others."""
+    return 2 * sum(in_container(view, host) for host in hosts) > len(hosts)
 
 
 def _rounded(value: float) -> float:

@@ -46,6 +46,7 @@ def gate(
         gpus=gpu_models(view) if of_gpus else frozenset(),
         blocked=blocked,
         beyond=beyond,
+        no_run=bool(beyond) and view.site.slurm is None,
         unit=unit,
     )
     return (made,)

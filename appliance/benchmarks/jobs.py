@@ -106,7 +106,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Reach:
+class HostAccess:
     """How hosts are reached, and the book of the jobs that are at work there."""
 
     remote: Remote
@@ -114,7 +114,7 @@ class Reach:
 
 
 @dataclass(frozen=True)
-class Said:
+class HostOutput:
     """What the script printed on one host, and how it ended; with ``trouble`` there is nothing to read, and ``cause`` says why."""
 
     output: str = ""
@@ -133,15 +133,17 @@ class Said:
 
 
 def on_each(
-    view: View, reach: Reach, task: Task, hosts: Sequence[str], *, in_turn: bool = False
-) -> dict[str, Said]:
+    view: View, reach: HostAccess, task: Task, hosts: Sequence[str], *, in_turn: bool = False
+) -> dict[str, HostOutput]:
     """The script on every host by itself: one that is down or busy spoils no other. ``in_turn``: one after the other."""
     with ThreadPoolExecutor(1 if in_turn else SIDE_BY_SIDE) as pool:
         said = pool.map(lambda host: together(view, reach, task, (host,))[host], hosts)
         return dict(zip(hosts, said, strict=True))
 
 
-def together(view: View, reach: Reach, task: Task, hosts: Sequence[str]) -> dict[str, Said]:
+def together(
+    view: View, reach: HostAccess, task: Task, hosts: Sequence[str]
+) -> dict[str, HostOutput]:
     """The script on all of these hosts at the same time; those of Slurm in one job."""
     of_slurm = {host.name for host in view.site.gpu_hosts_of(Owner.SLURM)}
     by_job = [host for host in hosts if host in of_slurm]
@@ -153,7 +155,7 @@ def together(view: View, reach: Reach, task: Task, hosts: Sequence[str]) -> dict
     return {host: found[host] for host in hosts}
 
 
-def as_one(view: View, reach: Reach, task: Task, hosts: Sequence[str]) -> Said:
+def as_one(view: View, reach: HostAccess, task: Task, hosts: Sequence[str]) -> HostOutput:
     """One program of MPI over all of these hosts: what its first rank printed, or the first trouble of a host."""
     said = together(view, reach, task, hosts).values()
     bad = next((one for one in said if one.trouble), None)
@@ -186,13 +188,13 @@ def _words(task: Task) -> list[str]:
     ]
 
 
-def _job(view: View, reach: Reach, task: Task, hosts: Sequence[str]) -> dict[str, Said]:
+def _job(view: View, reach: HostAccess, task: Task, hosts: Sequence[str]) -> dict[str, HostOutput]:
     controls = view.site.with_role(Role.CONTROL)
     if not controls:
-        nobody = Said(trouble=Trouble.SILENT, cause="the site has no control host")
+        nobody = HostOutput(trouble=Trouble.SILENT, cause="the site has no control host")
         return dict.fromkeys(hosts, nobody)
     control, book = controls[0].name, reach.book
-    chosen = view.site.slurm.containers
+    chosen = view.site.slurm_options.containers
     container = chosen.benchmark if chosen and task.contained else None
     begin = book.now() + START_SECONDS
     job = Job(
@@ -203,7 +205,9 @@ def _job(view: View, reach: Reach, task: Task, hosts: Sequence[str]) -> dict[str
         until=begin + task.seconds + 2 * GRACE_SECONDS,
     )
     if book.wait(0):
-        stopped = Said(trouble=Trouble.SILENT, cause="interrupted before it ran", fix=book.again)
+        stopped = HostOutput(
+            trouble=Trouble.SILENT, cause="interrupted before it ran", fix=book.again
+        )
         return dict.fromkeys(hosts, stopped)
     try:
         done = through(reach.remote, book, job, batch(task, hosts, container))
@@ -222,40 +226,46 @@ def key(task: Task, hosts: Sequence[str]) -> str:
     return " ".join(filter(None, (task.name, task.part, which)))
 
 
-def _unended(task: Task, undone: Unended, control: str) -> Said:
+def _unended(task: Task, undone: Unended, control: str) -> HostOutput:
     """Of a job that goes on, was not freed its hosts in time, did not end, or was not taken."""
     if undone.goes_on:
-        return Said(trouble=Trouble.SILENT, cause=str(undone), fix=undone.fix)
+        return HostOutput(trouble=Trouble.SILENT, cause=str(undone), fix=undone.fix)
     if undone.state.startswith("PENDING"):
         return _not_given(undone.state, control)
     if undone.state:
         cause = f"the job did not end within {task.seconds + 2 * GRACE_SECONDS:g} s, was {undone.state} and was cancelled"
         fix = "slurmd's log on the hosts: a prolog hangs, or a host"
-        return Said(trouble=Trouble.OVERDUE, cause=cause, fix=fix)
-    return Said(trouble=Trouble.FAILED, cause=f"it did not run the job: {undone}", fix=undone.fix)
+        return HostOutput(trouble=Trouble.OVERDUE, cause=cause, fix=fix)
+    return HostOutput(
+        trouble=Trouble.FAILED, cause=f"it did not run the job: {undone}", fix=undone.fix
+    )
 
 
-def _not_given(said: str, control: str) -> Said:
+def _not_given(said: str, control: str) -> HostOutput:
     if any(word in said for word in OUT):
-        fix = f"on {control}: sinfo -R says why"
-        return Said(trouble=Trouble.BUSY, cause=f"Slurm gives it no work: {said}", fix=fix)
-    return Said(trouble=Trouble.BUSY, cause=f"it is at work: {said}", fix="squeue says for whom")
+        fix = f"on {control}: sinfo -R shows why"
+        return HostOutput(trouble=Trouble.BUSY, cause=f"Slurm gives it no work: {said}", fix=fix)
+    return HostOutput(
+        trouble=Trouble.BUSY, cause=f"it is at work: {said}", fix="squeue shows the owner"
+    )
 
 
-def _ssh(remote: Remote, task: Task, host: str) -> Said:
+def _ssh(remote: Remote, task: Task, host: str) -> HostOutput:
     try:
         done = remote.run(host, _words(task), timeout=task.seconds + GRACE_SECONDS)
     except DeadlineExceeded as error:
-        return Said("", 0, "", Trouble.OVERDUE, error.message, "log in there: a disk or GPU hangs")
+        return HostOutput(
+            "", 0, "", Trouble.OVERDUE, error.message, "log in to the host: a disk or GPU hangs"
+        )
     except OtherGpus as error:
-        return Said("", 0, "", Trouble.FAILED, error.message, error.hint)
+        return HostOutput("", 0, "", Trouble.FAILED, error.message, error.hint)
     except ConnectionFailed as error:
-        return Said("", 0, "", Trouble.SILENT, error.message, error.hint)
+        return HostOutput("", 0, "", Trouble.SILENT, error.message, error.hint)
     if done.returncode and NOT_GIVEN in done.stderr:
         said = done.stderr.partition(f"{NOT_GIVEN}: ")[2]
         cause = f"Kubernetes gives it no work: {shortened(one_line(said), 300)}"
-        fix = f"kubectl describe node {host} says who has it, or whether it is cordoned"
-        return Said("", 0, "", Trouble.BUSY, cause, fix)
+        fix = f"kubectl describe node {host} shows its owner, and whether it is cordoned"
+        return HostOutput("", 0, "", Trouble.BUSY, cause, fix)
     return _read(task, done.stdout.splitlines())
 
 
@@ -275,29 +285,31 @@ def _first(pattern: re.Pattern[str], lines: Iterable[str]) -> re.Match[str] | No
     return next((match for line in lines if (match := pattern.fullmatch(line.strip()))), None)
 
 
-def _read(task: Task, lines: Sequence[str]) -> Said:
+def _read(task: Task, lines: Sequence[str]) -> HostOutput:
     """What stands between the first line of the wrapper and its last."""
     begin = next((at for at, line in enumerate(lines) if BEGIN.fullmatch(line.strip())), None)
     if begin is None:
-        cause = "the host ran something else than was asked"
-        return Said(
+        cause = "the host did not run the requested command"
+        return HostOutput(
             "", 0, "", Trouble.FAILED, cause, "a login script prints or ends: make it silent"
         )
     body, end = lines[begin + 1 :], END.fullmatch(lines[-1].strip())
     if len(body) == 1 and body[0].startswith(MISSING):
         tool = shortened(one_line(body[0][len(MISSING) :]), 60)
         cause, fix = f"{tool} is not there", task.tools.get(tool, f"install {tool}")
-        return Said("", 0, "", Trouble.NO_TOOL, cause, fix)
+        return HostOutput("", 0, "", Trouble.NO_TOOL, cause, fix)
     if end is None:
         cause = "its output breaks off: the task was killed, or the host went away"
-        return Said("", 0, "", Trouble.CUT, cause, "dmesg there: out of memory; else run it again")
+        return HostOutput(
+            "", 0, "", Trouble.CUT, cause, "dmesg there: out of memory; else run it again"
+        )
     code, size = int(end[1]), int(end[2])
     spoke = len(body) > 1 and body[-2].startswith(SAID)
     lines = body[: -2 if spoke else -1]
     last = shortened(one_line(body[-2][len(SAID) :]), 300) if spoke else ""
     if size > LARGEST:
         cause = f"it printed {size} bytes; {LARGEST} at most are read"
-        return Said("", code, last, Trouble.CUT, cause, "run it by hand and look")
+        return HostOutput("", code, last, Trouble.CUT, cause, "run it by hand and check its output")
     try:
         printed = b64decode("".join(line.strip() for line in lines), validate=True)
     except ValueError:
@@ -306,22 +318,26 @@ def _read(task: Task, lines: Sequence[str]) -> Said:
     if len(printed) != size and code not in ENDED:
         cause = f"of the {size} bytes that it printed {len(printed)} came back whole"
         fix = "run it again; if it stays: dmesg there (out of memory), and is base64 there (coreutils)?"
-        return Said("", code, last, Trouble.CUT, cause, fix)
+        return HostOutput("", code, last, Trouble.CUT, cause, fix)
     output = printed.decode("utf-8", "replace")
     if code in ENDED:
         cause = f"it did not end within {task.seconds:g} s"
-        return Said(output, code, last, Trouble.OVERDUE, cause, "log in there: a disk or GPU hangs")
-    return Said(output, code, last)
+        return HostOutput(
+            output, code, last, Trouble.OVERDUE, cause, "log in to the host: a disk or GPU hangs"
+        )
+    return HostOutput(output, code, last)
 
 
-def _unheard(done: Completed, control: str) -> Said:
+def _unheard(done: Completed, control: str) -> HostOutput:
     """A host of the job that printed nothing."""
     words = [line for line in done.stderr.splitlines() if line.strip()]
     said = shortened(one_line(first_few(words, 2)), 300) or f"srun ended with {done.returncode}"
     if NO_PMIX in done.stderr:
-        return Said("", 0, "", Trouble.NO_TOOL, "Slurm's plugin for PMIx does not load", GET_PMIX)
+        return HostOutput(
+            "", 0, "", Trouble.NO_TOOL, "Slurm's plugin for PMIx does not load", GET_PMIX
+        )
     if done.stderr.startswith(NEVER):
         return _not_given(said, control)
-    return Said(
+    return HostOutput(
         "", 0, "", Trouble.FAILED, f"it did not run the job: {said}", f"on {control}: sinfo -R"
     )

@@ -12,7 +12,7 @@ from appliance.adapters.remote import Remote
 from appliance.benchmarks.benchmark import Outcome
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.errors import ApplianceError, ConnectionFailed, DeadlineExceeded
-from appliance.models.gpus import gpu_least
+from appliance.models.gpu_counts import gpu_least
 from appliance.models.result import CheckResult, Measurement
 from appliance.models.site import Owner, Role
 from appliance.text import plural
@@ -29,7 +29,7 @@ RECORD_SECONDS = 30.0
 
 SAY = 'echo "appliance-job=$SLURM_JOB_ID node=$SLURMD_NODENAME host=$(hostname -s) gpus=$CUDA_VISIBLE_DEVICES"'
 LINE = re.compile(r"appliance-job=([0-9]{1,18}) node=(\S+) host=(\S+) gpus=(\S*)")
-NOBODY = "every GPU host is of Kubernetes, so Slurm has none to give jobs to"
+NOBODY = "every GPU host belongs to Kubernetes, so Slurm has none for jobs"
 BUSY = ("Immediate execution impossible", "Requested nodes are busy", "Immediate allocation")
 
 
@@ -38,7 +38,7 @@ class Unreadable(ValueError):
 
 
 @dataclass(frozen=True)
-class Answer:
+class TaskLine:
     """One task's line."""
 
     job: int
@@ -97,7 +97,7 @@ def command(view: View, name: str, hosts: tuple[str, ...]) -> list[str]:
     ]
 
 
-def parse(stdout: str) -> list[Answer]:
+def parse(stdout: str) -> list[TaskLine]:
     """Every line of the job. Raises Unreadable for a line that is not one of ours."""
     found = []
     for line in filter(str.strip, stdout.splitlines()):
@@ -105,18 +105,18 @@ def parse(stdout: str) -> list[Answer]:
         if match is None:
             raise Unreadable(line.strip()[:120])
         job, node, host, gpus = match.groups()
-        found.append(Answer(int(job), node, host, tuple(filter(None, gpus.split(",")))))
+        found.append(TaskLine(int(job), node, host, tuple(filter(None, gpus.split(",")))))
     return found
 
 
 def _judge_job(
     view: View, done: Completed, hosts: tuple[str, ...]
-) -> tuple[CheckResult, list[Answer]]:
+) -> tuple[CheckResult, list[TaskLine]]:
     said = _last(done.stderr)
     if done.returncode:
         if any(words in done.stderr for words in BUSY):
             return _unknown(view, JOB, f"all GPUs are taken for now: {said}"), []
-        fix = "sinfo -R says which host is out and why; squeue shows who holds the GPUs"
+        fix = "sinfo -R shows drained hosts and reasons; squeue shows who uses the GPUs"
         return _bad(view, JOB, f"srun ended with {done.returncode}: {said}", fix), []
     try:
         answers = parse(done.stdout)
@@ -125,7 +125,7 @@ def _judge_job(
         return _bad(view, JOB, f'the job printed "{error}", which is not its own', fix), []
     problem = fault(answers, hosts, gpu_least(view.profile, view.site))
     if problem:
-        fix = "slurm.nodes and slurm.gres name the host: appliance validate"
+        fix = "slurm.nodes and slurm.gres show the host: appliance validate"
         return _bad(view, JOB, problem, fix), answers
     gpus = sum(len(a.gpus) for a in answers)
     return passed(
@@ -139,7 +139,7 @@ def _judge_job(
     ).of(JOB), answers
 
 
-def fault(answers: list[Answer], hosts: tuple[str, ...], count: int) -> str:
+def fault(answers: list[TaskLine], hosts: tuple[str, ...], count: int) -> str:
     """What is wrong with the answers; empty when every host answered once, itself, with ``count`` GPUs."""
     seen = [a.node for a in answers]
     missing = [h for h in hosts if h not in seen]
@@ -163,7 +163,7 @@ def _judge_record(
     remote: Remote,
     control: str,
     name: str,
-    answers: list[Answer],
+    answers: list[TaskLine],
     clock: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> CheckResult:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from appliance.adapters.remote import Remote
 from appliance.benchmarks.benchmark import Outcome
-from appliance.benchmarks.storage_route import Route, Way, routes
+from appliance.benchmarks.storage_route import Route, StoragePath, routes
 from appliance.checks.check import View, failed, not_assessed, passed, warned
 from appliance.errors import ApplianceError, ConnectionFailed
 from appliance.models.result import CheckResult, Measurement, Place, place
@@ -23,11 +23,11 @@ TIMED = re.compile("[0-9]{1,18}")
 """Nanoseconds."""
 """Seconds; a hard mount whose server is gone would wait for ever."""
 SIDE_BY_SIDE = 16
-FIX = "log in there and try the directory by hand; the server's log names refused clients"
+FIX = "log in to the host and test the directory by hand; the server's log lists refused clients"
 
 
 @dataclass(frozen=True)
-class Answer:
+class HostAnswer:
     """What a host said, or what went wrong. ``silent``: it was not reached, so nothing is proved either way."""
 
     output: str = ""
@@ -44,9 +44,9 @@ def run(view: View, remote: Remote) -> Outcome:
         found = routes(view, wanted)
         results += [_no_way(wanted, h, why) for h, why in found.items() if isinstance(why, str)]
         usable = [route for route in found.values() if isinstance(route, Route)]
-        with_path = [route for route in usable if route.way is not Way.LIBNFS]
+        with_path = [route for route in usable if route.way is not StoragePath.LIBNFS]
         # Root of a client is nobody, who may not remove what the server's own root has written.
-        cleaner = min(with_path, key=lambda route: route.way is not Way.LOCAL, default=None)
+        cleaner = min(with_path, key=lambda route: route.way is not StoragePath.LOCAL, default=None)
         if cleaner is None:
             cause = "no host here could remove the files again"
             results += [_no_way(wanted, route.host, cause) for route in usable]
@@ -77,7 +77,7 @@ def _measure(
 ) -> Iterable[Measurement]:
     """One host after the other, so that each has the server to itself."""
     for route in usable:
-        if route.way is Way.LOCAL:
+        if route.way is StoragePath.LOCAL:
             continue
         written = _ask(remote, route.host, route.write(token, SPEED, SPEED_BYTES))
         if not _is_timed(written):
@@ -99,7 +99,11 @@ def _remove(remote: Remote, wanted: NfsMount, cleaner: Route, token: str) -> lis
 
 
 def _judge(
-    wanted: NfsMount, route: Route, written: Answer, read: Answer, expected: Mapping[str, str]
+    wanted: NfsMount,
+    route: Route,
+    written: HostAnswer,
+    read: HostAnswer,
+    expected: Mapping[str, str],
 ) -> CheckResult:
     target = _place(wanted, route.host)
     evidence = f"{route.way} through {route.base}"
@@ -127,7 +131,7 @@ def _place(wanted: NfsMount, host: str) -> Place:
     return place(host, wanted.at.removeprefix("/"))
 
 
-def _speed(name: str, wanted: NfsMount, route: Route, answer: Answer) -> Measurement:
+def _speed(name: str, wanted: NfsMount, route: Route, answer: HostAnswer) -> Measurement:
     seconds = int(answer.output.split()[0]) / 1e9
     return Measurement(
         name=name,
@@ -143,7 +147,7 @@ def _no_way(wanted: NfsMount, host: str, why: str) -> CheckResult:
     return not_assessed(_place(wanted, host), why).of(CHECK)
 
 
-def _is_timed(answer: Answer) -> bool:
+def _is_timed(answer: HostAnswer) -> bool:
     """Whether the first word is a time; a copy of many bytes takes more than no nanoseconds."""
     words = answer.output.split()
     return (
@@ -151,26 +155,26 @@ def _is_timed(answer: Answer) -> bool:
     )
 
 
-def _digest(answer: Answer) -> str:
+def _digest(answer: HostAnswer) -> str:
     """What a writer says it wrote; "" if it did not."""
     words = answer.output.split()
     return words[1] if _is_timed(answer) and len(words) > 1 else ""
 
 
-def _each(usable: Sequence[Route], work: Callable[[Route], Answer]) -> dict[str, Answer]:
+def _each(usable: Sequence[Route], work: Callable[[Route], HostAnswer]) -> dict[str, HostAnswer]:
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         return dict(zip((r.host for r in usable), pool.map(work, usable), strict=True))
 
 
-def _ask(remote: Remote, host: str, argv: Sequence[str]) -> Answer:
+def _ask(remote: Remote, host: str, argv: Sequence[str]) -> HostAnswer:
     try:
         done = remote.run(host, argv, timeout=TIMEOUT)
     except ConnectionFailed as error:
-        return Answer(trouble=error.message, silent=True)
+        return HostAnswer(trouble=error.message, silent=True)
     except ApplianceError as error:
-        return Answer(trouble=error.message)
+        return HostAnswer(trouble=error.message)
     # libnfs says the reason first and repeats the name of the file last.
     said = (done.stderr.strip().splitlines() or [""])[0]
     if done.returncode:
-        return Answer(trouble=said or f"exit {done.returncode}")
-    return Answer(done.stdout, remark=said)
+        return HostAnswer(trouble=said or f"exit {done.returncode}")
+    return HostAnswer(done.stdout, remark=said)

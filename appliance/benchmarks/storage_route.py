@@ -37,7 +37,7 @@ case "$(stat -c %a .)$(ls -A .)" in 700|2700) ;; *) echo "$1.d: another has chan
 AFTER = '\nmv -fT ./file "$1"; rmdir "$1.d"'
 
 
-class Way(StrEnum):
+class StoragePath(StrEnum):
     """``local``: the exported directory itself; ``kernel``: an NFS mount; ``libnfs``: tools in user space."""
 
     LOCAL = "local"
@@ -46,15 +46,15 @@ class Way(StrEnum):
 
 
 PUT = {
-    Way.LOCAL: 'dd if="$t" of=./file bs=1M conv=excl,fsync status=none',
-    Way.KERNEL: 'dd if="$t" of=./file bs=1M conv=excl,fsync status=none',
-    Way.LIBNFS: 'nfs-cp "$t" "$1" >&2',
+    StoragePath.LOCAL: 'dd if="$t" of=./file bs=1M conv=excl,fsync status=none',
+    StoragePath.KERNEL: 'dd if="$t" of=./file bs=1M conv=excl,fsync status=none',
+    StoragePath.LIBNFS: 'nfs-cp "$t" "$1" >&2',
 }
 # Direct reads ask the server; the page cache would only repeat what this host wrote.
 GET = {
-    Way.LOCAL: 'cat "$f"',
-    Way.KERNEL: 'dd if="$f" bs=1M iflag=direct status=none',
-    Way.LIBNFS: 'nfs-cat "$f"',
+    StoragePath.LOCAL: 'cat "$f"',
+    StoragePath.KERNEL: 'dd if="$f" bs=1M iflag=direct status=none',
+    StoragePath.LIBNFS: 'nfs-cat "$f"',
 }
 
 
@@ -63,7 +63,7 @@ class Route:
     """One host's way to a directory; ``base`` is a path, or an nfs:// address without a trailing slash."""
 
     host: str
-    way: Way
+    way: StoragePath
     base: str
     in_container: bool = False
 
@@ -73,7 +73,7 @@ class Route:
 
     def write(self, token: str, kind: str, size: int) -> Sequence[str]:
         """Writes ``size`` random bytes; prints nanoseconds and digest."""
-        before, after = (BEFORE, AFTER) if self.way is not Way.LIBNFS else ("", "")
+        before, after = (BEFORE, AFTER) if self.way is not StoragePath.LIBNFS else ("", "")
         script = WRITE.format(put=PUT[self.way], before=before, after=after)
         return ["sh", "-c", script, "write", self.file(token, self.host, kind), str(size)]
 
@@ -103,12 +103,12 @@ def _route(view: View, host: Host, wanted: NfsMount) -> Route | str:
         return f"{host.name} did not answer"
     own = any(export.path == wanted.export for export in view.site.storage.exports)
     if own and server_host(view.site) == host:
-        return Route(host.name, Way.LOCAL, wanted.export, bool(facts.os.container))
+        return Route(host.name, StoragePath.LOCAL, wanted.export, bool(facts.os.container))
     server, path = source(view.site, host, wanted)
     if _is_mounted(facts, wanted.at, f"{server}:{path}"):
-        return Route(host.name, Way.KERNEL, wanted.at, bool(facts.os.container))
+        return Route(host.name, StoragePath.KERNEL, wanted.at, bool(facts.os.container))
     if facts.os.container and facts.nfs_client == "libnfs":
-        return Route(host.name, Way.LIBNFS, f"nfs://{server}{path}", True)
+        return Route(host.name, StoragePath.LIBNFS, f"nfs://{server}{path}", True)
     return f"{wanted.at} is not mounted"
 
 

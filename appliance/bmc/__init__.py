@@ -1,1 +1,1 @@
-"""Management controllers: what they say of their machines, what that must be, and power."""
+"""BMCs: their inventory, the expected inventory, and power."""

@@ -1,4 +1,4 @@
-"""BIOS settings of one machine: what differs, and a change that is watched until the controller reads it back."""
+"""BIOS settings of one machine: what differs, and a change that is followed until the BMC reads it back."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -15,12 +15,12 @@ from appliance.text import one_line
 
 SETTINGS = "@Redfish.Settings"
 ON_RESET = "OnReset"
-OWN_PAGE = "change it in the firmware's setup, or on the controller's own page"
+OWN_PAGE = "change it in the firmware setup, or on the web page of the BMC"
 
 
 @dataclass(frozen=True)
-class Change:
-    """One setting that is not as wanted."""
+class SettingChange:
+    """One setting that differs from the profile."""
 
     name: str
     found: BiosValue
@@ -31,8 +31,8 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What a machine's controller says of its settings. ``power``: On, Off or something in between."""
+class SettingsRead:
+    """A machine's settings as reported by its BMC. ``power``: On, Off or a transitional state."""
 
     model: str
     power: str
@@ -41,41 +41,43 @@ class Seen:
 
 @dataclass(frozen=True)
 class Setting:
-    """How long a change may take; seconds. Servers test their memory, and some start twice or three times, until it is read back."""
+    """Timeouts of a change, in seconds. Servers test their memory, and some restart two or three times, before settings are read back."""
 
     power: Waiting = field(default_factory=Waiting)
     read_back: float = 1800.0
     pause: float = 10.0
 
     def patience(self, patience: Patience) -> Patience:
-        """A conversation long enough for all of it."""
+        """A session timeout long enough for all of it."""
         whole = self.power.patience(patience).whole + self.read_back + self.power.force_off
         return Patience(whole, patience.retries, patience.pause)
 
 
-def look(known: Controller, patience: Patience | None = None) -> Seen:
-    """Raises ApplianceError where the controller shows no setting."""
+def look(known: Controller, patience: Patience | None = None) -> SettingsRead:
+    """Raises ApplianceError if the BMC shows no settings."""
     with Redfish(known, patience) as controller:
         system = system_of(controller)
         _, found = _read(controller, system)
-        return Seen(one_line(text(system, "Model")), text(system, "PowerState"), found)
+        return SettingsRead(one_line(text(system, "Model")), text(system, "PowerState"), found)
 
 
 def differing(
     found: Mapping[str, BiosValue], wanted: Mapping[str, BiosValue]
-) -> tuple[Change, ...]:
-    """What is to be changed. Raises ApplianceError for a setting whose value now is not known, or is of another type."""
+) -> tuple[SettingChange, ...]:
+    """What is to be changed. Raises ApplianceError for a setting whose current value is unknown, or of another type."""
     unknown = [name for name in wanted if name not in found]
     if unknown:
         raise ApplianceError(
-            f"its controller does not say {', '.join(unknown[:4])}, so nothing is changed",
-            "look how it names its settings (appliance bios show), and correct servers in the profile",
+            f"its BMC does not report {', '.join(unknown[:4])}, so nothing is changed",
+            "compare with the names that it uses (appliance bios show), and correct servers in the profile",
         )
     for name, value in wanted.items():
         if why := mismatch(name, found[name], value):
             raise ApplianceError(why, AS_SHOWN)
     return tuple(
-        Change(name, found[name], value) for name, value in wanted.items() if found[name] != value
+        SettingChange(name, found[name], value)
+        for name, value in wanted.items()
+        if found[name] != value
     )
 
 
@@ -86,10 +88,10 @@ def apply(
     setting: Setting,
     patience: Patience,
     cancelled: Callable[[], bool],
-) -> tuple[Change, ...]:
-    """Sets what differs, starts the machine anew and reads it back; returns what was changed. Raises ApplianceError.
+) -> tuple[SettingChange, ...]:
+    """Sets what differs, restarts the machine and reads it back; returns what was changed. Raises ApplianceError.
 
-    ``off``: how a machine that is on is switched off. One that is off is so again afterwards: it was switched on for this alone.
+    ``off``: how a running machine is switched off. A machine that was off is switched on for this, and off again afterwards.
     """
     with Redfish(known, setting.patience(patience)) as controller:
         system = system_of(controller)
@@ -100,8 +102,8 @@ def apply(
         power = text(system, "PowerState")
         if power not in (ON, OFF):
             raise ApplianceError(
-                f"its controller says {power or 'nothing'} of its power, so nothing is changed",
-                "look again in a minute: appliance power status",
+                f"its BMC reports power state {power or 'unknown'}, so nothing is changed",
+                "check again in a minute: appliance power status",
             )
         _order(controller, bios, found, changes)
         try:
@@ -109,7 +111,7 @@ def apply(
             carry_out(controller, system, orders, setting.power, cancelled)
             _await(controller, text(bios, "@odata.id"), changes, setting, cancelled)
         except ApplianceError as error:
-            told = f"{error.message}; the settings wait in its controller for the next start"
+            told = f"{error.message}; the settings are pending on its BMC until the next start"
             raise ApplianceError(told, error.hint) from error
         if power == OFF:
             carry_out(controller, system, (Order.FORCE_OFF,), setting.power, cancelled)
@@ -121,8 +123,8 @@ def _read(controller: Redfish, system: Document) -> tuple[Document, dict[str, Bi
     bios = controller.get(at) if at else {}
     found = bios_settings(bios)
     if not found:
-        raise ApplianceError("its controller shows no BIOS settings", OWN_PAGE)
-    # What it says of itself is where it is asked again.
+        raise ApplianceError("its BMC shows no BIOS settings", OWN_PAGE)
+    # Settings are read again at the address that the resource itself gives.
     return {**bios, "@odata.id": at}, found
 
 
@@ -130,12 +132,12 @@ def _order(
     controller: Redfish,
     bios: Document,
     found: Mapping[str, BiosValue],
-    changes: tuple[Change, ...],
+    changes: tuple[SettingChange, ...],
 ) -> None:
-    """Tells the controller; what somebody else told it, and waits there, would come with the same start."""
+    """Sends the settings to the BMC; pending changes of others would be applied by the same restart."""
     at = link(bios, SETTINGS, "SettingsObject")
     if not at:
-        raise ApplianceError("its controller lets nobody change BIOS settings", OWN_PAGE)
+        raise ApplianceError("its BMC does not allow changes of BIOS settings", OWN_PAGE)
     ours = {change.name for change in changes}
     waiting = [
         f"{name}: {found[name]} -> {value}"
@@ -144,13 +146,13 @@ def _order(
     ]
     if waiting:
         raise ApplianceError(
-            f"a change of somebody else waits there for the next start ({', '.join(waiting[:4])}), so nothing is changed",
-            "let it come with a start of its own (appliance power cycle), or take it back on the controller's own page",
+            f"another change is pending until the next start ({', '.join(waiting[:4])}), so nothing is changed",
+            "apply it with a restart (appliance power cycle), or discard it on the web page of the BMC",
         )
     body: Document = {"Attributes": {change.name: change.wanted for change in changes}}
     times = section(bios, SETTINGS).get("SupportedApplyTimes")
     if isinstance(times, list) and ON_RESET in times:
-        # Dell's makes its job of the change only where it is told when.
+        # Dell creates the configuration job only if the apply time is given.
         body["@Redfish.SettingsApplyTime"] = {"ApplyTime": ON_RESET}
     controller.patch(at, body)
 
@@ -158,7 +160,7 @@ def _order(
 def _await(
     controller: Redfish,
     at: str,
-    changes: tuple[Change, ...],
+    changes: tuple[SettingChange, ...],
     setting: Setting,
     cancelled: Callable[[], bool],
 ) -> None:
@@ -168,7 +170,7 @@ def _await(
         try:
             bios = controller.get(at)
         except ResourceFailed:
-            # Some controllers answer errors while their machine tests itself.
+            # Some BMCs answer with errors while their machine runs its self-test.
             bios = {}
         if found := bios_settings(bios):
             left = tuple(c for c in changes if found.get(c.name) != c.wanted)
@@ -177,12 +179,12 @@ def _await(
             said = (text(m, "Message") for m in objects(section(bios, SETTINGS), "Messages"))
             why = next(filter(None, said), "")
         if cancelled():
-            raise ApplianceError("interrupted before it was read back")
+            raise ApplianceError("interrupted before the settings were read back")
         if time.monotonic() > ends:
             break
         time.sleep(setting.pause)
     told = f": {why}" if why else ""
     raise DeadlineExceeded(
         f"{', '.join(f'{c.name} is not {c.wanted}' for c in left[:4])} {setting.read_back:g} s after its start{told}",
-        "look at its console and its event log: appliance discover",
+        "check its console and its event log: appliance discover",
     )

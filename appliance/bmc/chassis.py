@@ -1,4 +1,4 @@
-"""What belongs to the case: adapters, power supplies, fans and temperatures."""
+"""Parts of the chassis: adapters, power supplies, fans and temperatures."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from appliance.bmc.document import (
     condition,
     is_absent,
     link,
-    named,
+    named_fields,
     objects,
     real,
     section,
@@ -21,14 +21,14 @@ PRODUCTS = ("ConnectX", "InfiniBand", "MCX")
 
 
 def chassis_of(reader: Reader, root: Document, system: Document) -> list[Document]:
-    """The cases a system is in, else all the controller shows."""
+    """The chassis of a system, else all that the BMC shows."""
     area = BmcArea.SENSORS
     found = list(reader.linked(area, section(system, "Links"), "Chassis"))
     return found or list(reader.members(area, link(root, "Chassis")))
 
 
 def adapters(reader: Reader, chassis: list[Document]) -> Iterator[Device]:
-    """HCAs by their maker; other network adapters are no part of the fabric."""
+    """HCAs by their vendor; other network adapters are not part of the fabric."""
     area = BmcArea.DEVICES
     for case in chassis:
         at = link(case, "NetworkAdapters")
@@ -36,7 +36,7 @@ def adapters(reader: Reader, chassis: list[Document]) -> Iterator[Device]:
             if _is_hca(item) and not is_absent(item):
                 control = next(objects(item, "Controllers"), {})
                 yield Device(
-                    **named(item),
+                    **named_fields(item),
                     condition=condition(item),
                     kind=DeviceKind.HCA,
                     model=text(item, "Model", "PartNumber"),
@@ -46,7 +46,7 @@ def adapters(reader: Reader, chassis: list[Document]) -> Iterator[Device]:
 
 
 def _is_hca(item: Document) -> bool:
-    """By its maker, and where that is not said by the product."""
+    """By its vendor, or without one by its product name."""
     maker, product = (
         text(item, "Manufacturer").lower(),
         f"{text(item, 'Name')} {text(item, 'Model')}",
@@ -55,7 +55,7 @@ def _is_hca(item: Document) -> bool:
 
 
 def power_supplies(reader: Reader, chassis: list[Document]) -> Iterator[Supply]:
-    """By PowerSubsystem where the controller has it, else by Power, which it replaces (schema 2020.4)."""
+    """From PowerSubsystem if the BMC has it, else from Power, which it replaces (schema 2020.4)."""
     area = BmcArea.SUPPLIES
     seen: set[str] = set()
     for item in _parts(reader, area, chassis, "PowerSubsystem", "PowerSupplies", "Power"):
@@ -65,7 +65,7 @@ def power_supplies(reader: Reader, chassis: list[Document]) -> Iterator[Supply]:
         seen.add(at)
         state = text(section(item, "Status"), "State")
         yield Supply(
-            **named(item),
+            **named_fields(item),
             condition=condition(item),
             present=not is_absent(item) if state else None,
             model=text(item, "Model"),
@@ -74,12 +74,12 @@ def power_supplies(reader: Reader, chassis: list[Document]) -> Iterator[Supply]:
 
 
 def fans_and_temperatures(reader: Reader, chassis: list[Document]) -> Iterator[Sensor]:
-    """Fans and temperatures; not the hundreds of single sensors, of which each is a question."""
+    """Fans and temperatures; not the hundreds of single sensors, each of which needs a request."""
     area = BmcArea.SENSORS
     for item in _parts(reader, area, chassis, "ThermalSubsystem", "Fans", "Thermal"):
         if not is_absent(item):
             yield Sensor(
-                **named(item, "Name", "FanName"),
+                **named_fields(item, "Name", "FanName"),
                 condition=condition(item),
                 reading=real({**section(item, "SpeedPercent"), **item}, "Reading"),
                 unit=text(item, "ReadingUnits"),
@@ -89,7 +89,7 @@ def fans_and_temperatures(reader: Reader, chassis: list[Document]) -> Iterator[S
             for item in objects(reader.maybe(area, at), "Temperatures"):
                 if not is_absent(item):
                     yield Sensor(
-                        **named(item),
+                        **named_fields(item),
                         condition=condition(item),
                         reading=real(item, "ReadingCelsius"),
                         unit="Cel",
@@ -99,7 +99,7 @@ def fans_and_temperatures(reader: Reader, chassis: list[Document]) -> Iterator[S
 def _parts(
     reader: Reader, area: BmcArea, chassis: list[Document], subsystem: str, key: str, before: str
 ) -> Iterator[Document]:
-    """Parts of the new form, else of the old one, over all cases; none anywhere is a gap."""
+    """Parts in the new form, else in the old one, from every chassis; none at all is a gap."""
     found = False
     for case in chassis:
         if at := link(case, subsystem):

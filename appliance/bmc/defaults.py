@@ -1,4 +1,4 @@
-"""Passwords that makers print in their handbooks: whoever reaches a controller tries them first."""
+"""Default passwords from vendors' manuals: attackers try them first."""
 
 SOLD_WITH = frozenset(
     {
@@ -14,4 +14,4 @@ SOLD_WITH = frozenset(
         "root",
     }
 )
-"""HPE iLO and newer Supermicro boards carry one of their own on a label."""
+"""HPE iLO and newer Supermicro boards have a unique password on a label."""

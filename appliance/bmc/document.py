@@ -1,4 +1,4 @@
-"""Fields of a Redfish document: each of its type or missing, whatever the maker put there."""
+"""Fields of a Redfish document: each of its type or missing, whatever the vendor wrote."""
 
 import math
 from collections import Counter
@@ -12,13 +12,13 @@ P = TypeVar("P", bound=Part)
 
 LARGEST = 2**62
 ABSENT = "Absent"
-"""Status.State of a slot or bay with nothing in it (Redfish Resource)."""
+"""Status.State of an empty slot or bay (Redfish Resource)."""
 GENERIC = frozenset({"Software Inventory", "Processor", "Processors", "DRAM"})
-"""Names that some makers give to all parts of a kind."""
+"""Names that some vendors give to all parts of a kind."""
 
 
 def section(document: Document, *keys: str) -> Document:
-    """The object at the end of these keys; empty where there is none."""
+    """The object at the end of these keys; empty if there is none."""
     found: object = document
     for key in keys:
         found = found.get(key) if isinstance(found, dict) else None
@@ -26,13 +26,13 @@ def section(document: Document, *keys: str) -> Document:
 
 
 def text(document: Document, *keys: str) -> str:
-    """The first of these fields that is a text with something in it."""
+    """The first of these fields that is a non-empty text."""
     values = (document.get(key) for key in keys)
     return next((v.strip() for v in values if isinstance(v, str) and v.strip()), "")
 
 
 def whole(document: Document, *keys: str) -> int | None:
-    """The first of these fields that is a count; makers write some as texts ("32") or fractions (32.0)."""
+    """The first of these fields that is a count; vendors write some as text ("32") or fractions (32.0)."""
     for key in keys:
         found = real({key: document.get(key)}, key)
         if found is not None and 0 <= found <= LARGEST:
@@ -54,18 +54,18 @@ def real(document: Document, key: str) -> float | None:
 
 
 def truth(document: Document, key: str) -> bool | None:
-    """The field as yes or no."""
+    """The field as a boolean."""
     value = document.get(key)
     return value if isinstance(value, bool) else None
 
 
 def condition(document: Document) -> Condition:
-    """Status.Health, of the part with all that belongs to it where the controller says that."""
+    """Status.Health; HealthRollup of the part if the BMC reports it."""
     return condition_of(text(section(document, "Status"), "HealthRollup", "Health"))
 
 
 def condition_of(word: str) -> Condition:
-    """One of the three words of the schema; anything else says nothing."""
+    """One of the three values of the schema; anything else is unknown."""
     return next((c for c in Condition if c and c.lower() == word.lower()), Condition.UNKNOWN)
 
 
@@ -75,19 +75,19 @@ def is_absent(document: Document) -> bool:
 
 
 def identity(document: Document) -> str:
-    """What tells a part from its like: a name within its collection, or a number in older lists."""
+    """What distinguishes a part: a name within its collection, or a number in older lists."""
     number = whole(document, "MemberId", "Id")
     return text(document, "Id", "MemberId") or ("" if number is None else str(number))
 
 
-def named(document: Document, *keys: str) -> dict[str, str]:
-    """Name and id of a part, for its model."""
+def named_fields(document: Document, *keys: str) -> dict[str, str]:
+    """Name and id of a part, next to its model."""
     name, own = text(document, *(keys or ("Name",))), identity(document)
     return {"name": own or name if name in GENERIC else name or own or "unnamed", "id": own}
 
 
 def distinct(parts: Iterable[P]) -> tuple[P, ...]:
-    """The same, where several have one name each with its id behind it."""
+    """The same; if several parts have the same name, with the id appended."""
     found = list(parts)
     counts = Counter(part.name for part in found)
     return tuple(
@@ -99,12 +99,12 @@ def distinct(parts: Iterable[P]) -> tuple[P, ...]:
 
 
 def link(document: Document, *keys: str) -> str:
-    """Where the object at the end of these keys lies; "" where it is no link."""
+    """The path of the object at the end of these keys; "" if it is not a link."""
     return text(section(document, *keys), "@odata.id")
 
 
 def objects(document: Document, key: str) -> Iterator[Document]:
-    """The objects of a list; what else stands in it is passed over."""
+    """The objects of a list; other values are skipped."""
     found = document.get(key)
     yield from (item for item in found if isinstance(item, dict)) if isinstance(found, list) else ()
 

@@ -1,4 +1,4 @@
-"""A controller's inventory as facts; what it does not say is a gap with its reason, never an error."""
+"""A BMC's inventory as facts; what it does not report is a gap with a reason, never an error."""
 
 import time
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from appliance.bmc.document import (
     is_absent,
     link,
     links,
-    named,
+    named_fields,
     objects,
     real,
     section,
@@ -42,18 +42,20 @@ from appliance.text import one_line
 
 EVENTS, LINKED_EVENTS = 200, 20
 SETTINGS = 4000
-"""Of BIOS; makers have 100 to 1,500."""
+"""Of BIOS settings; vendors have 100 to 1,500."""
 EVENT_LOGS = ("sel", "iml", "eventlog", "platformlog", "log1")
 """Ids of the log of the machine itself: Dell, Lenovo and AMI Sel or SEL, HPE IML, OpenBMC EventLog, Supermicro Log1."""
 BASEBOARD = "HGX_"
-"""NVIDIA's controllers show the GPU baseboard as a second system."""
+BESIDE = frozenset({"Virtual", "OS", "VirtuallyPartitioned", "DPU"})
+"""Types of systems (SystemType of ComputerSystem) that are not physical machines."""
+"""NVIDIA's BMCs show the GPU baseboard as a second system."""
 NVIDIA, MELLANOX = "0x10de", "0x15b3"
 GPU_CLASSES = frozenset({"DisplayController", "ProcessingAccelerators", "Coprocessor"})
 STACKED = "HBM"
 
 
 def inventory(known: Controller, patience: Patience | None = None) -> BmcFacts:
-    """Asks one controller for all there is. Raises ApplianceError where it answers nothing at all."""
+    """Reads the whole inventory of one BMC. Raises ApplianceError if it answers nothing at all."""
     started = time.monotonic()
     with Redfish(known, patience) as controller:
         root = controller.root()
@@ -67,21 +69,35 @@ def inventory(known: Controller, patience: Patience | None = None) -> BmcFacts:
 
 
 def main_system(reader: Reader, root: Document) -> tuple[Document, list[Document]]:
-    """The machine, and boards that are shown beside it. Raises ConnectionFailed where there is no system."""
-    systems = list(reader.members(BmcArea.SYSTEM, link(root, "Systems")))
+    """The machine, and boards that are shown next to it. Raises ConnectionFailed if there is no system, or more than one."""
+    systems = list(_systems(reader, root))
     if not systems and reader.lost:
         raise reader.lost
     if not systems:
         why = reader.unread.get(BmcArea.SYSTEM, "it lists none")
+        raise ConnectionFailed(f"its BMC shows no system: {why}", "restart the BMC, then try again")
+    machines = [(name, one) for name, one in systems if not _is_beside(name, one)] or systems[:1]
+    if len(machines) > 1:
+        names = ", ".join(name for name, _ in machines)
         raise ConnectionFailed(
-            f"its controller shows no system: {why}", "restart the controller, then try again"
+            f"its BMC shows {len(machines)} machines ({names}), and does not tell which is this host",
+            "set hosts[].bmc.address to the BMC of this machine; a chassis manager manages all of them",
         )
-    main = min(systems, key=_is_beside)
-    return main, [system for system in systems if system is not main]
+    _, main = machines[0]
+    return main, [system for _, system in systems if system is not main]
 
 
-def _is_beside(system: Document) -> bool:
-    return text(system, "Id").startswith(BASEBOARD)
+def _systems(reader: Reader, root: Document) -> Iterator[tuple[str, Document]]:
+    """Readable systems, with the names they are listed by."""
+    for item in reader.entries(BmcArea.SYSTEM, link(root, "Systems")):
+        at = text(item, "@odata.id")
+        if found := item if len(item) > 2 else reader.maybe(BmcArea.SYSTEM, at):
+            yield at.rstrip("/").rpartition("/")[2], found
+
+
+def _is_beside(name: str, system: Document) -> bool:
+    """A board of GPUs, or something that runs on the machine: a hypervisor, a container."""
+    return name.startswith(BASEBOARD) or text(system, "SystemType") in BESIDE
 
 
 def _read(reader: Reader, root: Document, host: str) -> BmcFacts:
@@ -114,7 +130,7 @@ def _machine(system: Document) -> Machine:
     return Machine(
         maker=text(system, "Manufacturer"),
         model=text(system, "Model"),
-        # Dell's own number is the service tag, which stands in SKU.
+        # Dell's own number is the service tag, in SKU.
         serial=text(system, "SKU", "SerialNumber")
         if text(system, "Manufacturer").startswith("Dell")
         else text(system, "SerialNumber"),
@@ -128,7 +144,7 @@ def _machine(system: Document) -> Machine:
 
 
 def manager_of(reader: Reader, root: Document, system: Document) -> Document:
-    """The controller itself, as one of its managers; empty where none is shown."""
+    """The BMC itself, as one of its managers; empty if none is shown."""
     area = BmcArea.MANAGER
     at = links(section(system, "Links"), "ManagedBy")
     if at and (found := reader.maybe(area, at[0])):
@@ -140,7 +156,7 @@ def _processors(reader: Reader, system: Document) -> Iterator[Processor]:
     for item in reader.of(BmcArea.PROCESSORS, system, "Processors"):
         if text(item, "ProcessorType") in {"", "CPU"} and not is_absent(item):
             yield Processor(
-                **named(item),
+                **named_fields(item),
                 condition=condition(item),
                 model=text(item, "Model"),
                 cores=whole(item, "TotalCores", "TotalEnabledCores"),
@@ -154,7 +170,7 @@ def _modules(reader: Reader, system: Document) -> Iterator[Module]:
         is_empty = is_absent(item) or (not capacity and not text(item, "SerialNumber"))
         if not is_empty and not text(item, "MemoryDeviceType").startswith(STACKED):
             yield Module(
-                **named(item, "DeviceLocator", "Name"),
+                **named_fields(item, "DeviceLocator", "Name"),
                 condition=condition(item),
                 capacity_mib=capacity,
                 maker=text(item, "Manufacturer"),
@@ -164,14 +180,14 @@ def _modules(reader: Reader, system: Document) -> Iterator[Module]:
 
 
 def _devices(reader: Reader, systems: list[Document], chassis: list[Document]) -> Iterator[Device]:
-    """GPUs as processors where the controller lists them so, else as PCIe devices; HCAs and the rest beside them."""
+    """GPUs as processors if the BMC lists them so, else as PCIe devices; HCAs and other devices in addition."""
     gpus = [g for system in systems for g in _gpus(reader, system)]
     yield from gpus
     hcas = list(adapters(reader, chassis))
     yield from hcas
     listed_here = list(_pcie(reader, systems, chassis))
     if not (gpus or hcas or listed_here):
-        reader.note(BmcArea.DEVICES, "no PCIe device is listed")
+        reader.note(BmcArea.DEVICES, "no PCIe devices are listed")
     for item in listed_here:
         device = _pcie_device(reader, item)
         listed = {DeviceKind.GPU: gpus, DeviceKind.HCA: hcas}.get(device.kind)
@@ -184,7 +200,7 @@ def _gpus(reader: Reader, system: Document) -> Iterator[Device]:
     for item in reader.members(BmcArea.DEVICES, at) if at else ():
         if text(item, "ProcessorType") == "GPU" and not is_absent(item):
             yield Device(
-                **named(item),
+                **named_fields(item),
                 condition=condition(item),
                 kind=DeviceKind.GPU,
                 model=text(item, "Model", "Name"),
@@ -215,7 +231,7 @@ def _pcie(reader: Reader, systems: list[Document], chassis: list[Document]) -> I
 
 def _pcie_device(reader: Reader, item: Document) -> Device:
     return Device(
-        **named(item),
+        **named_fields(item),
         condition=condition(item),
         kind=_kind(reader, item),
         model=text(item, "Model", "Name"),
@@ -234,7 +250,7 @@ def _kind(reader: Reader, item: Document) -> DeviceKind:
 
 
 def _functions(reader: Reader, item: Document) -> Iterator[Document]:
-    """By a collection, or by links as before schema 1.4 of PCIeDevice."""
+    """From a collection, or from links as before schema 1.4 of PCIeDevice."""
     area = BmcArea.DEVICES
     if at := link(item, "PCIeFunctions"):
         yield from reader.members(area, at)
@@ -256,7 +272,7 @@ def _drives(reader: Reader, system: Document) -> Iterator[BmcDrive]:
 
 def _drive(item: Document) -> BmcDrive:
     return BmcDrive(
-        **named(item),
+        **named_fields(item),
         condition=condition(item),
         model=text(item, "Model"),
         serial=text(item, "SerialNumber"),
@@ -269,7 +285,7 @@ def _interfaces(reader: Reader, system: Document) -> Iterator[BmcInterface]:
     for item in reader.of(BmcArea.INTERFACES, system, "EthernetInterfaces"):
         if not is_absent(item):
             yield BmcInterface(
-                **named(item),
+                **named_fields(item),
                 condition=condition(item),
                 mac=text(item, "PermanentMACAddress", "MACAddress").lower().replace("-", ":"),
                 speed=whole(item, "SpeedMbps"),
@@ -277,15 +293,15 @@ def _interfaces(reader: Reader, system: Document) -> Iterator[BmcInterface]:
 
 
 def _firmware(reader: Reader, root: Document) -> dict[str, str]:
-    """What is installed; makers list the version kept for going back beside it (Dell's Previous-...)."""
+    """Installed firmware; vendors also list the version kept for a rollback (Dell's Previous-...)."""
     area = BmcArea.FIRMWARE
     at = link(root, "UpdateService")
     if not at:
-        reader.note(area, "the controller has no UpdateService")
+        reader.note(area, "the BMC has no UpdateService")
         return {}
     found: dict[str, str] = {}
     for item in reader.of(area, reader.maybe(area, at), "FirmwareInventory"):
-        name, version = named(item)["name"], text(item, "Version")
+        name, version = named_fields(item)["name"], text(item, "Version")
         if version and not text(item, "Id").startswith("Previous"):
             found.setdefault(name, version)
     return found
@@ -295,18 +311,18 @@ def _bios(reader: Reader, system: Document) -> Document:
     area = BmcArea.BIOS
     at = link(system, "Bios")
     if not at:
-        reader.note(area, "the controller shows no BIOS settings")
+        reader.note(area, "the BMC shows no BIOS settings")
         return {}
     found = reader.maybe(area, at)
     if found and not bios_settings(found):
-        reader.note(area, f"{at} names no setting")
+        reader.note(area, f"{at} lists no settings")
     return found
 
 
 def bios_settings(bios: Document) -> dict[str, BiosValue]:
-    """Settings with a value; of one that is null the controller does not say it.
+    """Settings with a value; null means that the BMC does not report it.
 
-    A password shall be null (Bios schema). One that is not belongs into no report, and is not compared.
+    Passwords must be null (Bios schema). A password with a value is neither reported nor compared.
     """
     found: dict[str, BiosValue] = {}
     for name, value in islice(section(bios, "Attributes").items(), SETTINGS):
@@ -323,7 +339,7 @@ def _events(reader: Reader, system: Document, manager: Document) -> Iterator[Bmc
     area = BmcArea.EVENTS
     owners = [d for d in (system, manager) if link(d, "LogServices")]
     if not owners:
-        reader.note(area, "the controller has no event log")
+        reader.note(area, "the BMC has no event log")
     for owner in owners:
         for log in reader.of(area, owner, "LogServices"):
             if text(log, "Id").lower() in EVENT_LOGS:
@@ -332,7 +348,7 @@ def _events(reader: Reader, system: Document, manager: Document) -> Iterator[Bmc
 
 
 def _entries(reader: Reader, at: str) -> Iterator[BmcEvent]:
-    """The last ones; of a log that lists links fewer, for each is a question of its own."""
+    """The last entries; fewer from a log that lists links, because each needs a request."""
     area = BmcArea.EVENTS
     listed = list(reader.entries(area, at))[-EVENTS:]
     for item in listed:

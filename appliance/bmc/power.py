@@ -1,4 +1,4 @@
-"""Power of one machine: what it is, and a change of it that is watched to its end."""
+"""Power of one machine: its state, and a change that is followed to its end."""
 
 import time
 from collections.abc import Callable
@@ -19,7 +19,7 @@ ON, OFF = "On", "Off"
 
 
 class Order(StrEnum):
-    """What is told to a machine (ResetType of ComputerSystem)."""
+    """Commands for a machine (ResetType of ComputerSystem)."""
 
     ON = "On"
     SHUT_DOWN = "GracefulShutdown"
@@ -31,7 +31,7 @@ ENDS_IN = {Order.ON: ON, Order.SHUT_DOWN: OFF, Order.FORCE_OFF: OFF}
 
 @dataclass(frozen=True)
 class Waiting:
-    """How long a change may take, and how often the state is asked for; seconds."""
+    """Timeout of a change, and the interval between reads of the state; seconds."""
 
     on: float = 180.0
     shut_down: float = 600.0
@@ -39,7 +39,7 @@ class Waiting:
     pause: float = 3.0
 
     def of(self, order: Order) -> float:
-        """For one order. A shut-down waits for jobs' epilogues and file systems."""
+        """For one command. A shutdown waits for jobs' epilogues and file systems."""
         return {
             Order.ON: self.on,
             Order.SHUT_DOWN: self.shut_down,
@@ -47,13 +47,13 @@ class Waiting:
         }[order]
 
     def patience(self, patience: Patience) -> Patience:
-        """A conversation long enough for two changes."""
+        """A session timeout long enough for two changes."""
         whole = patience.whole + 2 * max(self.on, self.shut_down, self.force_off)
         return Patience(whole, patience.retries, patience.pause)
 
 
 def state(known: Controller, patience: Patience | None = None) -> str:
-    """On, Off, or what the controller says in between; "" where it does not say. Raises ApplianceError."""
+    """On, Off, or a transitional state from the BMC; "" if it is not reported. Raises ApplianceError."""
     with Redfish(known, patience) as controller:
         return text(system_of(controller), "PowerState")
 
@@ -65,9 +65,9 @@ def switch(
     patience: Patience,
     cancelled: Callable[[], bool],
 ) -> None:
-    """Gives the orders one after the other, each watched to its end; one whose end is reached already is not given.
+    """Sends the commands one after the other, and waits for the result of each; a command whose result is already reached is skipped.
 
-    Raises ApplianceError, DeadlineExceeded among them where the machine does not come to that state.
+    Raises ApplianceError, or its subclass DeadlineExceeded if the machine does not reach that state.
     """
     with Redfish(known, waiting.patience(patience)) as controller:
         carry_out(controller, system_of(controller), orders, waiting, cancelled)
@@ -80,7 +80,7 @@ def carry_out(
     waiting: Waiting,
     cancelled: Callable[[], bool],
 ) -> None:
-    """The same in a conversation that goes on."""
+    """The same within an open session."""
     path = text(system, "@odata.id")
     for order in orders:
         if text(controller.get(path), "PowerState") != ENDS_IN[order]:
@@ -89,7 +89,7 @@ def carry_out(
 
 
 def system_of(controller: Redfish) -> Document:
-    """Logs in; the machine's own document. Raises ApplianceError."""
+    """Logs in and reads the machine's own document. Raises ApplianceError."""
     root = controller.root()
     controller.log_in(root)
     system, _ = main_system(Reader(controller), root)
@@ -101,20 +101,20 @@ def _give(controller: Redfish, system: Document, order: Order) -> None:
     target = text(action, "target")
     if not target:
         raise ResourceFailed(
-            "its controller offers no way to switch it", "switch it on the controller's own page"
+            "its BMC does not support power control", "switch it on the web page of the BMC"
         )
     allowed = _allowed(controller, action)
     if allowed and order not in allowed:
         listed = ", ".join(sorted(quoted(word) for word in allowed))
         raise ResourceFailed(
-            f"its controller does not take {order}, but {listed}",
-            "take --hard, or switch it on the controller's own page",
+            f"its BMC does not support {order}, only {listed}",
+            "use --hard, or switch it on the web page of the BMC",
         )
     controller.post(target, {"ResetType": order.value})
 
 
 def _allowed(controller: Redfish, action: Document) -> set[str]:
-    """By the action itself, or by what it refers to; nothing where neither says it."""
+    """From the action itself, or from the resource it refers to; empty if neither lists them."""
     listed = action.get(ALLOWED)
     at = text(action, INFO)
     if not isinstance(listed, list) and at:
@@ -140,15 +140,15 @@ def _watch(
         try:
             found = text(controller.get(path), "PowerState")
         except ResourceFailed:
-            # Some controllers answer errors while their host changes its state.
+            # Some BMCs answer with errors while their host changes its state.
             found = ""
         if found == ENDS_IN[order]:
             return
         if cancelled():
-            raise ApplianceError(f"interrupted; it was told {order} and may still come to it")
+            raise ApplianceError(f"interrupted; {order} was sent and may still take effect")
         time.sleep(waiting.pause)
     raise DeadlineExceeded(
-        f"it was told {order}, and its controller says {found or 'nothing'} of it after {waiting.of(order):g} s",
-        "look at its console and its event log: appliance discover"
-        + ("; or switch it off at once, with --hard" if order is Order.SHUT_DOWN else ""),
+        f"{order} was sent, but its BMC reports power state {found or 'unknown'} after {waiting.of(order):g} s",
+        "check its console and its event log: appliance discover"
+        + ("; or cut the power with --hard" if order is Order.SHUT_DOWN else ""),
     )

@@ -1,4 +1,4 @@
-"""Reads resources of one controller, and keeps what could not be read instead of failing of it."""
+"""Reads resources of one BMC, and records what could not be read instead of failing."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,15 +9,15 @@ from appliance.errors import ApplianceError
 from appliance.models.bmc import BmcArea
 
 MEMBERS = 512
-"""Resources of one collection: 64 slots of memory, 200 sensors, 300 firmware components."""
+"""Largest number of resources in a collection: 64 slots of memory, 200 sensors, 300 firmware components."""
 PAGES = 32
 NEXT = "Members@odata.nextLink"
 
 
 class Reader:
-    """``unread``: by area, the first reason why something of it is not known.
+    """``unread``: by area, the first reason why something in it is unknown.
 
-    ``lost``: why the controller itself stopped to answer; what was read until then is kept.
+    ``lost``: why the BMC itself stopped answering; what was read until then is kept.
     """
 
     def __init__(self, controller: Redfish) -> None:
@@ -28,20 +28,20 @@ class Reader:
 
     @contextmanager
     def area(self, area: BmcArea) -> Iterator[None]:
-        """What fails within is a gap of this area."""
+        """A failure within the block is a gap of this area."""
         try:
             yield
         except ResourceFailed as error:
             self.note(area, error.message)
 
     def note(self, area: BmcArea, why: str) -> None:
-        """Something of this area is not known; the first reason stays."""
+        """Something in this area is unknown; the first reason is kept."""
         self.unread.setdefault(area, why)
 
     def get(self, path: str) -> Document:
-        """A resource, asked for once. Raises ResourceFailed."""
+        """A resource, read once. Raises ResourceFailed."""
         if not path:
-            raise ResourceFailed("the controller has no link to it")
+            raise ResourceFailed("the BMC has no link to it")
         if path not in self._seen:
             if self.lost:
                 raise ResourceFailed(self.lost.message)
@@ -61,16 +61,16 @@ class Reader:
         return {}
 
     def members(self, area: BmcArea, path: str) -> Iterator[Document]:
-        """The resources of a collection, page by page; those that cannot be read are a gap of the area."""
+        """The resources of a collection, page by page; unreadable ones are a gap of the area."""
         for item in self.entries(area, path):
             at = text(item, "@odata.id")
-            # A controller may write members out where it lists them.
+            # A BMC may expand members in the collection.
             whole = item if len(item) > 2 else self.maybe(area, at)
             if whole:
                 yield whole
 
     def entries(self, area: BmcArea, path: str) -> Iterator[Document]:
-        """What a collection lists: links, or whole resources."""
+        """The members of a collection: links, or whole resources."""
         visited: set[str] = set()
         count = 0
         while path and path not in visited:
@@ -83,17 +83,17 @@ class Reader:
                     return self.note(area, f"{path} lists more than {MEMBERS}")
                 yield item
             if len(visited) >= PAGES:
-                return self.note(area, f"{path} has no end")
+                return self.note(area, f"{path} never ends")
             path = text(page, NEXT)
 
     def linked(self, area: BmcArea, document: Document, key: str) -> Iterator[Document]:
-        """The resources a document links to in a list."""
+        """The resources in a list of links of a document."""
         for at in links(document, key)[:MEMBERS]:
             if found := self.maybe(area, at):
                 yield found
 
     def of(self, area: BmcArea, document: Document, key: str) -> Iterator[Document]:
-        """The members of the collection a document links to under ``key``; no link is a gap."""
+        """The members of the collection linked under ``key``; a missing link is a gap."""
         at = text(section(document, key), "@odata.id")
         if not at:
             self.note(area, f"{text(document, '@odata.id') or 'the system'} has no {key}")

@@ -1,1 +1,1 @@
-"""What a judgement of facts is, and which failure explains which others. Checks themselves lie with their stage."""
+"""What a judgement of facts is, and which failure explains which others. The checks are with their stages."""

@@ -1,8 +1,8 @@
-"""Which failure explains which others: one broken part is one finding, and what follows from it stands under it.
+"""Which failure explains which others: one broken part is one finding, with its consequences listed under it.
 
-Only a failure explains, never a warning or a gap; what is explained keeps its own status, so no verdict gets better.
-A check declares its causes, and effects elsewhere (``Cause``, ``Effect``). Conditions here are for all stages, those of
-one stage stand in its ``causes``.
+Only a failure explains, never a warning or a gap. A consequence keeps its status, so no verdict improves.
+A check declares its causes, and its effects elsewhere (``Cause``, ``Effect``). Conditions here are for all
+stages; those of one stage are in its ``causes``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,27 +17,27 @@ NAMED_CHECK = "*"
 
 
 class Reach(StrEnum):
-    """How far a cause is felt."""
+    """Where a cause has an effect."""
 
     PART = "the same part of the same host"
     HOST = "the same host"
-    NAMED = "any host, and the cluster, where it names the host that failed"
+    NAMED = "any host, and the cluster, if it names the failed host"
     SITE = "any host, and the cluster"
 
 
 Condition = Callable[[CheckResult, CheckResult], bool]
-"""Whether this cause explains that effect, beyond where they are."""
+"""A condition on cause and effect, in addition to their places."""
 
 
 def always(cause: CheckResult, effect: CheckResult) -> bool:
-    """Where they are says enough."""
+    """No further condition."""
     del cause, effect
     return True
 
 
 @dataclass(frozen=True)
 class Cause:
-    """A failure of ``check`` explains results that are not good of the check that declares it, ``because`` in a clause."""
+    """A failure of ``check`` explains bad results of the check that declares it; ``because`` is a clause of the sentence."""
 
     check: str
     because: str
@@ -45,14 +45,14 @@ class Cause:
     when: Condition = always
 
     def covers(self, cause: CheckResult, effect: CheckResult) -> bool:
-        """Whether ``cause`` explains ``effect``, which is of the check that declares this."""
+        """Return whether ``cause`` explains ``effect``, a result of the check that declares this."""
         of_it = effect.names if self.check == NAMED_CHECK else (self.check,)
         return cause.id in of_it and self.leads_to(cause, effect)
 
     def leads_to(self, cause: CheckResult, effect: CheckResult) -> bool:
-        """The same of results that are known to be of its checks."""
+        """Return the same for results that are known to be of its checks."""
         return (
-            (cause.id, cause.target) != (effect.id, effect.target)
+            cause.key != effect.key
             and _within(self.reach, cause, effect)
             and self.when(cause, effect)
         )
@@ -60,7 +60,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Effect:
-    """The same from the other end, for an earlier stage's ``check``, or all of an area: ``gpu.*``."""
+    """Declares the same from the other end, for an earlier stage's ``check``, or a whole area: ``gpu.*``."""
 
     check: str
     because: str
@@ -68,17 +68,17 @@ class Effect:
     when: Condition = always
 
     def concerns(self, check: str) -> bool:
-        """Whether it is of this check."""
+        """Return whether it applies to this check."""
         return fnmatchcase(check, self.check)
 
 
 Causes = Mapping[str, Sequence[Cause]]
-"""Of each check, in order: the first that fits names the cause."""
+"""The causes of each check, in order: the first that matches counts."""
 
 
 def explain(results: Sequence[CheckResult], causes: Causes) -> list[CheckResult]:
-    """The same results; those that follow from another failure say from which."""
-    # Members of an enumeration are looked up each time, and most results are passes.
+    """Return the same results; those that follow from another failure name it."""
+    # Attribute access on an enumeration is slow, and most results are passes.
     bad, good = Status.FAIL, Status.PASS
     failures = _Failures(r for r in results if r.status is bad)
     return [
@@ -99,7 +99,7 @@ def _causes_of(
 
 
 class _Failures:
-    """Failures by where they are felt, each time in the order they were given."""
+    """Failures by where they have an effect, each in the order given."""
 
     def __init__(self, failures: Iterable[CheckResult]) -> None:
         self._of_check: dict[str, list[CheckResult]] = {}
@@ -111,7 +111,7 @@ class _Failures:
             self._on_host.setdefault((failure.id, failure.host), []).append(failure)
 
     def within(self, row: Cause, effect: CheckResult) -> Sequence[CheckResult]:
-        """All that ``row`` may take for the cause of ``effect``, and perhaps more."""
+        """Return the candidates for ``row`` as causes of ``effect``; some may not match."""
         if row.check == NAMED_CHECK:
             return self._first((name, effect.host) for name in effect.names)
         if row.reach is Reach.SITE:
@@ -140,7 +140,7 @@ def _share(some: Iterable[str], others: Iterable[str]) -> bool:
 
 
 def is_unknown(cause: CheckResult, effect: CheckResult) -> bool:
-    """The effect could not be had."""
+    """The effect could not be read."""
     del cause
     return effect.status is Status.NOT_ASSESSED
 
@@ -162,12 +162,12 @@ def names_only(*things: str) -> Condition:
 
 
 def both(*conditions: Condition) -> Condition:
-    """All of them hold."""
+    """All of these conditions hold."""
     return lambda cause, effect: all(condition(cause, effect) for condition in conditions)
 
 
 def no_value(cause: CheckResult, effect: CheckResult) -> bool:
-    """The cause has no value: what it is about is not there."""
+    """The cause has no value: its subject does not exist."""
     del effect
     return cause.value is None
 
@@ -175,7 +175,7 @@ def no_value(cause: CheckResult, effect: CheckResult) -> bool:
 SILENT = Cause("host.reachable", "its daemons and ports are silent too")
 UNASKED = Cause(
     "host.reachable",
-    "what is asked from there, or compared with it, cannot be had",
+    "data that is read from there or compared with it is missing",
     Reach.NAMED,
     is_unknown,
 )

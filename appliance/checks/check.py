@@ -1,8 +1,8 @@
-"""What a check is: a pure judgement of facts against what profile and site expect."""
+"""Defines checks: pure judgements of facts against profile and site."""
 
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import PurePath
 from typing import Any, TypeVar, cast
@@ -23,9 +23,10 @@ from appliance.models.result import (
     Place,
     Status,
     Value,
+    apart,
 )
+from appliance.models.shared_facts import SharedFacts
 from appliance.models.site import Host, Role, Site
-from appliance.models.standing import Standing
 from appliance.stages.kubernetes.facts import ExternalCluster
 from appliance.text import one_line, shortened
 
@@ -34,13 +35,15 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class View:
-    """All a check may look at. ``facts`` holds only hosts that answered, ``before`` an earlier answer of each.
+    """Everything a check may read.
 
-    ``external``: what the API of a cluster of somebody else's answers; None where the site brings none, or nobody asked.
-    ``lock``: images that were accepted; None where nobody locked any. ``unproved``: why a stage failed on a host where
-    it has not been proved since. ``controllers``: what management controllers said; of those that were asked.
-    ``standing``: what hosts may say to each other, and which contradict what is known of them.
-    ``taken``: kind -> name -> value of every file as somebody accepted it, of hosts whose own look found something.
+    ``profile``: the profile of the host's class, else the site's own. ``facts`` holds only hosts that answered,
+    ``before`` an earlier answer of each.
+    ``external``: the API's answers of an external cluster; None if the site has none, or it was not asked.
+    ``lock``: accepted images; None if none were locked. ``unproved``: why a stage failed on a host where it has
+    not been proved since. ``controllers``: answers of the BMCs that were asked.
+    ``standing``: facts that may reach other hosts, and the contradictions.
+    ``taken``: kind -> name -> value of every file as accepted, of hosts whose own check found a change.
     """
 
     profile: Profile
@@ -52,31 +55,71 @@ class View:
     unproved: Mapping[tuple[str, str], str] = field(default_factory=dict)
     controllers: Mapping[str, BmcFacts] = field(default_factory=dict)
     taken: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
-    standing: Standing = field(default_factory=Standing)
+    standing: SharedFacts = field(default_factory=SharedFacts)
     told: dict[tuple[str, str], list[CheckResult]] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )
-    """By host and stage what its checks said to a plan, until it is judged: ten thousand hosts say a lot."""
+    """Results of a plan's checks by host and stage, kept until the site is judged."""
     _made: dict[object, object] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def once(self, make: "Callable[[View], Made]") -> Made:
-        """What ``make`` makes of all but a host, made once."""
+        """Return what ``make`` computes for all hosts, computed once."""
         if make not in self._made:
             self._made[make] = make(self)
         return cast(Made, self._made[make])
 
     def bounded(self, host: str) -> HostFacts | None:
-        """Of a host's facts what others rely on, within bounds; None where it is left out."""
+        """Return the facts of a host that others rely on, within limits; None if it is excluded."""
         return self.standing.facts.get(host) if self.standing.facts else self.facts.get(host)
 
+    def profile_of(self, host: str) -> Profile:
+        """Return the profile of a host's class."""
+        return self.site.profile_of(host, self.profile)
+
+    @property
+    def profiles(self) -> tuple[Profile, ...]:
+        """The profiles of the site's GPU hosts, each once."""
+        return self.site.profiles(self.profile)
+
+    def of(self, host: str) -> "View":
+        """Return the view with the profile of a host's class as ``profile``; one view per class."""
+        profile = self.profile_of(host)
+        if profile is self.profile:
+            return self
+        key = "view", profile.name
+        if key not in self._made:
+            self._made[key] = replace(self, profile=profile)
+        return cast(View, self._made[key])
+
+    def by_class(self) -> "tuple[View, ...]":
+        """Return one view for each class of the site's GPU hosts: its GPU hosts, and the hosts without GPUs."""
+        if len(self.profiles) > 1:
+            return tuple(map(self._restricted, self.profiles))
+        (profile,) = self.profiles
+        return (self if profile is self.profile else replace(self, profile=profile),)
+
+    def _restricted(self, profile: Profile) -> "View":
+        key = "class", profile.name
+        if key not in self._made:
+            hosts = tuple(
+                host
+                for host in self.site.hosts
+                if Role.GPU not in host.roles or self.profile_of(host.name) is profile
+            )
+            names = {host.name for host in hosts}
+            site = self.site.model_copy(update={"hosts": hosts})
+            facts = {name: facts for name, facts in self.facts.items() if name in names}
+            self._made[key] = replace(self, profile=profile, site=site, facts=facts)
+        return cast(View, self._made[key])
+
     def limit(self, check_id: str) -> Limit | None:
-        """The bound for a check: the site's, else the profile's."""
+        """Return the limit of a check: the site's, else the profile's."""
         return self.site.limits.get(check_id) or self.profile.limits.get(check_id)
 
     def number(self, check_id: str) -> tuple[float, str] | None:
-        """The bound of site or profile for a check, and whose number it is; None where they set none.
+        """Return the limit of a check in site or profile, and its source; None if they set none.
 
-        Its unit and range are the check's own: nothing else is loaded (``Bound``).
+        Its unit and range are the check's own: no other can be loaded (``Bound``).
         """
         limit = self.limit(check_id)
         return None if limit is None else (float(limit.value or 0), limit.source)
@@ -88,28 +131,29 @@ BmcJudge = Callable[[View, Host, BmcFacts], Iterable[Judgement]]
 
 
 class Nature(StrEnum):
-    """What a check speaks of, and so when it is judged and what mends it."""
+    """What a check is about, which decides when it is judged and what fixes it."""
 
     PROOF = "proof"
-    """The stage: it is finished where this passes, and running it again mends what fails."""
+    """The stage: it is finished if this passes, and running it again fixes a failure."""
     SYMPTOM = "symptom"
-    """The host, judged where the stage is finished; running the stage again would mend nothing."""
+    """The host, judged once the stage is finished; running the stage again would not help."""
     NEED = "need"
-    """What the stage needs of a host: what fails, or is not known, keeps it from being changed for the first time."""
+    """What the stage needs of a host: a failure, or an unknown value, prevents its first deployment."""
     HARDWARE = "hardware"
-    """The machine itself: judged on every look, whichever stages are finished."""
+    """The machine itself: judged in every run, whichever stages are finished."""
 
 
 @dataclass(frozen=True)
 class HostCheck:
-    """Judges each host that carries one of ``roles`` by its own facts.
+    """Judges each host that has one of ``roles`` by its own facts.
 
-    ``explain`` says in a few sentences what is measured, why it matters and what usually causes a fault; ``limit``
-    what it is measured against, and whose number that is; ``bound`` what a limit of site or profile may be, None where
-    they can set none. ``by_container``: what is wrong on a machine may be right in a container, so that it says nothing bad where
-    that is not known. ``of_external``: judged, too, where the site's cluster is somebody else's.
-    ``of_machine``: it tells what the machine is made of, for acceptance. ``causes``: whose failures
-    explain its results, in order; ``explains``: what of earlier stages' checks, or of a whole area, its own failure explains.
+    ``explain`` describes in a few sentences what is measured, why it matters and the usual causes of a fault.
+    ``limit``: what it is measured against, with the source. ``bound``: the allowed limits of site or profile,
+    None if they can set none. ``by_container``: a fault on a machine may be normal in a container, so the check
+    is not judged if that is unknown. ``of_external``: judged on a site with an external cluster, too.
+    ``of_machine``: describes the hardware, for acceptance. ``must_know``: the stage is not finished on a host
+    where this is not assessed. ``causes``: checks whose failures explain its results, in order. ``explains``:
+    what its own failure explains, of earlier stages' checks or of a whole area.
     """
 
     id: str
@@ -123,25 +167,26 @@ class HostCheck:
     by_container: bool = False
     of_external: bool = False
     of_machine: bool = False
+    must_know: bool = False
     causes: tuple[Cause, ...] = ()
     explains: tuple[Effect, ...] = ()
 
     def results(self, view: View, host: Host, facts: HostFacts) -> list[CheckResult]:
-        """What it says of a host, which may answer what it likes: what no judge foresaw is a result of that host's."""
+        """Judge a host, whose answer is not trusted: an unforeseen error becomes a result of that host."""
         try:
-            said = self.judge(view, host, facts)
+            said = self.judge(view.of(host.name), host, facts)
             if self.by_container and facts.is_system_unread:
                 said = [_unsure(one, facts) for one in said]
-            return [one.of(self.id) for one in said]
+            return list(apart([one.of(self.id) for one in said]))
         except ApplianceError:
             raise
         except Exception as error:  # noqa: BLE001 - it is told, and ends neither the run nor other hosts' judgement
-            return [_unjudged(host.name, host.name, error).of(self.id)]
+            return [unjudged(host.name, host.name, error).of(self.id)]
 
 
 @dataclass(frozen=True)
 class ClusterCheck:
-    """Judges something no host can see alone (its target is "cluster")."""
+    """Judges what no host can see alone (its target is "cluster")."""
 
     id: str
     title: str
@@ -156,18 +201,18 @@ class ClusterCheck:
     explains: tuple[Effect, ...] = ()
 
     def results(self, view: View) -> list[CheckResult]:
-        """What it says of the cluster; what no judge foresaw is said of it, too."""
+        """Judge the cluster; an unforeseen error becomes a result of it."""
         try:
-            return [said.of(self.id) for said in self.judge(view)]
+            return list(apart([said.of(self.id) for said in self.judge(view)]))
         except ApplianceError:
             raise
         except Exception as error:  # noqa: BLE001 - as of a host
-            return [_unjudged(CLUSTER, "the hosts", error).of(self.id)]
+            return [unjudged(CLUSTER, "the hosts", error).of(self.id)]
 
 
 @dataclass(frozen=True)
 class BmcCheck:
-    """Judges each host by what its management controller said; fields as of HostCheck. Nothing but ``discover`` asks it."""
+    """Judges each host by its BMC's answer; fields as of HostCheck. Only ``discover`` runs it."""
 
     id: str
     title: str
@@ -182,57 +227,58 @@ class BmcCheck:
     explains: tuple[Effect, ...] = ()
 
     def results(self, view: View, host: Host, facts: BmcFacts) -> list[CheckResult]:
-        """What it says of a host; what no judge foresaw is said of it, too."""
+        """Judge a host; an unforeseen error becomes a result of it."""
         try:
-            return [said.of(self.id) for said in self.judge(view, host, facts)]
+            judged = self.judge(view.of(host.name), host, facts)
+            return list(apart([said.of(self.id) for said in judged]))
         except ApplianceError:
             raise
         except Exception as error:  # noqa: BLE001 - as of a host
-            return [_unjudged(host.name, f"{host.name}'s controller", error).of(self.id)]
+            return [unjudged(host.name, f"{host.name}'s controller", error).of(self.id)]
 
 
 Check = HostCheck | ClusterCheck
-"""What stages bring."""
+"""Checks that stages declare."""
 AnyCheck = Check | BmcCheck
 ALL_ROLES = frozenset(Role)
 WORDS = 300
-"""Characters of what an exception says."""
+"""Maximum length of an exception's text."""
 PASS = Status.PASS
-"""A member of an enumeration is looked up each time, and most of what is said is this."""
+"""Attribute access on an enumeration is slow, and most results have this status."""
 GPU_HOSTS = frozenset({Role.GPU})
 CONTROL_HOSTS = frozenset({Role.CONTROL})
 
 
 def judged(at: Place | str, status: Status, **told: Any) -> Judgement:
-    """What is said of ``at``: a place, a host by its name, or the cluster."""
+    """A judgement of ``at``: a place, a host by its name, or the cluster."""
     return Judgement(at, status, told)
 
 
 def passed(at: Place | str, value: Value = None, **told: Any) -> Judgement:
-    """It is good."""
+    """A pass."""
     told["value"] = value
     return Judgement(at, PASS, told)
 
 
 def failed(at: Place | str, cause: str, fix: str, **told: Any) -> Judgement:
-    """It is bad, with its one-line cause and remedy."""
+    """A failure, with its one-line cause and remedy."""
     return Judgement(at, Status.FAIL, {"cause": cause, "fix": fix, **told})
 
 
 def warned(at: Place | str, cause: str, fix: str, **told: Any) -> Judgement:
-    """It is doubtful and ends no run, with its one-line cause and remedy."""
+    """A warning, which fails no run, with its one-line cause and remedy."""
     return Judgement(at, Status.WARN, {"cause": cause, "fix": fix, **told})
 
 
 def not_assessed(at: Place | str, why: Gap | str, **told: Any) -> Judgement:
-    """It could not be had, with the reason."""
+    """A value that could not be read, with the reason."""
     gap = Gap(why) if isinstance(why, str) else why
     said = {"cause": gap.text, "names": gap.names, "kind": gap.kind}
     return Judgement(at, Status.NOT_ASSESSED, {**said, **told})
 
 
 def _unsure(said: Judgement, facts: HostFacts) -> Judgement:
-    """The same where nobody knows what the host is: nothing bad is said."""
+    """Turn a failure into "not assessed" if it is unknown whether the host is a container."""
     if said.status not in COMPLAINTS:
         return said
     why = facts.gap("os").after("whether it is a machine or a container is not known: ")
@@ -244,8 +290,8 @@ def _unsure(said: Judgement, facts: HostFacts) -> Judgement:
     return not_assessed(said.at, why, **kept)
 
 
-def _unjudged(at: str, who: str, error: Exception) -> Judgement:
-    """A defect, of the host's answer or of the check; where it came up is in the evidence."""
+def unjudged(at: str, who: str, error: Exception) -> Judgement:
+    """A defect of the host's answer or of the check; the evidence names the place in the code."""
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     last = traceback.extract_tb(error.__traceback__)[-1]
     return Judgement(
@@ -253,14 +299,14 @@ def _unjudged(at: str, who: str, error: Exception) -> Judgement:
         Status.ERROR,
         {
             "cause": f"this check could not judge what {who} answered ({shortened(one_line(what), WORDS)})",
-            "fix": "look for what is odd there; where nothing is, it is a defect of appliance: report it with this line",
+            "fix": "check the host for unusual values; if there are none, it is a bug of appliance: report it with this line",
             "evidence": f"{PurePath(last.filename).name}:{last.lineno}",
         },
     )
 
 
 def measured_against(check: AnyCheck) -> str:
-    """What a check is measured against, and what limits of site and profile may be; empty where there is nothing."""
+    """Return what a check is measured against, and the allowed limits of site and profile; empty if there are none."""
     bound = check.bound
     parts = [check.limit]
     parts += [f"limit {check.id}: {bound}"] if bound else []

@@ -1,1 +1,1 @@
-"""Flags in, exit code out; one file per verb."""
+"""Turns flags into actions and results into exit codes; one file per verb."""

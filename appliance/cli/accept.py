@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from appliance.actions import accept as action
-from appliance.actions.accept import Taken
-from appliance.actions.handover import UNSIGNED
+from appliance.actions.acceptance import accept as action
+from appliance.actions.acceptance.accept import AcceptResult
+from appliance.actions.acceptance.handover import UNSIGNED
 from appliance.cli import options, spoken
 from appliance.cli.files import InputFile
 from appliance.report.console import run_summary
@@ -15,23 +15,23 @@ from appliance.report.console import run_summary
 @click.command()
 @options.target_options
 @click.option(
-    "--look", is_flag=True, help="Measure nothing: say what is open, and how to close it."
+    "--look", is_flag=True, help="Measure nothing: list what is open, and how to close it."
 )
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Write the hand-over there; default: the folder of this run.",
+    help="Folder for the hand-over; default: the folder of this run.",
 )
 @click.option(
     "--sign",
     type=InputFile(),
     metavar="KEY",
-    help="Sign with this SSH key: Ed25519, or one on a hardware token. Without it the hand-over is unsigned.",
+    help="Sign with this SSH key: Ed25519, or a key on a hardware token. Without it, the hand-over is unsigned.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Every step as a line.")
-@options.json_option("The record of the run as one JSON object.")
+@click.option("-v", "--verbose", is_flag=True, help="Print every step as a line.")
+@options.json_option("Print the record of the run as one JSON object.")
 def accept(
     inventory: Path | None,
     profile: str | None,
@@ -41,15 +41,15 @@ def accept(
     verbose: bool,
     as_json: bool,
 ) -> int:
-    """Take a site over: every level in order, then the hand-over. Changes no configuration.
+    """Accept a site: run all levels, then write the hand-over. Changes no configuration.
 
-    Hardware, firmware, system, GPU, fabric, storage and schedulers by their checks of now; then hosts, cluster, training,
-    serving and burn-in by what is measured. Each host passes its own before the cluster is measured. What the record
-    holds and still counts is not measured again: the same command goes on, over days.
+    Hardware, firmware, system, GPU, fabric, storage and schedulers are judged by their current checks. Hosts, cluster,
+    training, serving and burn-in are judged by measurements. The cluster is measured after every host has passed.
+    Measurements that are still valid are not repeated: the same command continues where it stopped, also days later.
 
     \b
-    What is open:        appliance accept --look --inventory mysite
-    Go on, hand over:    appliance accept --sign ~/.ssh/id_ed25519 --inventory mysite
+    List what is open:     appliance accept --look --inventory mysite
+    Continue and sign:     appliance accept --sign ~/.ssh/id_ed25519 --inventory mysite
 
     Exit: 0 accepted and handed over, 1 a level failed or hardware is simulated, 2 unusable input, 3 something is open.
     """
@@ -63,10 +63,10 @@ def accept(
     return taken.exit_code
 
 
-def _show(taken: Taken) -> None:
+def _show(taken: AcceptResult) -> None:
     run_summary(options.console(), spoken.advice(taken.record), taken.report)
     if taken.written is None:
-        click.echo("  No hand-over is written before the site is accepted.")
+        click.echo("  The hand-over is written once the site is accepted.")
         return
     handed = taken.written.handover
     click.echo(f"  hand-over  {taken.written.archive}")

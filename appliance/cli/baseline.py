@@ -4,48 +4,50 @@ from pathlib import Path
 
 import click
 
-from appliance.actions import baseline as action
+from appliance.actions.monitoring import posture_baseline as action
 from appliance.cli import options
-from appliance.report.wording import fold, moment
+from appliance.report.formatting import fold, moment
 
 
 @click.group()
 def baseline() -> None:
-    """The hosts as they were taken over.
+    """Show or accept the baseline: the recorded state of the hosts.
 
-    What stages own is judged by their own checks. Beside it there are accounts, keys, sudoers files, package sources,
-    packages, cron, units, listening sockets, kernel modules of others, setuid files and file capabilities.
+    The baseline covers what no stage owns: accounts, keys, sudoers files, package sources, packages, cron jobs, units,
+    listening sockets, third-party kernel modules, setuid files and file capabilities. Each stage's own checks cover the rest.
     """
 
 
 @baseline.command()
 @options.target_options
 def show(inventory: Path | None, profile: str | None) -> int:
-    """Show what the hosts were taken as. When, by whom, why, and how much of each kind."""
-    return _told(action.show(options.target(inventory, profile), options.quiet()))
+    """Show the baseline. When it was accepted, by whom, why, and how many items of each kind it holds."""
+    return _print_baseline(action.show(options.target(inventory, profile), options.quiet()))
 
 
 @baseline.command()
 @options.target_options
-@click.option("--reason", metavar="TEXT", required=True, help="Why they are right as they are.")
+@click.option("--reason", metavar="TEXT", required=True, help="Why the current state is correct.")
 def accept(inventory: Path | None, profile: str | None, reason: str) -> int:
-    """Take the hosts as they are now. What differs from now on is told by health --since handover.
+    """Accept the current state of the hosts as the baseline. Later differences are shown by health --since baseline.
 
-    Changes no host. Exit: 0 done, 2 unusable input, 3 a host did not answer and stays as it was taken before.
+    Changes no host. Exit: 0 done, 2 unusable input, 3 a host did not answer and keeps its earlier baseline.
     """
-    return _told(action.accept(options.target(inventory, profile), reason, options.quiet()))
+    return _print_baseline(
+        action.accept(options.target(inventory, profile), reason, options.quiet())
+    )
 
 
-def _told(shown: action.Shown) -> int:
-    options.echo(f"{shown.site}, taken {moment(shown.time)} by {shown.said}")
+def _print_baseline(shown: action.BaselineSummary) -> int:
+    options.echo(f"{shown.site}, accepted {moment(shown.time)} by {shown.said}")
     alike: dict[str, list[str]] = {}
     for host, kinds in shown.kinds.items():
         words = ", ".join(_many(kind, count) for kind, count in sorted(kinds.items()) if count)
-        alike.setdefault(words or "nothing was kept", []).append(host)
+        alike.setdefault(words or "nothing was recorded", []).append(host)
     for words, hosts in alike.items():
         options.echo(f"  {fold(hosts)}: {words}")
     for host, why in shown.silent.items():
-        options.echo(f"  {host} was not taken: {why}")
+        options.echo(f"  {host} was not recorded: {why}")
     return 3 if shown.silent else 0
 
 

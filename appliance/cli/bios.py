@@ -5,53 +5,53 @@ from pathlib import Path
 
 import click
 
-from appliance.actions import bios as action
-from appliance.actions.bios import Compared, restarted
+from appliance.actions.bmc import bios as action
+from appliance.actions.bmc.bios import Compared, restarted
 from appliance.cli import options
 from appliance.cli.switching import FORCE, HARD, HOSTS, YES, tell
 from appliance.config.document import text_of
 from appliance.hidden import hidden
 from appliance.report import documents
-from appliance.report.wording import fold
+from appliance.report.formatting import fold
 from appliance.text import plural
 
 
 @click.group()
 def bios() -> None:
-    """BIOS settings, as the profile wants them. By model of server (servers), through the management controllers.
+    """Compare and set the BIOS settings of the profile. Per server model (servers), through the BMC.
 
     \b
-    appliance bios show gpu-1                     all settings of a golden server, ready for the profile
-    appliance bios status --inventory mysite      what differs, and where
-    appliance bios apply gpu-1 'gpu-[2-4]'        sets it, starts those machines anew, and reads it back
+    appliance bios show gpu-1                     print all settings of a reference server, ready for the profile
+    appliance bios status --inventory mysite      show which settings differ, and on which hosts
+    appliance bios apply gpu-1 'gpu-[2-4]'        set them, restart these hosts, and read the settings back
     """
 
 
 @bios.command()
 @click.argument("hosts", nargs=-1)
 @options.target_options
-@options.json_option("What differs, as one JSON object.")
+@options.json_option("Print the differences as one JSON object.")
 def status(
     hosts: tuple[str, ...], inventory: Path | None, profile: str | None, as_json: bool
 ) -> int:
-    """Show which settings differ from the profile. Without HOSTS on all that have a controller; changes nothing.
+    """Show which settings differ from the profile. Without HOSTS: all hosts that have a BMC. Changes nothing.
 
-    Exit: 0 all are as wanted, 1 some are not or are not known, 2 unusable input.
+    Exit: 0 all settings match, 1 some differ or are unknown, 2 unusable input.
     """
     found = action.status(options.target(inventory, profile), options.quiet(), hosts)
-    return _told(found, as_json)
+    return _print_settings(found, as_json)
 
 
 @bios.command()
 @click.argument("host")
 @options.target_options
 def show(host: str, inventory: Path | None, profile: str | None) -> int:
-    """Print all settings of HOST, as servers of a profile has them. Take out what may differ from machine to machine.
+    """Print all BIOS settings of HOST, in the format of a profile. Remove those that may differ between hosts.
 
-    Exit: 0, 1 its controller does not say them, 2 unusable input.
+    Exit: 0 printed, 1 its BMC does not report them, 2 unusable input.
     """
     seen = action.settings(options.target(inventory, profile), options.quiet(), host)
-    # Where the controller does not say its model, any fits.
+    # Without a model reported by the BMC, any model matches.
     named = {"model": seen.model or "*", "bios": dict(sorted(seen.settings.items()))}
     click.echo(text_of(hidden({"servers": [named]})), nl=False)
     return 0
@@ -63,7 +63,7 @@ def show(host: str, inventory: Path | None, profile: str | None) -> int:
 @HARD
 @FORCE
 @YES
-@options.json_option("What each is afterwards, as one JSON object; needs --yes.")
+@options.json_option("Print the state of each host afterwards as one JSON object; needs --yes.")
 def apply(
     hosts: tuple[str, ...],
     inventory: Path | None,
@@ -73,10 +73,10 @@ def apply(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Set what differs on HOSTS, start them anew, and read it back. Half an hour at most; a machine that was off is off again.
+    """Set what differs on HOSTS, restart them, and read the settings back. Takes at most half an hour; a host that was off is switched off again.
 
-    Nothing is changed on a machine that does not say how a setting is now, or where somebody else's change waits. Refused where a
-    host carries work. Exit: 0 all are as wanted, 1 some are not, 2 unusable input.
+    A host is left unchanged if its BMC does not report a setting's current value, or if another pending change exists.
+    Refused while a host carries work. Exit: 0 all settings match, 1 some do not, 2 unusable input.
     """
     options.require_answer(yes, as_json)
     target = options.target(inventory, profile)
@@ -84,7 +84,7 @@ def apply(
     if done is None:
         click.echo("  Nothing was changed.")
         return 1
-    return _told(done, as_json)
+    return _print_settings(done, as_json)
 
 
 def _consent(yes: bool) -> Callable[[list[Compared]], bool]:
@@ -94,14 +94,14 @@ def _consent(yes: bool) -> Callable[[list[Compared]], bool]:
         _shown(found)
         differ = [one.host for one in found if one.changes]
         anew = restarted(found)
-        how = f"and start anew: {fold(anew)}" if anew else "by a start and a stop"
-        question = f"  Set it on {fold(differ)}, {how}. Go on?"
+        how = f"and restart: {fold(anew)}" if anew else "by switching it on and off"
+        question = f"  Set it on {fold(differ)}, {how}. Continue?"
         return click.confirm(question, default=False)
 
     return asked
 
 
-def _told(found: list[Compared], as_json: bool) -> int:
+def _print_settings(found: list[Compared], as_json: bool) -> int:
     if as_json:
         options.echo_json(documents.BiosSettings(hosts={one.host: _document(one) for one in found}))
     else:
@@ -128,7 +128,7 @@ def _shown(found: list[Compared]) -> None:
         named = plural(len(one.wanted or {}), "setting")
         if not one.changes:
             model = f" of {one.model}" if one.model else ""
-            options.echo(f"  {one.host:<16} as the profile wants, {named}{model}")
+            options.echo(f"  {one.host:<16} matches the profile, {named}{model}")
             continue
         options.echo(f"  {one.host:<16} {len(one.changes)} of {named} to set")
         for change in one.changes:

@@ -1,5 +1,6 @@
 """appliance deploy"""
 
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,11 +8,13 @@ from pathlib import Path
 
 import click
 
-from appliance.actions import deploy as action
+from appliance.actions.deployment import deploy as action
+from appliance.actions.deployment import first_steps
 from appliance.cli import options, spoken
+from appliance.lab import spec
 from appliance.models.plan import Plan
-from appliance.models.result import Verdict
 from appliance.models.run import StageState
+from appliance.models.site import Site
 from appliance.report.console import plan_table, run_summary
 
 
@@ -24,6 +27,13 @@ from appliance.report.console import plan_table, run_summary
     multiple=True,
     metavar="HOSTS",
     help="The hardware of these hosts was changed on purpose: accept what they report (repeatable).",
+)
+@click.option(
+    "--without",
+    "left_out",
+    multiple=True,
+    type=click.Choice(["kubernetes"]),
+    help="Create the virtual rack without this: Slurm instead of a cluster. Only without a site.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before changing hosts.")
 @click.option(
@@ -41,6 +51,7 @@ def deploy(
     until: str | None,
     full: bool,
     accept_facts: tuple[str, ...],
+    left_out: tuple[str, ...],
     yes: bool,
     take_over: bool,
     verbose: bool,
@@ -54,6 +65,11 @@ def deploy(
     """
     options.require_answer(yes, as_json)
     target = options.target(inventory, profile)
+    if left_out and not target.embedded:
+        raise click.UsageError(
+            f"--without goes with the virtual rack, and this is the site in {target.inventory}: take section kubernetes out of its site.yml"
+        )
+    target = replace(target, kubernetes=not left_out)
     console = options.console(stderr=as_json)
     watcher = options.observer(as_json, verbose)
 
@@ -85,11 +101,47 @@ def deploy(
         following = options.command_line(inventory, None, "health")
         if done.goes_on or done.record.narrowed:
             following = options.command_line(inventory, profile, "deploy")
-        elif target.embedded and done.exit_code != Verdict.FAILED.exit_code:
-            following = "appliance lab shell head -- srun -N2 --gres=gpu:8 hostname"
+        offers = []
+        finished = {StageState.DONE, StageState.SKIPPED}
+        whole = all(o.state in finished for o in done.record.outcomes)
+        if done.site and whole and not (done.goes_on or done.record.narrowed):
+            offers = _offers(done.site, inventory, embedded=target.embedded)
         console.print()
-        run_summary(console, spoken.advice(done.record), done.report, following, stages=not told)
+        run_summary(
+            console,
+            spoken.advice(done.record),
+            done.report,
+            following,
+            stages=not told,
+            offers=offers,
+        )
     return done.exit_code
+
+
+def _offers(site: Site, inventory: Path | None, *, embedded: bool) -> list[tuple[str, str]]:
+    """What the site has, what it does not ask for, and the first command of each of its schedulers."""
+    offers = [
+        ("deployed", ", ".join(first_steps.deployed(site))),
+        ("not asked for", ", ".join(first_steps.not_asked_for(site))),
+    ]
+    user, host, job = first_steps.member(site), first_steps.desk(site), first_steps.job(site)
+    # On the rack members have their kubeconfig and a pod to try where they log in.
+    shell = f"appliance lab shell {host} --"
+    if user and embedded:
+        offers.append(("in Kubernetes", f"{shell} su - {user} -c '{first_steps.POD}'"))
+    elif user:
+        command = options.command_line(inventory, None, "kubeconfig")
+        # A member's is signed by the cluster's API, which an administrator's opens.
+        offers.append(("in Kubernetes", f"{command} && {command} --user {shlex.quote(user)}"))
+    if user:
+        # Queues belong to a site that is named.
+        named = spec.folder_of(spec.EMBEDDED) / "site" if embedded else inventory
+        offers.append(("queues", options.command_line(named, None, "queue show")))
+    if site.mig.declares:
+        offers.append(("divided GPUs", options.command_line(inventory, None, "mig show")))
+    if job:
+        offers.append(("in Slurm", f"{shell} {job}" if embedded else f"ssh {host} {job}"))
+    return offers
 
 
 def _taking_over(given: bool, *, asks: bool, err: bool) -> Callable[[str], bool]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from appliance.actions import discover as action
+from appliance.actions.bmc import discover as action
 from appliance.cli import options, spoken
 from appliance.models.bmc import BmcFacts, DeviceKind
 from appliance.models.result import overall
@@ -17,9 +17,11 @@ from appliance.text import plural
 @click.command()
 @options.target_options
 @options.host_option
-@options.json_option("Facts and results, as one JSON object.")
-@click.option("--all", "everything", is_flag=True, help="Optional values not assessed, too.")
-@click.option("--report", "keep", is_flag=True, help="Keep this look as a report, HTML and JSON.")
+@options.json_option("Print facts and results as one JSON object.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Also list optional values that were not assessed."
+)
+@click.option("--report", "keep", is_flag=True, help="Keep the result as a report, HTML and JSON.")
 def discover(
     inventory: Path | None,
     profile: str | None,
@@ -28,9 +30,9 @@ def discover(
     everything: bool,
     keep: bool,
 ) -> int:
-    """Ask the management controllers what their machines are. By Redfish; needs no system on them, changes nothing.
+    """Read the hardware inventory from the BMCs. Uses Redfish; the hosts need no operating system. Changes nothing.
 
-    What they say is held against the profile and the site. Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete.
+    Compares the inventory with the profile and the site. Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete.
     """
     seen = action.discover(options.target(inventory, profile), options.quiet(), hosts, report=keep)
     verdict = overall(seen.results)
@@ -66,7 +68,7 @@ def _line(facts: BmcFacts) -> str:
     machine = facts.machine
     memory = sum(m.capacity_mib or 0 for m in facts.modules) >> 10 or int(machine.memory_gib or 0)
     parts = [
-        " ".join(filter(None, (machine.maker, machine.model))) or "no model is told",
+        " ".join(filter(None, (machine.maker, machine.model))) or "no model reported",
         f"serial {machine.serial}" if machine.serial else "",
         f"power {machine.power}" if machine.power else "",
         _count(len(facts.processors) or machine.processors, "socket"),
@@ -79,5 +81,5 @@ def _line(facts: BmcFacts) -> str:
 
 
 def _count(found: int | None, noun: str) -> str:
-    """None found is not told apart from none asked for."""
+    """ "None found" looks the same as "none requested"."""
     return plural(found, noun) if found else f"? {noun}s"

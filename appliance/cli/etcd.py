@@ -5,39 +5,39 @@ from pathlib import Path
 
 import click
 
-from appliance.actions import etcd as action
-from appliance.actions import etcd_repair
-from appliance.actions.etcd import Restore
-from appliance.actions.etcd_repair import Repair
+from appliance.actions.kubernetes import etcd_backups as action
+from appliance.actions.kubernetes import etcd_repair
+from appliance.actions.kubernetes.etcd_backups import Restore
+from appliance.actions.kubernetes.etcd_members import RestoreOrder
+from appliance.actions.kubernetes.etcd_repair import Repair
 from appliance.cli import options
-from appliance.engine.etcd import Order
 from appliance.errors import ApplianceError
 from appliance.report.documents import Backup, Backups, BackupsOfHost, BackupWritten
 from appliance.text import plural
 
-yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
 @click.group()
 def etcd() -> None:
-    """Backups of the cluster's state, and room for it. List, save, and one brought back on all control hosts at once.
+    """List, save and restore backups of etcd, and free its space.
 
     \b
-    appliance etcd list --inventory mysite                        which backups lie where
-    appliance etcd save --inventory mysite                        one of now
-    appliance etcd restore 20261122T113054Z --inventory mysite    back to that one; asks first
-    appliance etcd abandon --inventory mysite                     takes back a restore that was cut off
-    appliance etcd repair --inventory mysite                      room again where etcd is full; asks first
+    appliance etcd list --inventory mysite                        list the backups of each control host
+    appliance etcd save --inventory mysite                        write a backup now
+    appliance etcd restore 20261122T113054Z --inventory mysite    restore that backup; asks first
+    appliance etcd abandon --inventory mysite                     undo an interrupted restore
+    appliance etcd repair --inventory mysite                      free space in a full etcd; asks first
     """
 
 
 @etcd.command("list")
 @options.target_options
-@options.json_option("What was found, as one JSON object.")
+@options.json_option("Print the backups as one JSON object.")
 def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
     """List the backups of each control host. Changes nothing.
 
-    Exit: 0 every control host answered, 1 not, 2 unusable input.
+    Exit: 0 every control host answered, 1 one did not, 2 unusable input.
     """
     site, hosts = action.backups(options.target(inventory, profile), options.quiet())
     if as_json:
@@ -52,11 +52,11 @@ def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
 
 @etcd.command()
 @options.target_options
-@options.json_option("The backup, as one JSON object.")
+@options.json_option("Print the backup as one JSON object.")
 def save(inventory: Path | None, profile: str | None, as_json: bool) -> int:
-    """Have a control host write a backup now.
+    """Write a backup on a control host now.
 
-    Exit: 0 written, 1 no control host could, 2 unusable input.
+    Exit: 0 written, 1 no control host could write it, 2 unusable input.
     """
     host, name = action.save(options.target(inventory, profile), options.quiet())
     if as_json:
@@ -70,18 +70,18 @@ def save(inventory: Path | None, profile: str | None, as_json: bool) -> int:
 @click.argument("name")
 @options.target_options
 @yes_option
-@options.json_option("Events as JSON, one object per line.")
+@options.json_option("Print events as JSON, one object per line.")
 def restore(
     name: str, inventory: Path | None, profile: str | None, yes: bool, as_json: bool
 ) -> int:
-    """Bring the cluster back to backup NAME. On all control hosts at once; what was written since is lost.
+    """Restore backup NAME on all control hosts. Everything written to the cluster since then is lost.
 
-    The backup is taken from whichever control host has it, judged, copied to the others and made ready beside the state
-    of now; only then etcd and the API stop everywhere, for a minute or two. Pods run on. Refused before anything is
-    touched: a control host that does not answer, a backup that is damaged or of another cluster.
+    The backup is read from any control host that has it, checked, copied to the others and unpacked next to the current
+    state. Only then do etcd and the API stop everywhere, for a minute or two. Pods keep running. The restore is refused
+    before any change if a control host does not answer, or if the backup is damaged or belongs to another cluster.
 
-    After an interrupt or a failure the same command goes on, and appliance etcd abandon takes it back.
-    Two of three control hosts gone for good: docs/kubernetes.md has the way.
+    After an interrupt or a failure, the same command continues, and appliance etcd abandon undoes it.
+    If two of three control hosts are lost permanently, follow docs/kubernetes.md.
     Exit: 0 restored, 1 failed, 2 unusable input, 130 interrupted.
     """
     options.require_answer(yes, as_json)
@@ -101,24 +101,24 @@ def restore(
 @etcd.command()
 @options.target_options
 @yes_option
-@options.json_option("Events as JSON, one object per line.")
+@options.json_option("Print events as JSON, one object per line.")
 def abandon(inventory: Path | None, profile: str | None, yes: bool, as_json: bool) -> int:
-    """Take back a restore that is under way. The state before it, on all control hosts again.
+    """Undo an unfinished restore. Puts the earlier state back on all control hosts.
 
-    One that is through is taken back by restoring the backup it made when it began.
-    Exit: 0 taken back, 1 failed, 2 unusable input or none is under way.
+    To undo a finished restore, restore the backup that it made at its start.
+    Exit: 0 undone, 1 failed, 2 unusable input or no restore is in progress.
     """
     options.require_answer(yes, as_json)
 
-    def consent(order: Order) -> bool:
+    def consent(order: RestoreOrder) -> bool:
         if not as_json:
-            options.echo(f"  The restore of {order.backup} is taken back.")
-        return yes or click.confirm("\n  Take it back?", default=False)
+            options.echo(f"  The restore of {order.backup} will be undone.")
+        return yes or click.confirm("\n  Undo it?", default=False)
 
     watcher = options.observer(as_json)
     with watcher:
         done = action.abandon(options.target(inventory, profile), watcher, consent)
-    return _end(done, as_json, "the state before is in its place again", inventory, profile)
+    return _end(done, as_json, "the earlier state is restored", inventory, profile)
 
 
 @etcd.command()
@@ -126,22 +126,22 @@ def abandon(inventory: Path | None, profile: str | None, yes: bool, as_json: boo
     "--delete",
     default="",
     metavar="NAMESPACE/KIND",
-    help="First delete all objects of this kind in this namespace, as demo/configmaps. For good.",
+    help="First delete all objects of this kind in this namespace, such as demo/configmaps. This cannot be undone.",
 )
 @options.target_options
 @yes_option
-@options.json_option("Events as JSON, one object per line.")
+@options.json_option("Print events as JSON, one object per line.")
 def repair(
     delete: str, inventory: Path | None, profile: str | None, yes: bool, as_json: bool
 ) -> int:
-    """Make room in etcd where it is full or fragmented. And have it take changes again.
+    """Free space in etcd when it is full or fragmented. Afterwards it accepts changes again.
 
-    What objects were before is let go, each member gives its free space back, one after the other and the leader last, and the alarm
-    is taken back. Where objects themselves fill etcd the alarm stays: the kinds and namespaces with the most bytes are named, and
-    the command that deletes them. Nothing is deleted without --delete, and nothing of the cluster's own with it.
+    Compacts the history, defragments each member in turn, the leader last, and clears the alarm. If the objects
+    themselves fill etcd, the alarm stays, and the largest kinds and namespaces are listed with the command that deletes
+    them. Nothing is deleted without --delete, and --delete never deletes the cluster's own objects.
 
-    After an interrupt or a failure the same command goes on.
-    Exit: 0 there is room, 1 not, 2 unusable input, 130 interrupted.
+    After an interrupt or a failure, the same command continues.
+    Exit: 0 there is room, 1 there is not, 2 unusable input, 130 interrupted.
     """
     options.require_answer(yes, as_json)
 
@@ -154,7 +154,7 @@ def repair(
     watcher = options.observer(as_json)
     with watcher:
         done = etcd_repair.repair(options.target(inventory, profile), delete, watcher, consent)
-    return _end(done, as_json, "etcd has room", inventory, profile)
+    return _end(done, as_json, "etcd has free space", inventory, profile)
 
 
 def _end(done: bool, as_json: bool, said: str, inventory: Path | None, profile: str | None) -> int:
@@ -169,9 +169,9 @@ def _work(wanted: Repair) -> list[str]:
     if wanted.delete:
         be = "is" if wanted.count == 1 else "are"
         lines.append(
-            f"  {plural(wanted.count, 'object')} of {wanted.delete} {be} deleted for good."
+            f"  {plural(wanted.count, 'object')} of {wanted.delete} {be} permanently deleted."
         )
-    text = "  Each member answers nobody while it is defragmented, for some seconds a GB; one after the other. Pods run on."
+    text = "  Members are defragmented one after the other. Each is unavailable for some seconds per GB. Pods keep running."
     return [*lines, text]
 
 
@@ -180,10 +180,10 @@ def _intent(wanted: Restore) -> list[str]:
     members = ", ".join(wanted.parts)
     if wanted.steps:
         told = ", ".join(f"{host}: {step}" for host, step in wanted.steps.items())
-        return [f"  The restore of {order.backup} on {members} goes on ({told})."]
+        return [f"  The restore of {order.backup} on {members} continues ({told})."]
     return [
-        f"  etcd of {members} goes back to {order.backup}, the backup of {wanted.source}.",
-        "  The API stops for a minute or two; pods run on. What was written to the cluster since is lost.",
+        f"  etcd on {members} is restored from {order.backup}, a backup of {wanted.source}.",
+        "  The API stops for a minute or two; pods keep running. Everything written to the cluster since then is lost.",
     ]
 
 

@@ -1,10 +1,10 @@
-"""appliance fabric: what hangs where, and the topology for schedulers."""
+"""appliance fabric: cabling as discovered, and the topology for schedulers."""
 
 from pathlib import Path
 
 import click
 
-from appliance.actions import fabric as action
+from appliance.actions.hosts import fabric as action
 from appliance.cli import options
 from appliance.report import documents
 from appliance.report import fabric as report
@@ -13,7 +13,7 @@ from appliance.text import plural
 
 @click.group()
 def fabric() -> None:
-    """The fabric as discovery finds it now; reads hosts only.
+    """Show the fabric as discovered now. Reads hosts only.
 
     \b
     appliance fabric show --inventory mysite
@@ -23,22 +23,22 @@ def fabric() -> None:
 
 @fabric.command()
 @options.target_options
-@options.json_option("Machine-readable output.")
+@options.json_option("Print JSON.")
 def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
-    """Show every port of the GPU hosts. Its state and rate, and the switch and port its cable ends in."""
+    """Show every port of the GPU hosts. State, rate, and the switch and port at the other end of the cable."""
     seen = action.discover(options.target(inventory, profile), options.quiet())
     if as_json:
         options.echo_json(_document(seen))
         return 0
     if seen.simulated:
-        options.echo("Simulated here: fabric.")
+        options.echo("Simulated: fabric.")
     report.rails_table(options.console(), (_row(rail) for rail in seen.rails))
     for host in seen.silent:
-        options.echo(f"{host} did not answer: its ports are not known")
+        options.echo(f"{host} did not answer: its ports are unknown")
     switches, links = len(seen.topology.switches), len(seen.topology.links)
     options.echo(
-        f"\n{seen.site} · {plural(switches, 'switch', 'switches')}, {plural(links, 'cable')}, seen from {seen.seen_from}"
-        "\n  what is wrong with it: appliance health --check fabric"
+        f"\n{seen.site} · {plural(switches, 'switch', 'switches')}, {plural(links, 'cable')}, discovered from {seen.seen_from}"
+        "\n  To list its faults: appliance health --check fabric"
     )
     return 0
 
@@ -51,10 +51,10 @@ def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
     type=click.Choice(["slurm", "kubernetes", "json"]),
     default="slurm",
     show_default=True,
-    help="topology.conf, commands that label nodes, or both as data.",
+    help="topology.conf, kubectl commands that label nodes, or both as JSON.",
 )
 def topology(inventory: Path | None, profile: str | None, shape: str) -> int:
-    """Show which hosts are near each other. For Slurm and for Kubernetes, from one discovery."""
+    """Show which hosts are close to each other. As a topology for Slurm or Kubernetes, from one discovery."""
     tree = action.discover(options.target(inventory, profile), options.quiet()).tree
     match shape:
         case "slurm":
@@ -74,7 +74,7 @@ def _row(rail: action.Rail) -> tuple[str, ...]:
         name,
         f"{rail.port.state}, {rail.port.physical}",
         f"{rail.port.rate:g} Gb/s",
-        socket.switch if socket else "not met",
+        socket.switch if socket else "not found",
         str(socket.port) if socket else "",
     )
 

@@ -1,4 +1,4 @@
-"""Files that a person names on the command line."""
+"""Files named on the command line."""
 
 import os
 import stat
@@ -11,13 +11,13 @@ from appliance.errors import ConfigError
 
 
 class InputFile(click.Path):
-    """A path of a file. ConfigError for a device, pipe or socket: one never ends, another waits for a writer."""
+    """The path of a regular file. Raises ConfigError for a device, pipe or socket, which could be endless or block."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path, dir_okay=False)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """What is missing is told by who reads it."""
+        """A missing file is reported by its reader."""
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
         try:
             mode = path.stat().st_mode
@@ -25,12 +25,12 @@ class InputFile(click.Path):
             return path
         if not stat.S_ISREG(mode):
             option = param.opts[0] if param else "the file"
-            raise ConfigError(f"{option}: {path} is no file", "name a regular file")
+            raise ConfigError(f"{option}: {path} is not a regular file", "name a regular file")
         return path
 
 
 def write(file: Path, text: str) -> None:
-    """Writes a text. Raises OSError, also for a pipe that nobody reads: to open one for writing waits for a reader."""
+    """Writes a text. Raises OSError, also for a pipe without a reader, where opening for writing would block."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     number = os.open(file, flags, 0o666)
     with os.fdopen(number, "w", encoding="utf-8") as written:

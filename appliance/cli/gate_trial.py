@@ -4,18 +4,18 @@ from collections.abc import Iterator
 
 import click
 
-from appliance.actions import self_test as action
-from appliance.actions.opening import Target
-from appliance.actions.self_test import Tested
+from appliance.actions.acceptance import gate_self_test as action
+from appliance.actions.acceptance.gate_self_test import Tested
+from appliance.actions.sites.opening import Target
 from appliance.cli import options
-from appliance.engine.self_test import HONEST, Tried
+from appliance.engine.accept.gate_self_test import HONEST, EvidenceTrial
 from appliance.models.acceptance import GateState
 from appliance.report.documents import SelfTest, TriedEvidence
 from appliance.text import plural
 
 
 def try_gates(target: Target, as_json: bool) -> int:
-    """Prints each gate with what it did. 0 where each passed honest evidence and nothing else, 1 where not, 3 without a gate."""
+    """Prints each gate with its result. 0: each passed genuine evidence only; 1: one did not; 3: no gate."""
     tested = action.try_gates(target)
     if as_json:
         options.echo_json(_document(tested))
@@ -28,7 +28,7 @@ def try_gates(target: Target, as_json: bool) -> int:
 
 
 def _lines(tested: Tested) -> Iterator[str]:
-    gates: dict[str, list[Tried]] = {}
+    gates: dict[str, list[EvidenceTrial]] = {}
     for one in tested.tried:
         gates.setdefault(one.gate, []).append(one)
     for gate, tried in gates.items():
@@ -36,17 +36,17 @@ def _lines(tested: Tested) -> Iterator[str]:
         word = f"{len(wrong)} WRONG" if wrong else "closes"
         yield f"  {'✗' if wrong else '✓'} {gate}  {word}: {plural(len(tried) - 1, 'doctored evidence', 'doctored evidences')}, 1 honest"
         for one in wrong:
-            did = "refused" if one.state != "passed" else "LET PASS"
+            did = "refused" if one.state != "passed" else "ACCEPTED"
             yield f"      {did}: {one.case}{f' ({one.why})' if one.why else ''}"
     if tested.tried:
         count = len(tested.tried) - len(gates)
         passed = sum(one.state is GateState.PASSED and one.case != HONEST for one in tested.tried)
-        tried_on = plural(count, "doctored evidence", "doctored evidences")
-        yield f"  {tested.profile}: {plural(len(gates), 'gate')}, {tried_on}, {passed} let pass"
+        tried_on = plural(count, "forged evidence", "forged evidences")
+        yield f"  {tested.profile}: {plural(len(gates), 'gate')}, {tried_on}, {passed} accepted"
     for gate, why in tested.blocked.items():
-        yield f"  ? {gate}  not tried: {why}"
+        yield f"  ? {gate}  not tested: {why}"
     if not tested.tried:
-        yield f"  ? profile {tested.profile} has no gate that can be tried"
+        yield f"  ? profile {tested.profile} has no gate that can be tested"
 
 
 def _document(tested: Tested) -> SelfTest:

@@ -9,7 +9,7 @@ from typing import TypeVar
 import click
 from click.core import ParameterSource
 
-from appliance.actions import gpt3_jobs
+from appliance.actions.benchmarks import gpt3_jobs
 
 F = TypeVar("F", bound=Callable[..., object])
 WAYS = ("slurm", "kubernetes")
@@ -18,32 +18,32 @@ IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/#-]{0,254}")
 
 
 OPTIONS = ("nodes", "through", "queue")
-"""Say what is rendered, or trained."""
+"""Options that select what is rendered or trained."""
 
 
 def render_options(command: F) -> F:
-    """--render and what goes with it."""
+    """--render and its options."""
     for option in (
         click.option(
             "--queue",
             default="default",
             show_default=True,
-            help="Of KAI: with --render, or --through kubernetes.",
+            help="Queue of KAI; for --render and --through kubernetes.",
         ),
         click.option(
             "--through",
             default="slurm,kubernetes",
             show_default=True,
-            help="gpt3, nvbandwidth, gemm, nccl, fio, hpcc: by whom; named alone: what needs no GPU.",
+            help="Scheduler for gpt3, nvbandwidth, gemm, nccl, fio and hpcc. If only this option is given: all benchmarks that need no GPU.",
         ),
         click.option(
-            "--nodes", default="1,2,4", show_default=True, help="gpt3 only: on how many hosts."
+            "--nodes", default="1,2,4", show_default=True, help="gpt3 only: numbers of hosts."
         ),
         click.option(
             "--render",
             type=click.Path(path_type=Path, file_okay=False),
             metavar="DIR",
-            help="gpt3 only: write job files of the GPU trainings there, to be submitted by hand.",
+            help="gpt3 only: write job files for GPU trainings to this folder, to be submitted by hand.",
         ),
     ):
         command = option(command)
@@ -51,24 +51,24 @@ def render_options(command: F) -> F:
 
 
 def refuse_without(*names: str) -> None:
-    """An option of jobs is refused where it would be passed over. Raises UsageError."""
+    """Refuses an option of --render that would be ignored. Raises UsageError."""
     given = click.get_current_context().get_parameter_source
     for option in names:
         if given(option) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{option} goes with --render")
+            raise click.UsageError(f"--{option} needs --render")
 
 
 def numbers(text: str) -> list[int]:
-    """Of hosts, as 1,2,4. Raises UsageError."""
+    """Numbers of hosts, such as 1,2,4. Raises UsageError."""
     counts = [int(n) for n in text.split(",") if re.fullmatch(r"[1-9]\d{0,3}", n)]
     if len(counts) != len(text.split(",")):
-        raise click.UsageError(f"--nodes is written as 1,2,4, not {text}")
+        raise click.UsageError(f"--nodes {text}: write numbers such as 1,2,4")
     return counts
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The options as typed; lists with commas."""
+class RenderRequest:
+    """The options as typed; lists are separated by commas."""
 
     model: str | None
     nodes: str
@@ -77,23 +77,27 @@ class Asked:
     queue: str
 
 
-def write(folder: Path, asked: Asked) -> int:
-    """Writes the files and says how to go on. Raises UsageError before anything is written."""
+def write(folder: Path, asked: RenderRequest) -> int:
+    """Writes the files and prints the next step. Raises UsageError before anything is written."""
     counts = numbers(asked.nodes)
     ways = asked.through.split(",")
     if not set(ways) <= set(WAYS):
-        raise click.UsageError(f"--through is slurm, kubernetes or both, not {asked.through}")
+        raise click.UsageError(
+            f"--through {asked.through}: write slurm, kubernetes, or slurm,kubernetes"
+        )
     if not QUEUE.fullmatch(asked.queue):
-        raise click.UsageError("--queue is the name of a queue of KAI")
+        raise click.UsageError("--queue is not a valid name of a KAI queue")
     if asked.image and not IMAGE.fullmatch(asked.image):
         raise click.UsageError(
-            "--container-image is written as nvcr.io/nvidia/nemo:24.03.01.framework"
+            "--container-image: write it as nvcr.io/nvidia/nemo:24.03.01.framework"
         )
-    wanted = gpt3_jobs.Wanted(asked.model, counts, ways, asked.image.replace("#", "/"), asked.queue)
+    wanted = gpt3_jobs.JobFileRequest(
+        asked.model, counts, ways, asked.image.replace("#", "/"), asked.queue
+    )
     for path in gpt3_jobs.write(folder, wanted):
         click.echo(path)
     click.echo(
-        f"tokens are synthetic; log of a TrainJob: kubectl logs -f POD > {folder}/MODEL/kubernetes/Nn.log"
+        f"tokens are synthetic; save the log of a TrainJob: kubectl logs -f POD > {folder}/MODEL/kubernetes/Nn.log"
     )
     click.echo(f"then: appliance validate gpt3 --from-logs {folder}")
     return 0

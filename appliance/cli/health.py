@@ -6,16 +6,16 @@ from pathlib import Path
 
 import click
 
-from appliance.actions import health as action
-from appliance.actions.since import Then
+from appliance.actions.monitoring import health as action
+from appliance.actions.monitoring.reference_day import ReferenceDay
 from appliance.cli import options, spoken
 from appliance.models.acceptance import Acceptance, Accepted
 from appliance.models.handover import Difference
 from appliance.models.result import CheckResult, Status
-from appliance.report import changes, documents, nagios, prometheus
+from appliance.report import difference_lines, documents, nagios, prometheus
 from appliance.report.console import health_view
 from appliance.report.findings import findings
-from appliance.report.wording import acceptance_words, moment
+from appliance.report.formatting import acceptance_words, moment
 from appliance.stages.base import ids as base_ids
 from appliance.text import plural
 
@@ -24,7 +24,11 @@ from appliance.text import plural
 @options.target_options
 @options.host_option
 @click.option(
-    "--check", "checks", multiple=True, metavar="ID|AREA", help="Only these checks (repeatable)."
+    "--check",
+    "checks",
+    multiple=True,
+    metavar="ID|AREA",
+    help="Run only these checks (repeatable).",
 )
 @click.option(
     "--format",
@@ -33,20 +37,22 @@ from appliance.text import plural
     default="table",
     show_default=True,
 )
-@click.option("--all", "everything", is_flag=True, help="Optional values not assessed, too.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Also list optional values that were not assessed."
+)
 @options.json_option("Short for --format json.")
 @click.option(
     "--since",
     default="",
     metavar="WHAT",
-    help="Also what has changed since then: handover, baseline, the id of a run, or a time as 2026-11-24.",
+    help="Also show changes since: handover, baseline, the id of a run, or a date such as 2026-11-24.",
 )
 @click.option(
     "--deep",
     is_flag=True,
-    help="With --since: programs with rights, files that packages did not bring so, modes; reads every file.",
+    help="With --since: also compare setuid programs, files that differ from their package, and file modes; reads every file.",
 )
-@click.option("--report", "keep", is_flag=True, help="Keep this look as a report, HTML and JSON.")
+@click.option("--report", "keep", is_flag=True, help="Keep the result as a report, HTML and JSON.")
 def health(
     inventory: Path | None,
     profile: str | None,
@@ -59,16 +65,18 @@ def health(
     since: str,
     deep: bool,
 ) -> int:
-    """Judge the site now: what is wrong, why, and what to do. Reads only.
+    """Check the site now: show faults, causes and remedies. Reads only.
 
-    Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete, as where --since could not compare all; with --format nagios the plugin's 0, 1, 2, 3.
+    Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete, also if --since could not compare everything. With --format nagios: the exit codes of a Nagios plugin, 0 to 3.
     """
     if as_json and shape not in ("table", "json"):
         raise click.UsageError(f"--json and --format {shape} exclude each other")
     if since and shape in ("nagios", "prometheus"):
-        raise click.UsageError(f"--since goes with the table and with --json, not with {shape}")
+        raise click.UsageError(
+            f"--since works with the table and with --json, not with --format {shape}"
+        )
     if deep and not since:
-        raise click.UsageError("--deep goes with --since: it compares")
+        raise click.UsageError("--deep needs --since")
     seen = action.look(
         options.target(inventory, profile),
         options.quiet(),
@@ -103,7 +111,7 @@ def health(
             click.echo(prometheus.render(seen.site, seen.results, datetime.now(UTC)), nl=False)
         case _:
             if seen.simulated:
-                click.echo(f"Simulated here: {', '.join(seen.simulated)}.")
+                click.echo(f"Simulated: {', '.join(seen.simulated)}.")
             health_view(
                 options.console(),
                 seen.site,
@@ -129,24 +137,26 @@ def health(
 
 
 def _outdated(stages: tuple[str, ...]) -> Iterator[str]:
-    """A new release asks more of hosts than an old one gave them: that is told beside what is wrong."""
+    """A new release may configure more than the one that deployed the hosts; the difference is shown with the findings."""
     if stages:
         yield spoken.advice(
-            f"  Deployed by another release of this program: {', '.join(stages)}. What this one adds is not there yet: appliance plan"
+            f"  Deployed by another release of this program: {', '.join(stages)}. To see what this release changes: appliance plan"
         )
 
 
 def _accepted(found: Acceptance | None) -> Iterator[str]:
-    """The verdict on the site in one line; none where hardware is simulated or its profile has no gates."""
+    """The verdict on the site in one line; none if hardware is simulated or the profile has no gates."""
     if found is None or found.verdict in {Accepted.SIMULATED, Accepted.NO_GATES}:
         return
     word, rest = acceptance_words(found)
-    more = "" if found.verdict is Accepted.YES else ". Which: appliance accept --look"
+    more = (
+        "" if found.verdict is Accepted.YES else ". To list what is open: appliance accept --look"
+    )
     yield spoken.advice(f"  Accepted: {word}. {rest.rstrip(':.')}{more}")
 
 
 def _looked(results: Iterable[CheckResult]) -> Iterator[str]:
-    """How old the hosts' own looks at every file are; what they found is told as a finding."""
+    """The age of the hosts' own weekly file scans; their results are findings."""
     days = [
         float(r.value)
         for r in results
@@ -154,15 +164,15 @@ def _looked(results: Iterable[CheckResult]) -> Iterator[str]:
     ]
     if days:
         span = f"{min(days):g}" if min(days) == max(days) else f"{min(days):g} to {max(days):g}"
-        yield f"  Every file of {plural(len(days), 'host')} as it was, {span} {'day' if span == '1' else 'days'} ago."
+        yield f"  Every file of {plural(len(days), 'host')} was unchanged, {span} {'day' if span == '1' else 'days'} ago."
 
 
-def _compared(then: Then | None, differences: tuple[Difference, ...]) -> Iterator[str]:
+def _compared(then: ReferenceDay | None, differences: tuple[Difference, ...]) -> Iterator[str]:
     if then is None:
         return
     day = moment(then.time)
     if not differences:
-        yield f"  Nothing differs from {then.said} of {day}."
+        yield f"  No differences since {then.said} of {day}."
         return
     yield f"  Since {then.said} of {day}:"
-    yield from (f"    {line}" for line in changes.lines(differences))
+    yield from (f"    {line}" for line in difference_lines.lines(differences))

@@ -6,33 +6,33 @@ from pathlib import Path
 
 import click
 
-from appliance.actions import images as action
-from appliance.actions.images import Change, Seen
+from appliance.actions.kubernetes import images as action
+from appliance.actions.kubernetes.images import ImagesFound, LockChange
 from appliance.cli import options
 from appliance.models.images import Held, RunningImage
 from appliance.report.documents import ImageChange, Images, ImagesLocked
-from appliance.report.wording import fold
+from appliance.report.formatting import fold
 from appliance.text import plural
 
 
 @click.group()
 def images() -> None:
-    """Images of the site's cluster. What runs by digest, and what was accepted at hand-over.
+    """Show and lock the container images of the cluster. By digest.
 
     \b
-    What runs, and whether it was accepted:   appliance images show --inventory mysite
-    Accept it, once it has been compared:     appliance images lock --inventory mysite
+    Show what runs, and what was accepted:   appliance images show --inventory mysite
+    Accept it after comparing:               appliance images lock --inventory mysite
     """
 
 
 @images.command()
 @options.target_options
-@options.json_option("What was found, as one JSON object.")
+@options.json_option("Print the images as one JSON object.")
 def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
-    """Show which image each name stands for. By what the pods' status says; changes nothing.
+    """Show the digest behind each image name. As reported by the status of the pods; changes nothing.
 
-    Of kube-system and the namespaces of stages scheduler and workloads. Exit: 0 nothing differs, 1 something does or
-    nobody answered, 2 unusable input.
+    Covers kube-system and the namespaces of stages scheduler and workloads. Exit: 0 no difference, 1 a difference or no
+    answer, 2 unusable input.
     """
     seen = action.look(options.target(inventory, profile), options.quiet())
     if as_json:
@@ -45,17 +45,17 @@ def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
 
 @images.command()
 @options.target_options
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@options.json_option("What was changed, as one JSON object.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+@options.json_option("Print the changes as one JSON object.")
 def lock(inventory: Path | None, profile: str | None, yes: bool, as_json: bool) -> int:
-    """Accept what runs. Writes images.lock into the site's folder, from which health and deploy judge it.
+    """Accept the running images. Writes images.lock to the site's folder; health and deploy compare with it.
 
-    Compare first: nobody but you knows what was meant to run. Where an image is not the same on all hosts nothing is
-    written. Exit: 0 as it runs, 1 refused or declined, 2 unusable input.
+    Compare the digests first: the program cannot know which images were intended. If an image differs between hosts,
+    nothing is written. Exit: 0 locked as running, 1 refused or declined, 2 unusable input.
     """
     options.require_answer(yes, as_json)
     seen = action.look(options.target(inventory, profile), options.quiet())
-    wanted = action.wanted(seen)
+    wanted = action.lock_content(seen)
     changes = action.changes(seen, wanted)
     if not as_json:
         for change in changes:
@@ -71,11 +71,11 @@ def lock(inventory: Path | None, profile: str | None, yes: bool, as_json: bool) 
     elif changes:
         options.echo(f"  {seen.file}: {plural(len(wanted), 'image')} accepted")
     else:
-        options.echo(f"  {seen.file} has what runs: nothing to change")
+        options.echo(f"  {seen.file} matches the running images: nothing to change")
     return 0
 
 
-def _change(change: Change) -> str:
+def _change(change: LockChange) -> str:
     if not change.before:
         return f"  + {change.image}  {change.after}"
     if not change.after:
@@ -83,13 +83,13 @@ def _change(change: Change) -> str:
     return f"  ~ {change.image}  {change.before} -> {change.after}"
 
 
-def _lines(seen: Seen, accept: str) -> Iterator[str]:
+def _lines(seen: ImagesFound, accept: str) -> Iterator[str]:
     for one in seen.images:
         sign = "✗" if one.image in seen.torn else _sign(one)
         yield f"  {sign} {one.image}"
-        yield f"      {one.identity or 'not known'}  on {fold(one.hosts)}; held by: {one.held}"
+        yield f"      {one.identity or 'unknown'}  on {fold(one.hosts)}; pinned by: {one.held}"
     if seen.lock is None:
-        yield f"  {seen.file.name}: none yet. Once you have compared them: {accept}"
+        yield f"  {seen.file.name} does not exist yet. After comparing, create it: {accept}"
 
 
 def _sign(one: RunningImage) -> str:
@@ -97,6 +97,6 @@ def _sign(one: RunningImage) -> str:
     return signs.get(one.held, "✓")
 
 
-def _document(seen: Seen) -> Images:
+def _document(seen: ImagesFound) -> Images:
     lock = os.fspath(seen.file) if seen.lock else None
     return Images(site=seen.site, lock=lock, images=seen.images)

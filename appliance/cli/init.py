@@ -2,12 +2,14 @@
 
 import os
 import shlex
+from collections.abc import Mapping
 from ipaddress import IPv4Network
 from pathlib import Path
 
 import click
 
-from appliance.actions import init as action
+from appliance.actions.sites import init as action
+from appliance.cli import options
 from appliance.config.load import LoadedSite
 
 
@@ -21,27 +23,82 @@ def _network(context: click.Context, parameter: click.Parameter, value: str) -> 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option(
-    "--hosts", type=click.IntRange(1), required=True, help="Machines: a head, the rest GPU hosts."
+    "--hosts", type=click.IntRange(1), help="Number of hosts: one head host, the others GPU hosts."
 )
-@click.option("-p", "--profile", metavar="NAME|FILE", required=True, help="Hardware class.")
-@click.option("--name", help="Name of the site; default: the folder's.")
+@click.option(
+    "--gpu-hosts",
+    metavar="CLASS=N",
+    multiple=True,
+    callback=options.of_classes,
+    help="Number of GPU hosts of a class, in addition to a head host (repeatable); instead of --hosts.",
+)
+@click.option(
+    "-p",
+    "--profile",
+    metavar="NAME|FILE",
+    help="Hardware class of hosts without a class of their own; with --gpu-hosts, default: the first class.",
+)
+@click.option("--name", help="Name of the site; default: the name of the folder.")
 @click.option(
     "--network",
     metavar="CIDR",
     callback=_network,
     default="10.0.0.0/24",
     show_default=True,
-    help="Management network.",
+    help="Management network, such as 10.0.0.0/24.",
 )
-@click.option("--kubernetes", is_flag=True, help="With a Kubernetes cluster beside Slurm.")
+@click.option(
+    "--with",
+    "beside",
+    multiple=True,
+    type=click.Choice(["slurm"]),
+    help="Add Slurm to Kubernetes: the last of several GPU hosts runs Slurm jobs.",
+)
+@click.option(
+    "--without",
+    "left_out",
+    multiple=True,
+    type=click.Choice(["kubernetes"]),
+    help="No Kubernetes; with --with slurm: Slurm only.",
+)
+@click.option("--kubernetes", is_flag=True, hidden=True, help="Deprecated: use --with slurm.")
 def init(
-    folder: Path, hosts: int, profile: str, name: str | None, network: IPv4Network, kubernetes: bool
+    folder: Path,
+    hosts: int | None,
+    gpu_hosts: Mapping[str, int],
+    profile: str | None,
+    name: str | None,
+    network: IPv4Network,
+    beside: tuple[str, ...],
+    left_out: tuple[str, ...],
+    kubernetes: bool,
 ) -> int:
-    """Write a new site into DIR. That is a site.yml with comments, fresh secrets, a key pair.
+    """Write a new site into DIR. With Kubernetes, KAI and two example projects.
 
-    DIR must be new or empty. Nothing is contacted. Exit: 0 written, 2 refused.
+    Writes site.yml with comments, new secrets and a key pair. DIR must be new or empty. Contacts no host. Exit: 0 written,
+    2 refused.
+
+    \b
+    One hardware class:      appliance init mysite --hosts 4 --profile hpc
+    Several classes:         appliance init mysite --gpu-hosts balanced=2 --gpu-hosts hpc=2
     """
-    loaded = action.init(folder, hosts, profile, name, network, kubernetes=kubernetes)
+    if hosts and gpu_hosts:
+        raise click.UsageError("--hosts and --gpu-hosts exclude each other; give one of them")
+    if not hosts and not gpu_hosts:
+        raise click.UsageError("Missing option '--hosts'; or give --gpu-hosts CLASS=N")
+    chosen = profile or next(iter(gpu_hosts), None)
+    if chosen is None:
+        raise click.UsageError("Missing option '-p' / '--profile'.")
+    loaded = action.init(
+        folder,
+        hosts or 0,
+        chosen,
+        name,
+        network,
+        kubernetes="kubernetes" not in left_out,
+        slurm="slurm" in beside or kubernetes,
+        classes=gpu_hosts,
+    )
     click.echo(_summary(loaded))
     return 0
 
@@ -51,20 +108,20 @@ def _summary(loaded: LoadedSite) -> str:
     first = site.hosts[0]
     quoted = shlex.quote(os.fspath(folder))
     steps = (
-        (f"$EDITOR {quoted}/site.yml", "names, addresses, people"),
-        (f"appliance profile validate {quoted}", "is it sound?"),
+        (f"$EDITOR {quoted}/site.yml", "edit names, addresses and people"),
+        (f"appliance profile validate {quoted}", "check the site"),
         (
             f"ssh-copy-id -i {quoted}/secrets/id_ed25519.pub root@{first.address}",
-            "and each other host",
+            "repeat for every host",
         ),
         (f"appliance trust --inventory {quoted}", "confirm the hosts' keys, once"),
-        (f"appliance plan --inventory {quoted}", "see what would be done"),
-        (f"appliance deploy --inventory {quoted}", "do it"),
+        (f"appliance plan --inventory {quoted}", "show what would be done"),
+        (f"appliance deploy --inventory {quoted}", "deploy the site"),
     )
     width = max(len(command) for command, _ in steps)
     count = len(site.hosts)
-    lines = [
-        f"{folder}: site {site.name}, {count} host{'s' if count > 1 else ''}, profile {loaded.profile.name}"
-    ]
+    names = [profile.name for profile in site.profiles(loaded.profile)]
+    classes = f"profile{'s' if len(names) > 1 else ''} {', '.join(names)}"
+    lines = [f"{folder}: site {site.name}, {count} host{'s' if count > 1 else ''}, {classes}"]
     lines += [f"  {command:<{width}}   {why}" for command, why in steps]
     return "\n".join(lines)

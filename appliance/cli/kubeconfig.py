@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from appliance.actions import kubeconfig as action
-from appliance.actions import member
-from appliance.actions.opening import Target, locate
+from appliance.actions.kubernetes import kubeconfig as action
+from appliance.actions.kubernetes import member_kubeconfig
+from appliance.actions.sites.opening import Target, locate
 from appliance.adapters.kubernetes import KubernetesApi
 from appliance.cli import options
 from appliance.report.documents import Kubeconfig
@@ -18,16 +18,18 @@ DEFAULT_DAYS, MOST_DAYS = 7, 365
 
 @click.command()
 @options.target_options
-@click.option("--user", metavar="NAME", help="For this member of a project, in place of yourself.")
+@click.option(
+    "--user", metavar="NAME", help="Issue it for this member of a project instead of for you."
+)
 @options.kubeconfig_option
 @click.option(
     "--days",
     type=click.IntRange(1, MOST_DAYS),
     default=DEFAULT_DAYS,
     show_default=True,
-    help=f"How long it shall be good; a member's {member.MOST_DAYS} at most.",
+    help=f"Validity in days; for a member at most {member_kubeconfig.MOST_DAYS}.",
 )
-@options.json_option("Where it lies, as one JSON object.")
+@options.json_option("Print its path as one JSON object.")
 def kubeconfig(
     inventory: Path | None,
     profile: str | None,
@@ -36,25 +38,27 @@ def kubeconfig(
     days: int,
     as_json: bool,
 ) -> int:
-    """Get a kubeconfig for the site's cluster, for days. An administrator's in your name, or a member's.
+    """Get a kubeconfig for the site's cluster, valid for days. For an administrator in your name, or for a member.
 
-    The key is made here and stays here; a control host signs it, asked over SSH with its pinned host key. It is
-    written to kubeconfig in the site's folder (mode 0600), where queue and validate scheduler find it.
-    With --user the cluster signs it through its API, asked as that administrator, and the file is kubeconfig-NAME: it opens the
-    namespaces of the projects whose users name him, and nothing else.
+    The private key is created on this machine and never leaves it. A control host signs the certificate, over SSH with
+    its pinned host key. The result is written to kubeconfig in the site's folder (mode 0600), where queue and validate
+    scheduler find it. With --user, the cluster's API signs it, and the file is kubeconfig-NAME. It gives access only to
+    the namespaces of projects that list NAME as a user.
 
     \b
     For a week:     appliance kubeconfig --inventory mysite
     Use it:         kubectl --kubeconfig mysite/kubeconfig get nodes
     For a member:   appliance kubeconfig --inventory mysite --user alice@example.com
 
-    Exit: 0 written, 1 nobody signed it, 2 the site has no cluster of its own, or the user is no member.
+    Exit: 0 written, 1 no host signed it, 2 the site has no cluster of its own, or the user is not a member.
     """
     target = options.target(inventory, profile)
     if user is not None:
         return _member(target, user, kubeconfig, days, as_json)
     if kubeconfig is not None:
-        raise click.UsageError("--kubeconfig names whom to ask for a member: give --user, too")
+        raise click.UsageError(
+            "--kubeconfig selects the cluster that signs for a member: also give --user"
+        )
     found = action.fetch(target, days, options.quiet())
     if as_json:
         document = Kubeconfig(
@@ -70,13 +74,13 @@ def kubeconfig(
 
 
 def _member(target: Target, user: str, admin: Path | None, days: int, as_json: bool) -> int:
-    if days > member.MOST_DAYS:
+    if days > member_kubeconfig.MOST_DAYS:
         raise click.UsageError(
-            f"--days {days} is too long for a member: a certificate cannot be called back, take {member.MOST_DAYS} at most"
+            f"--days {days} is out of range for a member: certificates cannot be revoked; use at most {member_kubeconfig.MOST_DAYS}"
         )
     loaded = locate(target, raise_rack=False, observer=options.quiet())
     with KubernetesApi(action.chosen(admin, loaded)) as api:
-        found = member.issue(loaded, api, user, days)
+        found = member_kubeconfig.issue(loaded, api, user, days)
     if as_json:
         document = Kubeconfig(
             file=os.fspath(found.file),
@@ -90,5 +94,5 @@ def _member(target: Target, user: str, admin: Path | None, days: int, as_json: b
     options.echo(
         f"{found.file}: {found.user} in {', '.join(found.namespaces)} until {found.until:%Y-%m-%d %H:%M} UTC"
     )
-    options.echo("  next: keep it from all others; it holds a key")
+    options.echo("  next: keep the file private; it contains a key")
     return 0

@@ -1,11 +1,14 @@
-"""appliance lab: raise, look at, enter, hurt and remove a virtual rack."""
+"""appliance lab: create, show, enter, break and remove a virtual rack."""
 
 import os
 import sys
+from collections.abc import Mapping
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 
+from appliance.cli.options import of_classes
 from appliance.errors import ConfigError
 from appliance.lab import faults, image, machine_image, rack, ssh
 from appliance.lab import status as lab_status
@@ -15,7 +18,7 @@ from appliance.provision.sources import RELEASES
 from appliance.text import plural
 
 GPUS = tuple(part.key for part in parts())
-NAME = click.option("--name", default="rack", show_default=True, help="Which rack.")
+NAME = click.option("--name", default="rack", show_default=True, help="Name of the rack.")
 
 
 def _fault_help() -> str:
@@ -29,27 +32,52 @@ def _fault_help() -> str:
 
 @click.group()
 def lab() -> None:
-    """A rack of containers or virtual machines on this machine. With simulated GPUs and fabric."""
+    """Run a virtual rack of containers or VMs on this machine. With simulated GPUs and fabric."""
 
 
 @lab.command()
 @NAME
-@click.option("--hosts", default=3, show_default=True, help="One head host, the others with GPUs.")
-@click.option("--profile", default="hpc", show_default=True, help="The hosts' hardware class.")
-@click.option("--gpu", default="", help="Another GPU than the profile's: " + ", ".join(GPUS))
 @click.option(
-    "--driver", is_flag=True, help="GPU hosts come with a driver; else stage gpu brings it."
+    "--hosts",
+    default=3,
+    show_default=True,
+    help="Number of hosts: one head host, the others GPU hosts.",
+)
+@click.option(
+    "--complete",
+    is_flag=True,
+    help="Create the rack of deploy: six hosts, Kubernetes with KAI, queues and MIG, two hosts of Slurm, two example users.",
+)
+@click.option(
+    "--gpu-hosts",
+    metavar="CLASS=N",
+    multiple=True,
+    callback=of_classes,
+    help="Number of GPU hosts of a class (repeatable); instead of --hosts and --profile.",
+)
+@click.option("--profile", default="hpc", show_default=True, help="Hardware class of the hosts.")
+@click.option("--gpu", default="", help="GPU product instead of the profile's: " + ", ".join(GPUS))
+@click.option(
+    "--driver",
+    is_flag=True,
+    help="GPU hosts have a driver already; without it, stage gpu installs one.",
 )
 @click.option(
     "--kubernetes",
     is_flag=True,
-    help="Hosts that carry a Kubernetes cluster; the first time it is compiled, a quarter of an hour on two idle processors.",
+    help="Add a Kubernetes cluster. Its programs are compiled the first time: a quarter of an hour on two idle processors.",
 )
 @click.option(
-    "--slurm", default=0, metavar="N", help="With --kubernetes: the first N GPU hosts are Slurm's."
+    "--slurm",
+    default=0,
+    metavar="N",
+    help="With --kubernetes: the first N GPU hosts belong to Slurm.",
 )
 @click.option(
-    "--control", default=1, metavar="N", help="With --kubernetes: control planes, one or three."
+    "--control",
+    default=1,
+    metavar="N",
+    help="With --kubernetes: number of control planes, one or three.",
 )
 @click.option(
     "--plain", is_flag=True, help="Hosts as Debian's installer leaves them, for a site of your own."
@@ -62,24 +90,29 @@ def lab() -> None:
     help="With --plain: the release.",
 )
 @click.option(
-    "--user", default="installer", show_default=True, help="With --plain: the hosts' account."
+    "--user",
+    default="installer",
+    show_default=True,
+    help="With --plain: the user account of the hosts.",
 )
 @click.option(
     "--machines",
     type=click.Choice(KINDS),
     default=KINDS[0],
     show_default=True,
-    help="Containers, or virtual machines that are off, with blank disks and management controllers.",
+    help="Containers, or VMs that are off, with empty disks and BMCs.",
 )
 @click.option(
     "--reset-site",
     is_flag=True,
-    help="Write site.yml anew, also where it was changed by hand; the file before is kept beside it.",
+    help="Write site.yml again, even if it was edited; a copy of the old file is kept next to it.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def up(
     name: str,
     hosts: int,
+    complete: bool,
+    gpu_hosts: Mapping[str, int],
     profile: str,
     gpu: str,
     driver: bool,
@@ -93,23 +126,27 @@ def up(
     reset_site: bool,
     as_json: bool,
 ) -> None:
-    """Raise the rack, or start what of it is down."""
+    """Create the rack, or start those of its hosts that are down."""
     console = Console(stderr=True)
-    with console.status("raising the rack"):
+    if complete:
+        _refuse_what_it_sets()
+    wanted = RackSpec(
+        name,
+        sum(gpu_hosts.values()) + control if gpu_hosts else hosts,
+        next(iter(gpu_hosts), profile),
+        gpu,
+        kubernetes,
+        driver,
+        slurm,
+        control,
+        debian if plain else "",
+        user,
+        machines=machines,
+        classes=",".join(f"{one}={count}" for one, count in gpu_hosts.items()),
+    )
+    with console.status("creating the rack"):
         raised = rack.up(
-            RackSpec(
-                name,
-                hosts,
-                profile,
-                gpu,
-                kubernetes,
-                driver,
-                slurm,
-                control,
-                debian if plain else "",
-                user,
-                machines=machines,
-            ),
+            rack.complete(wanted) if complete else wanted,
             lambda line: console.print(f"  {line}", soft_wrap=True),
             reset_site=reset_site,
         )
@@ -133,11 +170,21 @@ def up(
     click.echo(f"next  appliance deploy --inventory {raised.site_dir}")
 
 
+def _refuse_what_it_sets() -> None:
+    """Options that --complete decides. Raises UsageError."""
+    given = click.get_current_context().get_parameter_source
+    for name in ("hosts", "gpu_hosts", "kubernetes", "slurm", "control"):
+        if given(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"--complete decides --{name.replace('_', '-')} by itself: leave one of them out"
+            )
+
+
 @lab.command()
 @NAME
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(name: str, as_json: bool) -> None:
-    """Which hosts run. Exit 0: all up; 1: some are not, or there is no such rack."""
+    """Show which hosts run. Exit: 0 all run, 1 some do not, or the rack does not exist."""
     found = lab_status.read(_find(name))
     if as_json:
         _print_json(found)
@@ -153,7 +200,7 @@ def status(name: str, as_json: bool) -> None:
 def shell(name: str, host: str, command: tuple[str, ...]) -> None:
     """Open a shell on HOST, or run one command after "--". Its exit code is passed on.
 
-    A command of one word is a line for the shell there: -- 'ls /dev | wc -l'
+    A single argument is run as a shell command line: -- 'ls /dev | wc -l'
     """
     found = _find(name)
     argv = ssh.command(found, found.host(host), ssh.remote_words(command))
@@ -165,9 +212,9 @@ def shell(name: str, host: str, command: tuple[str, ...]) -> None:
 @click.argument("host")
 @click.argument("kind")
 @click.argument("arguments", nargs=-1)
-@click.option("--clear", is_flag=True, help="Make it good again.")
+@click.option("--clear", is_flag=True, help="Remove the fault.")
 def fault(name: str, host: str, kind: str, arguments: tuple[str, ...], clear: bool) -> None:
-    """Make something go wrong on HOST: KIND, with its arguments."""
+    """Inject a fault into HOST: KIND, with its arguments."""
     found = _find(name)
     faults.apply(found, found.host(host), kind, arguments, clear=clear)
     summary = faults.find(kind).summary
@@ -177,12 +224,17 @@ def fault(name: str, host: str, kind: str, arguments: tuple[str, ...], clear: bo
 @lab.command()
 @NAME
 @click.option("--purge-cache", is_flag=True, help="Remove the image too.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask, also where reports go with the rack.")
+@click.option(
+    "-y",
+    "--yes",
+    is_flag=True,
+    help="Do not ask for confirmation, even if reports are deleted with the rack.",
+)
 def down(name: str, purge_cache: bool, yes: bool) -> int:
-    """Remove the rack and everything it made.
+    """Remove the rack and everything it created.
 
-    Reports of the rack that is called "rack" stay in /var/lib/appliance/runs; those of others lie in their site's folder,
-    and go with it.
+    Reports of the rack named "rack" are kept in /var/lib/appliance/runs. Reports of other racks are in their site's
+    folder, and are deleted with it.
     """
     found = rack.load(name)
     reports = (
@@ -190,7 +242,7 @@ def down(name: str, purge_cache: bool, yes: bool) -> int:
     )
     if found and reports:
         click.echo(
-            f"The rack takes {plural(len(reports), 'report')} in {found.site_dir / 'runs'} with it."
+            f"This also deletes {plural(len(reports), 'report')} in {found.site_dir / 'runs'}."
         )
         if not yes and sys.stdin.isatty() and not click.confirm("Remove it?", default=False):
             click.echo("Nothing was removed.")
@@ -199,7 +251,7 @@ def down(name: str, purge_cache: bool, yes: bool) -> int:
     if purge_cache:
         image.purge()
         machine_image.purge()
-    click.echo(f"Rack {name} is gone." if there_was else f"There is no rack named {name}.")
+    click.echo(f"Rack {name} was removed." if there_was else f"There is no rack named {name}.")
     return 0
 
 

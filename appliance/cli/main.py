@@ -15,16 +15,16 @@ from appliance.cli.streams import loss, settle
 from appliance.cli.verbs import Commands, Interrupted, Verbs
 from appliance.errors import ApplianceError, ConfigError
 from appliance.hidden import forget
-from appliance.report import plugin
+from appliance.report import monitoring_plugin
 
 FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
 NO_ANSWER = (
     "standard input ended before the question was answered; nothing was changed\n"
-    "  fix: answer on a terminal, or add --yes where the verb has it"
+    "  fix: answer in a terminal, or add --yes if the verb has that option"
 )
-BEGUN = "\nInterrupted. What is finished is kept; the same command continues."
+BEGUN = "\nInterrupted. Finished steps are kept; the same command continues."
 NOT_BEGUN = "\nInterrupted; nothing was changed."
 
 
@@ -35,33 +35,33 @@ NOT_BEGUN = "\nInterrupted; nothing was changed."
 )
 @click.version_option(__version__, "-V", "--version", prog_name="appliance")
 def cli() -> None:
-    """Provision GPU appliances, prove them, and hand them over.
+    """Provision GPU clusters, verify them, and hand them over.
 
     \b
-    First look, nothing needed:   appliance deploy --profile hpc
-    A site of your own:           appliance init mysite --hosts 4 --profile hpc
-    At night:                     appliance health --inventory mysite
+    Try it, no hardware needed:   appliance deploy --profile hpc
+    Start your own site:          appliance init mysite --hosts 4 --profile hpc
+    Check a site:                 appliance health --inventory mysite
     """
 
 
 def main() -> None:
-    """Runs a command line; exits 0, 1, 2, 3 or 130 as the README says, and 3 wherever a Nagios plugin cannot judge."""
+    """Runs a command line; exits with 0, 1, 2, 3 or 130 as in the README. Under Nagios, 3 means that nothing could be judged."""
     settle()
     forget()
-    is_plugin = plugin.is_asked(sys.argv[1:])
+    is_plugin = monitoring_plugin.is_asked(sys.argv[1:])
     code, said, at_once = _ended(is_plugin)
     if is_plugin and said:
-        click.echo(plugin.unknown(said))
-        code = int(plugin.Code.UNKNOWN)
+        click.echo(monitoring_plugin.unknown(said))
+        code = int(monitoring_plugin.Code.UNKNOWN)
     elif said:
         click.echo(said, err=True)
     if lost := loss(sys.stdout):
         click.echo(
-            f"standard output: {lost.strerror}; what was printed is not complete\n"
-            "  fix: make room there or print elsewhere; runs and their reports are kept all the same",
+            f"standard output: {lost.strerror}; the output is incomplete\n"
+            "  fix: free space there or print elsewhere; runs and their reports are kept anyway",
             err=True,
         )
-        code = int(plugin.Code.UNKNOWN) if is_plugin else code or FAILED
+        code = int(monitoring_plugin.Code.UNKNOWN) if is_plugin else code or FAILED
     loss(sys.stderr)
     if at_once:
         # Threads may hang with their hosts.
@@ -72,11 +72,11 @@ def main() -> None:
 
 
 def _ended(is_plugin: bool) -> tuple[int, str, bool]:
-    """Exit code of the command line, what is to be said of its end, and whether not to wait for threads."""
+    """The exit code of a command line, its last message, and whether to exit without waiting for threads."""
     try:
         code = cli.main(prog_name="appliance", standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt) as error:
-        # Click makes an Abort of Ctrl-C, with its cause; of one at a question, without.
+        # Click turns Ctrl-C into an Abort with a cause; Ctrl-C at a prompt has no cause.
         cause = error.__cause__ or error
         if isinstance(cause, KeyboardInterrupt):
             return INTERRUPTED, NOT_BEGUN if isinstance(cause, Interrupted) else BEGUN, True
@@ -86,7 +86,7 @@ def _ended(is_plugin: bool) -> tuple[int, str, bool]:
     except click.ClickException as error:
         return USAGE, error.format_message() if is_plugin else _usage(error), False
     except ApplianceError as error:
-        return error.exit_code, _told(error), False
+        return error.exit_code, _error_text(error), False
     except (OSError, MemoryError, RuntimeError) as error:
         if not (trouble := of_machine(error)):
             raise
@@ -94,7 +94,7 @@ def _ended(is_plugin: bool) -> tuple[int, str, bool]:
     except Exception:
         if not is_plugin:
             raise
-        # Exit 1, as Python ends with a traceback, would be a warning of the site to a plugin's caller.
+        # Python exits with 1 after a traceback; for the caller of a Nagios plugin that is a warning about the site.
         sys.excepthook(*sys.exc_info())
         return (
             FAILED,
@@ -110,7 +110,7 @@ def _usage(error: click.ClickException) -> str:
     return text.getvalue().rstrip("\n")
 
 
-def _told(error: ApplianceError) -> str:
+def _error_text(error: ApplianceError) -> str:
     place = f"{error.host}: " if error.host else ""
     lines = [advice(f"{place}{error.message}")]
     if error.hint:

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from appliance.actions import mig as action
-from appliance.actions.deploy import Deployed
+from appliance.actions.deployment.deploy import Deployed
+from appliance.actions.hosts import mig as action
 from appliance.cli import options, spoken
 from appliance.models.plan import Plan
 from appliance.report.console import plan_table, run_summary
@@ -17,24 +17,24 @@ yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask before c
 
 @click.group()
 def mig() -> None:
-    """GPUs in parts (MIG). What there is, what the site declares, and the way there.
+    """Partition GPUs (MIG). Show the layouts, plan the changes to the declared ones, and apply them.
 
     \b
-    appliance mig show                        what each GPU is divided into, with UUIDs and processes
-    appliance mig plan --inventory mysite     what would change, GPU by GPU
-    appliance mig apply --drain --yes         wait for jobs, divide GPUs, tell Slurm
-    appliance mig disable --host gpu-1        whole again, once the site declares nothing
+    appliance mig show                        show the layout of each GPU, with UUIDs and processes
+    appliance mig plan --inventory mysite     show what would change, per GPU
+    appliance mig apply --drain --yes         wait for jobs, partition GPUs, update Slurm
+    appliance mig disable --host gpu-1        disable MIG where the site declares no layout
     """
 
 
 @mig.command()
 @options.target_options
 @options.host_option
-@options.json_option("What the hosts said, as one JSON object.")
+@options.json_option("Print the answers of the hosts as one JSON object.")
 def show(inventory: Path | None, profile: str | None, hosts: tuple[str, ...], as_json: bool) -> int:
-    """Show what each GPU is divided into. With its devices and who computes on it; changes nothing.
+    """Show how each GPU is partitioned. With its devices and processes; changes nothing.
 
-    Exit: 0 everybody answered, 1 not, 2 unusable input.
+    Exit: 0 every host answered, 1 one did not, 2 unusable input.
     """
     seen = action.show(options.target(inventory, profile), options.quiet(), hosts)
     _say(seen, as_json)
@@ -47,7 +47,7 @@ def show(inventory: Path | None, profile: str | None, hosts: tuple[str, ...], as
 @click.option(
     "--detailed-exitcode", is_flag=True, help="0 as declared, 1 error, 2 changes to make."
 )
-@options.json_option("What would be done, as one JSON object.")
+@options.json_option("Print the plan as one JSON object.")
 def plan(
     inventory: Path | None,
     profile: str | None,
@@ -55,9 +55,9 @@ def plan(
     detailed_exitcode: bool,
     as_json: bool,
 ) -> int:
-    """Show what apply would do to each declared GPU. And what keeps it from doing so; changes nothing.
+    """Show what apply would do to each declared GPU. And what prevents it; changes nothing.
 
-    Exit: 0 everybody answered, 1 not, 2 unusable input.
+    Exit: 0 every host answered, 1 one did not, 2 unusable input.
     """
     seen = action.plan(options.target(inventory, profile), options.quiet(), hosts)
     _say(seen, as_json)
@@ -68,7 +68,7 @@ def plan(
 
 @mig.command()
 @options.target_options
-@click.option("--drain", is_flag=True, help="First take hosts that differ out of work, and wait.")
+@click.option("--drain", is_flag=True, help="First drain the hosts that differ, and wait.")
 @click.option(
     "--wait",
     "minutes",
@@ -81,14 +81,14 @@ def plan(
 def apply(
     inventory: Path | None, profile: str | None, drain: bool, minutes: float, yes: bool
 ) -> int:
-    """Divide GPUs as declared, and let Slurm follow. Stages mig and slurm, the rest untouched.
+    """Partition GPUs as declared, and update Slurm. Runs stages mig and slurm only.
 
-    Only GPUs that differ are changed; one somebody computes on is left alone, and its processes are named.
-    Exit as of deploy: 0 good, 1 failed, 2 unusable input, 3 incomplete, 130 interrupted.
+    Only GPUs that differ are changed. A GPU in use is left unchanged, and its processes are listed.
+    Exit as for deploy: 0 good, 1 failed, 2 unusable input, 3 incomplete, 130 interrupted.
 
     \b
-    appliance mig apply                       shows the plan and asks
-    appliance mig apply --drain --wait 240    waits up to four hours for the work of hosts that differ
+    appliance mig apply                       show the plan and ask
+    appliance mig apply --drain --wait 240    wait up to four hours for jobs on hosts that differ
     """
     options.require_answer(yes)
     target = options.target(inventory, profile)
@@ -111,15 +111,15 @@ def apply(
 @options.host_option
 @yes_option
 def disable(inventory: Path | None, profile: str | None, hosts: tuple[str, ...], yes: bool) -> int:
-    """Make GPUs whole again. Disables the unit that divides them at boot, and lets Slurm follow.
+    """Disable MIG on GPUs. Disables the unit that partitions them at boot, and updates Slurm.
 
-    For hosts the site declares nothing for any more; a layout that is declared is changed in the site.
+    Only for hosts without a declared layout. To change a declared layout, edit the site.
     """
     options.require_answer(yes)
     target = options.target(inventory, profile)
     if not yes:
         _say(action.show(target, options.quiet(), hosts), as_json=False)
-        if not click.confirm("\n  Make these GPUs whole?", default=False):
+        if not click.confirm("\n  Disable MIG on these GPUs?", default=False):
             options.echo("  Nothing was changed.")
             return 1
     seen = action.disable(target, options.quiet(), hosts)
@@ -127,7 +127,7 @@ def disable(inventory: Path | None, profile: str | None, hosts: tuple[str, ...],
     watcher = options.observer(as_json=False)
     with watcher:
         done = action.follow(target, watcher, _consent(True))
-    code = _end(done, inventory, profile)
+    code = _end(done, inventory, profile) if done else 0
     return code if seen.answered and not _bad(seen) else 1
 
 
@@ -150,7 +150,7 @@ def _end(done: Deployed, inventory: Path | None, profile: str | None) -> int:
     return done.exit_code
 
 
-def _bad(seen: action.Seen) -> bool:
+def _bad(seen: action.MigAnswers) -> bool:
     return any(
         g.get("state") in {action.REFUSED, action.FAILED, "pending"}
         for gs in seen.hosts.values()
@@ -158,14 +158,14 @@ def _bad(seen: action.Seen) -> bool:
     )
 
 
-def _say(seen: action.Seen, as_json: bool) -> None:
+def _say(seen: action.MigAnswers, as_json: bool) -> None:
     if as_json:
         hosts = {host: MigOfHost(gpus=tuple(gpus)) for host, gpus in seen.hosts.items()}
         hosts |= {h: MigOfHost(error=e.message, fix=e.hint) for h, e in seen.silent.items()}
         options.echo_json(Mig(site=seen.site, simulated=seen.simulated, hosts=hosts))
         return
     if seen.simulated:
-        options.echo("Simulated here: gpu.")
+        options.echo("Simulated: gpu.")
     for host, gpus in seen.hosts.items():
         for gpu in gpus:
             options.echo(f"  {host:<12} GPU {gpu['gpu']}  {_line(gpu)}")
@@ -179,12 +179,12 @@ def _say(seen: action.Seen, as_json: bool) -> None:
 
 
 def _line(gpu: dict[str, Any]) -> str:
-    """What it is, and what would happen to it or has."""
+    """The layout, and the change planned or made."""
     if "error" in gpu:
         return str(gpu["error"])
     layout = str(gpu.get("layout", "unknown"))
     if gpu.get("pending"):
-        layout += " (another mode waits for a reset)"
+        layout += " (a mode change is pending until the GPU is reset)"
     if "state" not in gpu:
         used = ", ".join(f"{p['pid']} {p['name']} ({p['user']})" for p in gpu.get("processes", ()))
         return layout + (f"  used by {used}" if used else "")

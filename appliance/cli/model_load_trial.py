@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 import click
 from pydantic import ValidationError
 
-from appliance.actions.model_load import NAME as NAME
-from appliance.actions.model_load import credentials, require_hosts
-from appliance.actions.model_load import measure_here as action
-from appliance.actions.opening import Target
+from appliance.actions.benchmarks.model_load import NAME as NAME
+from appliance.actions.benchmarks.model_load import credentials, require_hosts
+from appliance.actions.benchmarks.model_load import measure_here as action
+from appliance.actions.sites.opening import Target
 from appliance.benchmarks.model_load.request import LEVELS, LOADERS, Request, size_of
 from appliance.cli import options as common
 from appliance.cli.files import InputFile
@@ -25,7 +25,7 @@ OPTIONS = (
 
 
 def options(command: F) -> F:
-    """What can be asked of model-load."""
+    """Options of model-load."""
     for option in reversed(
         (
             click.option(
@@ -33,67 +33,73 @@ def options(command: F) -> F:
                 "places",
                 multiple=True,
                 metavar="DIR|s3://BUCKET",
-                help="model-load only: storage to load from (repeatable). Without it: scratch and all mounts of the site.",
+                help="model-load only: storage to load from (repeatable). Default: scratch and all mounts of the site.",
             ),
             click.option(
                 "--size",
                 default="",
                 metavar="SIZE",
-                help="model-load only: of the model file, as 2G. Without it: Llama-3-8B's 16.06 GB.",
+                help="model-load only: size of the model file, such as 2G. Default: Llama-3-8B's 16.06 GB.",
             ),
             click.option(
                 "--concurrency",
                 default=",".join(map(str, LEVELS)),
                 show_default=True,
-                help="model-load only: levels to try.",
+                help="model-load only: numbers of concurrent loads.",
             ),
             click.option(
                 "--repeats", default=3, show_default=True, help="Cold loads of each kind."
             ),
             click.option(
-                "--loaders", default=",".join(LOADERS), show_default=True, help="What to try."
+                "--loaders",
+                default=",".join(LOADERS),
+                show_default=True,
+                help="Loaders to measure.",
             ),
             click.option(
                 "--python",
                 default="python3",
                 show_default=True,
                 metavar="FILE",
-                help="model-load only: the host's Python that has the loaders (docs/model-load.md).",
+                help="model-load only: the hosts' Python interpreter that has the loaders (docs/model-load.md).",
             ),
             click.option(
                 "--on",
                 "on_hosts",
                 multiple=True,
                 metavar="HOST",
-                help="model-load only: measure there (repeatable). Without it: the first GPU host.",
+                help="model-load only: measure on this host (repeatable). Default: the first GPU host.",
             ),
             click.option(
-                "--s3-endpoint", default="", metavar="URL", help="Of an S3 server that is not AWS."
+                "--s3-endpoint",
+                default="",
+                metavar="URL",
+                help="Address of an S3 server other than AWS.",
             ),
             click.option(
                 "--s3-credentials",
                 type=InputFile(),
                 metavar="FILE",
-                help="Its keys, as the AWS tools write them; mode 0600. Without it: what the host has.",
+                help="S3 credentials, in the format of the AWS tools; mode 0600. Default: those of the host.",
             ),
             click.option(
                 "--scratch",
                 default="/var/tmp",
                 show_default=True,
                 metavar="DIR",
-                help="Where a host makes an object before it is stored.",
+                help="Folder of the host for an object before it is uploaded.",
             ),
             click.option(
                 "--evict",
                 multiple=True,
                 metavar="FILE",
-                help="File of a server on the same host that is taken out of memory before each load, too.",
+                help="Also drop this file from the page cache before each load: a file of a storage server on the same host.",
             ),
-            click.option("--keep", is_flag=True, help="Leave the model files in place."),
+            click.option("--keep", is_flag=True, help="Keep the model files."),
             click.option(
                 "--here",
                 is_flag=True,
-                help="model-load, serving: from this machine, without a site; nothing is kept.",
+                help="model-load, serving: measure from this machine, without a site; nothing is recorded.",
             ),
         )
     ):
@@ -102,14 +108,14 @@ def options(command: F) -> F:
 
 
 def request(asked: Mapping[str, Any]) -> Request:
-    """What the options ask for. Raises UsageError or ConfigError."""
+    """The request made by the options. Raises UsageError or ConfigError."""
     try:
         size = size_of(asked["size"]) if asked["size"] else 0
         levels = tuple(int(word) for word in asked["concurrency"].split(","))
     except ValueError as error:
         raise click.UsageError(f"--size or --concurrency: {error}") from None
     if asked["here"] and not asked["places"]:
-        raise click.UsageError("--here needs a --place: the folder or bucket to load from")
+        raise click.UsageError("--here needs --place: the folder or bucket to load from")
     secrets = credentials(asked["s3_credentials"]) if asked["s3_credentials"] else {}
     if asked["s3_endpoint"]:
         secrets["AWS_ENDPOINT_URL"] = asked["s3_endpoint"]
@@ -137,12 +143,12 @@ def request(asked: Mapping[str, Any]) -> Request:
 
 
 def settings(target: Target, given: Mapping[str, Any]) -> dict[str, dict[str, Request]]:
-    """What the benchmark is given. Raises ConfigError for a host that the site does not have."""
+    """Settings of the benchmark. Raises ConfigError for a host that is not in the site."""
     asked = request(given)
     require_hosts(target, asked, common.quiet())
     return {NAME: {"request": asked}}
 
 
 def alone(given: Mapping[str, Any], as_json: bool) -> int | None:
-    """The exit code where no site is needed: --here. None where one is."""
+    """The exit code if no site is needed (--here), else None."""
     return show(action(request(given)), as_json) if given["here"] else None

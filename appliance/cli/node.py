@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from appliance.actions import node as action
-from appliance.actions import node_conditions
-from appliance.actions.kubeconfig import find
-from appliance.actions.node import Move, Seen
-from appliance.actions.node_conditions import Act, Fit, Told
+from appliance.actions.hosts import owners as action
+from appliance.actions.hosts.owners import HostOwner, Move
+from appliance.actions.kubernetes import node_conditions
+from appliance.actions.kubernetes.kubeconfig import find
+from appliance.actions.kubernetes.node_conditions import Act, Fit, NodeConditionResult
 from appliance.cli import options, spoken
 from appliance.models.site import Owner
 from appliance.report.console import run_summary
@@ -25,23 +25,23 @@ from appliance.report.documents import (
 
 @click.group()
 def node() -> None:
-    """GPU hosts and their owners. Who gives them work, and one of them moved.
+    """Show or change which scheduler owns a GPU host. And report unfit hosts to Kubernetes.
 
     \b
-    appliance node show --inventory mysite                    who owns each host, and what runs there
-    appliance node assign gpu-3 slurm --wait 240              drains gpu-3 in Kubernetes, gives it to Slurm
-    appliance node assign gpu-3 kubernetes --wait 0 --evict   at once: jobs that run there are ended
-    appliance node conditions --inventory mysite              tells Kubernetes what health judges, and cordons what is unfit
+    appliance node show --inventory mysite                    show the owner and the work of each host
+    appliance node assign gpu-3 slurm --wait 240              drain gpu-3 in Kubernetes, then give it to Slurm
+    appliance node assign gpu-3 kubernetes --wait 0 --evict   assign it at once: running jobs are killed
+    appliance node conditions --inventory mysite              set node conditions from health, and cordon unfit hosts
     """
 
 
 @node.command()
 @options.target_options
-@options.json_option("What was found, as one JSON object.")
+@options.json_option("Print the owners as one JSON object.")
 def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
-    """Show whose each GPU host is, and what runs there. By the site, by Slurm and by Kubernetes; changes nothing.
+    """Show the owner of each GPU host and what runs there. As declared in the site, and as seen by Slurm and Kubernetes. Changes nothing.
 
-    Exit: 0 as the site says, 1 not, or not known, 2 unusable input.
+    Exit: 0 all as declared, 1 some differ or are unknown, 2 unusable input.
     """
     site, hosts = action.show(options.target(inventory, profile), options.quiet())
     if as_json:
@@ -64,11 +64,11 @@ def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
     type=click.FloatRange(0),
     default=60.0,
     show_default=True,
-    help="Minutes that jobs, and pods that run to an end, have for it.",
+    help="Minutes to wait for jobs, and for pods that run to completion.",
 )
-@click.option("--evict", is_flag=True, help="Then end what still runs there.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@options.json_option("Events as JSON, one object per line.")
+@click.option("--evict", is_flag=True, help="After that, kill what still runs there.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+@options.json_option("Print events as JSON, one object per line.")
 def assign(
     host: str,
     owner: str,
@@ -79,11 +79,11 @@ def assign(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Give HOST to Kubernetes or to Slurm. Drains it, writes its owner to site.yml, hands it over.
+    """Assign HOST to Kubernetes or Slurm. Drains it, writes the owner to site.yml, and deploys it.
 
-    Jobs, and pods that run to an end, are waited for; pods that are made anew elsewhere are evicted, as their disruption
-    budgets allow. What is not free in time keeps its owner, and site.yml its text. After an interrupt the same command
-    continues. Exit as of deploy: 0 good, 1 failed, 2 unusable input, 3 incomplete, 130 interrupted.
+    Waits for jobs, and for pods that run to completion. Evicts pods that are recreated on other hosts, within their
+    disruption budgets. If the host is not free in time, its owner and site.yml stay unchanged. After an interrupt, the
+    same command continues. Exit as for deploy: 0 good, 1 failed, 2 unusable input, 3 incomplete, 130 interrupted.
     """
     options.require_answer(yes, as_json)
     console = options.console(stderr=as_json)
@@ -120,10 +120,10 @@ def assign(
 @click.option(
     "--most-out",
     type=click.IntRange(0),
-    help="Hosts that may be out of work at the same time; else a tenth of them, and one at least.",
+    help="Largest number of hosts that may be cordoned at the same time. Default: a tenth of them, at least one.",
 )
-@click.option("--no-cordon", is_flag=True, help="Write conditions alone.")
-@options.json_option("What was told, as one JSON object.")
+@click.option("--no-cordon", is_flag=True, help="Set conditions only.")
+@options.json_option("Print the conditions as one JSON object.")
 def conditions(
     inventory: Path | None,
     profile: str | None,
@@ -132,26 +132,29 @@ def conditions(
     no_cordon: bool,
     as_json: bool,
 ) -> int:
-    """Tell Kubernetes what health judges of its GPU hosts. Each node gets the condition ApplianceFit; unfit ones no new pods.
+    """Report the health of GPU hosts to Kubernetes. Sets the condition ApplianceFit on each node and cordons unfit nodes.
 
-    What makes a host unfit is what drains one of Slurm. It is cordoned, with the annotation appliance/unfit, while no more than --most-out
-    are out, and given back once it is fit; after faults of a GPU by a person alone (kubectl uncordon). Pods that run stay.
+    A host is unfit for the same reasons that drain a host in Slurm. An unfit node is cordoned, with the annotation
+    appliance/unfit, unless --most-out nodes are out already. It is uncordoned when the host is fit again. After a GPU
+    fault, only an operator uncordons it (kubectl uncordon). Running pods stay.
     Exit: 0 all are fit, 1 one is not, 2 unusable input, 3 one could not be judged.
     """
     target = options.target(inventory, profile)
     watcher = options.quiet()
     cluster = find(kubeconfig, target, watcher)
-    told = node_conditions.tell(target, cluster, watcher, most_out, cordon=not no_cordon)
+    told = node_conditions.update_conditions(
+        target, cluster, watcher, most_out, cordon=not no_cordon
+    )
     if as_json:
         options.echo_json(NodeConditions(hosts={t.judged.host: _condition(t) for t in told}))
     else:
         for one in told:
-            options.echo(_told(one))
+            options.echo(_condition_text(one))
     fits = {one.judged.fit for one in told}
     return 1 if Fit.NO in fits else 3 if Fit.UNKNOWN in fits or any(t.error for t in told) else 0
 
 
-def _condition(one: Told) -> NodeCondition:
+def _condition(one: NodeConditionResult) -> NodeCondition:
     judged = one.judged
     return NodeCondition(
         fit=judged.fit.value,
@@ -161,29 +164,29 @@ def _condition(one: Told) -> NodeCondition:
     )
 
 
-def _told(one: Told) -> str:
+def _condition_text(one: NodeConditionResult) -> str:
     judged = one.judged
     sign = {Fit.YES: "✓", Fit.NO: "✗", Fit.UNKNOWN: "?"}[judged.fit]
     said = one.error or "; ".join(filter(None, [one.act.value, *judged.causes.values()]))
     if judged.fit is Fit.YES and one.act is Act.STAYS_OUT:
-        said = f"fit, and stays cordoned after a fault of a GPU: kubectl uncordon {judged.host}"
+        said = f"fit, but cordoned after a GPU fault; to release it: kubectl uncordon {judged.host}"
     return f"  {sign} {judged.host:<12} {said or 'fit'}".rstrip()
 
 
 def _intent(move: Move) -> list[str]:
     seen = move.seen
-    there = f"{seen.host} goes to {move.owner}; the site says {seen.declared} now"
-    then = "then ended" if move.evict else "else it stays where it is"
+    there = f"{seen.host} will belong to {move.owner}; declared owner now: {seen.declared}"
+    then = "then it is killed" if move.evict else "else the host keeps its owner"
     lines = [f"  {there} ({move.file})"]
     if seen.work:
-        lines.append(f"  At work there, with {move.minutes:g} min to come to an end, {then}:")
+        lines.append(f"  Work on it has {move.minutes:g} min to finish, {then}:")
         lines += [f"    {work}" for work in seen.work]
     else:
         lines.append("  Nothing runs there.")
     return lines
 
 
-def _lines(seen: Seen, command: Callable[..., str]) -> list[str]:
+def _lines(seen: HostOwner, command: Callable[..., str]) -> list[str]:
     sign = "✓" if seen.settled else "✗" if seen.is_known else "?"
     said = [f"{owner.value}: {held.said}" for owner, held in seen.held.items()]
     lines = [f"  {sign} {seen.host:<12} {seen.declared.value:<11} {' · '.join(said)}".rstrip()]
@@ -191,16 +194,16 @@ def _lines(seen: Seen, command: Callable[..., str]) -> list[str]:
         lines.append(f"      {seen.error.message}")
         lines += [f"      fix: {seen.error.hint}"] if seen.error.hint else []
     elif not seen.is_known:
-        lines.append(f"      {seen.declared} does not know it: the host was never brought to it")
+        lines.append(f"      {seen.declared} does not list this host: it was never deployed there")
         lines.append(f"      fix: {command('deploy', '--limit', seen.host)}")
     elif not seen.settled:
-        lines.append(f"      the site says {seen.declared}, and that is not so everywhere")
+        lines.append(f"      declared owner is {seen.declared}, but the actual state differs")
         lines.append(f"      fix: {command('node assign', seen.host, seen.declared)}")
     lines += [f"      {work}" for work in seen.work]
     return lines
 
 
-def _document(seen: Seen) -> NodeOwner:
+def _document(seen: HostOwner) -> NodeOwner:
     held = {
         owner.value: Holding(
             owner=one.owner.value if one.owner else None,

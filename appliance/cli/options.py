@@ -1,4 +1,4 @@
-"""Flags several verbs share, and how their output is chosen."""
+"""Options shared by several verbs, and the selection of the output format."""
 
 import os
 import shlex
@@ -11,17 +11,18 @@ from typing import Self, TypeVar
 import click
 from rich.console import Console
 
-from appliance.actions.opening import Target, site_here
+from appliance.actions.sites.opening import Target, site_here
 from appliance.cli.files import InputFile
 from appliance.cli.spoken import advice, advice_elsewhere, speak_of
-from appliance.engine.selection import Filters
+from appliance.engine.plan.selection import Filters
 from appliance.models.base import Document
 from appliance.models.events import Event, Message, Observer
+from appliance.models.text_types import HOSTS as MOST_HOSTS
 from appliance.report.progress import JsonObserver, PlainObserver, TerminalObserver
 from appliance.stages import NAMES
 
 PIPE_WIDTH = 160
-HOSTS = "Only these hosts, as gpu-1 or 'gpu-[1-4]' (repeatable)."
+HOSTS = "Limit to these hosts, such as gpu-1 or 'gpu-[1-4]' (repeatable)."
 F = TypeVar("F", bound=Callable[..., object])
 Shown = TerminalObserver | PlainObserver | JsonObserver
 
@@ -29,14 +30,14 @@ Shown = TerminalObserver | PlainObserver | JsonObserver
 def target_options(command: F) -> F:
     """``--inventory`` and ``--profile``."""
     command = click.option(
-        "-p", "--profile", metavar="NAME|FILE", help="Hardware class; default: what the site names."
+        "-p", "--profile", metavar="NAME|FILE", help="Hardware class; default: the site's profile."
     )(command)
     return click.option(
         "-i",
         "--inventory",
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="The site's folder. Without it: this folder, where it has a site.yml; else the virtual rack.",
+        help="The site's folder. Default: the current folder if it has a site.yml, else the virtual rack.",
     )(command)
 
 
@@ -44,10 +45,14 @@ def narrowing_options(command: F) -> F:
     """``--limit``, ``--stage``, ``--until`` and ``--full``."""
     stages = click.Choice(NAMES)
     for option in (
-        click.option("--full", is_flag=True, help="Run every stage, whatever the receipts say."),
+        click.option("--full", is_flag=True, help="Run every stage, regardless of receipts."),
         click.option("--until", type=stages, help="Stop after this stage."),
         click.option(
-            "--stage", "stages", type=stages, multiple=True, help="Only this stage (repeatable)."
+            "--stage",
+            "stages",
+            type=stages,
+            multiple=True,
+            help="Run only this stage (repeatable).",
         ),
         click.option("--limit", multiple=True, metavar="HOSTS", help=HOSTS),
     ):
@@ -60,7 +65,7 @@ kubeconfig_option = click.option(
     "--kubeconfig",
     type=InputFile(),
     metavar="FILE",
-    help="The cluster, as a file of mode 0600. Without it: the site's own (appliance kubeconfig), or KUBECONFIG.",
+    help="Kubeconfig file of the cluster, mode 0600. Default: the site's own (appliance kubeconfig), or KUBECONFIG.",
 )
 
 
@@ -70,9 +75,9 @@ def json_option(text: str) -> Callable[[F], F]:
 
 
 def target(inventory: Path | None, profile: str | None) -> Target:
-    """The Target the flags name, or the current folder is; advice names it, too, from now on.
+    """The Target named by the flags, or the current folder; from now on, remedies name it, too.
 
-    Raises ConfigError where that folder cannot be read.
+    Raises ConfigError if that folder cannot be read.
     """
     here = site_here() if inventory is None else None
     found = Target(inventory or here, profile, is_here=here is not None)
@@ -81,38 +86,40 @@ def target(inventory: Path | None, profile: str | None) -> Target:
 
 
 def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
-    """Prints a text with advice in it."""
+    """Prints a text that may contain commands."""
     click.echo(advice(text), nl=nl, err=err)
 
 
 def echo_json(document: Document) -> None:
-    """Prints a document, for readers who are in other folders."""
+    """Prints a document, for readers in other folders."""
     click.echo(advice_elsewhere(document).model_dump_json(indent=1))
 
 
 def require_answer(yes: bool, as_json: bool = False) -> None:
-    """Raises UsageError where the user is to be asked before something is changed, and cannot be."""
+    """Raises UsageError if a confirmation is needed and cannot be asked for."""
     if yes:
         return
     if as_json:
-        raise click.UsageError("--json asks no questions: add --yes to go on without being asked")
+        raise click.UsageError(
+            "--json cannot ask for confirmation: add --yes to continue without it"
+        )
     if not sys.stdin.isatty():
         raise click.UsageError(
-            "standard input is not a terminal: add --yes to go on without being asked"
+            "standard input is not a terminal: add --yes to continue without confirmation"
         )
 
 
 def filters(
     limit: tuple[str, ...], stages: tuple[str, ...], until: str | None, full: bool
 ) -> Filters:
-    """The Filters the flags name. ``--stage`` and ``--until`` exclude each other."""
+    """The Filters given by the flags. ``--stage`` and ``--until`` exclude each other."""
     if stages and until:
         raise click.UsageError("--stage and --until exclude each other")
     return Filters(limit, stages, until, full)
 
 
 class Advised:
-    """An observer whose events name the site in their advice. ``told``: how."""
+    """An observer that adds the site to commands in events, by ``told``."""
 
     def __init__(self, inner: Shown, told: Callable[[Event], Event]) -> None:
         self._inner, self._told = inner, told
@@ -130,7 +137,7 @@ class Advised:
         self._inner.__exit__(kind, error, at)
 
     def handle(self, event: Event) -> None:
-        """Passes it on."""
+        """Passes the event on."""
         self._inner.handle(self._told(event))
 
 
@@ -149,9 +156,9 @@ def _observer(as_json: bool, verbose: bool) -> Shown:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where people read; a log has no edge, so lines in a pipe are folded late.
+    """Standard output for people. Lines in a pipe are wrapped late, because a log has no width.
 
-    Brackets are brackets: a text of others that looks like rich's markup is neither obeyed nor an error.
+    Markup is off: text of other programs that looks like rich's markup is printed as it is.
     """
     stream = sys.stderr if stderr else sys.stdout
     bounded = stream.isatty() or "COLUMNS" in os.environ
@@ -159,7 +166,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 class Silent:
-    """An observer for verbs whose answer is the output: warnings alone are told, on standard error."""
+    """An observer for verbs whose result is the output: prints only warnings, to standard error."""
 
     def handle(self, event: object) -> None:
         """Prints a warning."""
@@ -168,15 +175,30 @@ class Silent:
 
 
 def quiet() -> Observer:
-    """An observer that tells warnings only."""
+    """An observer that prints warnings only."""
     return Silent()
 
 
 def command_line(inventory: Path | None, profile: str | None, verb: str, *rest: str) -> str:
-    """The command that goes on from here, as the user would type it."""
+    """The next command, as the user would type it."""
     words = ["appliance", verb]
     if profile:
         words += ["--profile", shlex.quote(profile)]
     if inventory:
         words += ["--inventory", shlex.quote(str(inventory))]
     return " ".join([*words, *rest])
+
+
+def of_classes(
+    context: click.Context, parameter: click.Parameter, value: tuple[str, ...]
+) -> dict[str, int]:
+    """The callback of ``--gpu-hosts CLASS=N``: the number of hosts per class."""
+    found: dict[str, int] = {}
+    for text in value:
+        name, _, count = text.rpartition("=")
+        if not name or not count.isdecimal() or not 1 <= int(count) <= MOST_HOSTS:
+            raise click.BadParameter(f'"{text}": write CLASS=N, such as balanced=2')
+        if name in found:
+            raise click.BadParameter(f'"{name}" is given twice')
+        found[name] = int(count)
+    return found

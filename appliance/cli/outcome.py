@@ -1,4 +1,4 @@
-"""What was measured without a site's record: its tables, what is wrong, and the verdict."""
+"""Shows measurements without a site's record: tables, findings and the verdict."""
 
 from appliance.benchmarks.benchmark import Outcome
 from appliance.cli import options
@@ -12,7 +12,7 @@ from appliance.report.findings import findings
 def show(
     outcome: Outcome, as_json: bool, form: type[Measurements | TrainingLogs] = Measurements
 ) -> int:
-    """Prints it; ``form``: its document with --json. The exit code of its verdict."""
+    """Prints the outcome; ``form``: its document for --json. Returns the exit code of its verdict."""
     verdict = overall(outcome.results)
     if as_json:
         document = form(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from appliance.actions import plan as action
+from appliance.actions.deployment import plan as action
 from appliance.cli import options, spoken
 from appliance.errors import ApplianceError
 from appliance.report.console import plan_table
@@ -18,7 +18,7 @@ from appliance.report.console import plan_table
     is_flag=True,
     help="0 nothing to do, 1 error or a host without facts, 2 changes to make.",
 )
-@options.json_option("The plan as one JSON object.")
+@options.json_option("Print the plan as one JSON object.")
 def plan(
     inventory: Path | None,
     profile: str | None,
@@ -29,7 +29,7 @@ def plan(
     detailed_exitcode: bool,
     as_json: bool,
 ) -> int:
-    """Show what a deployment would do, and why. On each host, and for how long; changes nothing.
+    """Show what a deployment would do, and why. For each host, with the expected duration. Changes nothing.
 
     Exit: 0 the plan is complete, 1 some host gave no facts, 2 unusable input.
     """

@@ -1,65 +1,67 @@
-"""appliance validate gpt3 nvbandwidth gemm nccl fio hpcc --through kubernetes: on hosts of Kubernetes through its own scheduler."""
+"""appliance validate gpt3 nvbandwidth gemm nccl fio hpcc --through kubernetes: runs on hosts of Kubernetes, placed by its scheduler."""
 
 from pathlib import Path
 
 import click
 from click.core import ParameterSource
 
-from appliance.actions.kubeconfig import find
-from appliance.actions.opening import Target
-from appliance.actions.through_pods import BENCHMARKS, Pods, trial_image
-from appliance.adapters.pods import Way
+from appliance.actions.benchmarks.through_pods import BENCHMARKS, Pods, trial_image
+from appliance.actions.kubernetes.kubeconfig import find
+from appliance.actions.sites.opening import Target
+from appliance.adapters.pods import PodTemplate
 from appliance.cli import options
 from appliance.cli.gpt3_render import IMAGE, QUEUE, WAYS, refuse_without
 from appliance.cli.gpt3_render import OPTIONS as TRAINED
 
-__all__ = ["BENCHMARKS", "asked", "named"]
+__all__ = ["BENCHMARKS", "asked", "named_benchmarks"]
 
 SLURM, KUBERNETES = WAYS
 WITHOUT_GPU = {
     SLURM: ("storage", "slurm", "gpt3", "gemm", "fio", "hpcc"),
     KUBERNETES: ("gpt3", "gemm", "fio", "hpcc"),
 }
-"""What measures something where there is no GPU."""
-ON_GPUS, ON_PORTS = "need GPUs that compute", "needs a fabric that carries data"
-OF_SLURM = "go through Slurm alone"
+"""Benchmarks that measure something without a GPU."""
+ON_GPUS, ON_PORTS = "need GPUs", "needs a physical fabric"
+OF_SLURM = "run through Slurm only"
 BY_NAME: dict[tuple[str, ...], str] = {
-    ("alerts",): "sends a trial to everybody who is told of alerts",
-    ("model-load",): "needs a Python with the loaders (--python)",
-    ("serving",): "needs a server to ask (--endpoint)",
+    ("alerts",): "sends a test alert to every receiver",
+    ("model-load",): "needs a Python interpreter with the loaders (--python)",
+    ("serving",): "needs a server to measure (--endpoint)",
 }
 LEFT_OUT: dict[str, dict[tuple[str, ...], str]] = {
     SLURM: {
         ("dcgm", "nvbandwidth", "nccl", "burnin"): ON_GPUS,
         ("perftest",): ON_PORTS,
+        ("queue",): "goes through Kubernetes alone",
         **BY_NAME,
     },
     KUBERNETES: {
         ("nvbandwidth", "nccl"): ON_GPUS,
         ("slurm", "perftest", "burnin"): OF_SLURM,
-        ("storage", "dcgm"): "reach hosts of Kubernetes over ssh",
+        ("storage", "dcgm"): "need SSH access to hosts of Kubernetes",
+        ("queue",): "runs without --through, in the site's own projects",
         **BY_NAME,
     },
 }
-"""What --through alone leaves out, and why."""
+"""The benchmarks that --through alone skips, and why."""
 
 
-def named(benchmarks: tuple[str, ...]) -> tuple[str, ...]:
-    """Those that were named; where --through alone was given, those of that way that need no GPU."""
+def named_benchmarks(benchmarks: tuple[str, ...]) -> tuple[str, ...]:
+    """The given benchmarks; for --through alone, those of that scheduler that need no GPU."""
     way = _alone(benchmarks)
     return WITHOUT_GPU.get(way, ()) if way else benchmarks
 
 
 def left_out(benchmarks: tuple[str, ...]) -> tuple[str, ...]:
-    """Where ``named`` chose, one sentence for each reason that left others out."""
+    """If ``named`` selected, one sentence per reason for skipping others."""
     return tuple(
-        f"left out where none is named: {', '.join(names)} ({why})"
+        f"skipped because no benchmark was named: {', '.join(names)} ({why})"
         for names, why in LEFT_OUT.get(_alone(benchmarks), {}).items()
     )
 
 
 def _alone(benchmarks: tuple[str, ...]) -> str:
-    """The way that --through names where it says by itself what is to be measured."""
+    """The scheduler of --through, if that option alone selects the benchmarks."""
     context = click.get_current_context()
     given = context.get_parameter_source("through") is ParameterSource.COMMANDLINE
     chosen = benchmarks or not given or context.params["render"] or context.params["self_test"]
@@ -69,7 +71,7 @@ def _alone(benchmarks: tuple[str, ...]) -> str:
 def asked(
     benchmarks: tuple[str, ...], target: Target, kubeconfig: Path | None, queue: str, image: str
 ) -> Pods | None:
-    """How pods are made; None where they were not asked for. Raises UsageError or ConfigError before a host is asked."""
+    """Settings of the pods; None if not requested. Raises UsageError or ConfigError before any host is contacted."""
     context = click.get_current_context()
 
     def given(name: str) -> bool:
@@ -85,20 +87,20 @@ def asked(
     words = ", ".join(BENCHMARKS)
     if through != KUBERNETES:
         raise click.UsageError(
-            f"--through is slurm or kubernetes with {words}, not {through}: give the command twice"
+            f"--through {through}: with {words} write slurm or kubernetes; run the command once for each"
         )
     if given("container_image") and not given("model"):
         raise click.UsageError(
-            "--container-image goes with --through slurm, or with a model of GPUs: the small one runs what the hosts have"
+            "--container-image needs --through slurm, or a model for GPUs: the small model uses the software of the hosts"
         )
     if given("container_mounts"):
-        raise click.UsageError("--container-mounts goes with --through slurm")
+        raise click.UsageError("--container-mounts needs --through slurm")
     if not set(benchmarks) <= set(BENCHMARKS):
-        raise click.UsageError(f"--through kubernetes goes with {words} alone")
+        raise click.UsageError(f"--through kubernetes supports only {words}")
     if given("queue") and not QUEUE.fullmatch(queue):
-        raise click.UsageError("--queue is the name of a queue of KAI")
+        raise click.UsageError("--queue is not a valid name of a KAI queue")
     if image and not IMAGE.fullmatch(image):
-        raise click.UsageError("--image is written as registry/name:tag")
+        raise click.UsageError("--image: write it as registry/name:tag")
     named = options.target(target.inventory, target.profile)
-    way = Way(image or trial_image(named, options.quiet()), queue if given("queue") else "")
+    way = PodTemplate(image or trial_image(named, options.quiet()), queue if given("queue") else "")
     return Pods(find(kubeconfig, named, options.quiet()), way)

@@ -5,20 +5,20 @@ from pathlib import Path
 
 import click
 
-from appliance.actions import power as action
-from appliance.actions.power import Powered, Wish
+from appliance.actions.bmc import power as action
+from appliance.actions.bmc.power import PowerAction, Powered
 from appliance.cli import options
 from appliance.cli.switching import FORCE, HARD, HOSTS, YES, tell
-from appliance.report.wording import fold
+from appliance.report.formatting import fold
 
 
 @click.group()
 def power() -> None:
-    """Switch machines by their management controllers. They need no system, and need be neither on nor reachable by ssh.
+    """Switch machines on and off through their BMCs. The machines need neither an operating system nor SSH.
 
     \b
-    appliance power status --inventory mysite     which machines are on
-    appliance power on head 'gpu-[1-4]'           and waits until they say that they are; zsh needs the quotes
+    appliance power status --inventory mysite     show which machines are on
+    appliance power on head 'gpu-[1-4]'           switch on and wait until they are on; zsh needs the quotes
     appliance power cycle gpu-1                   shut down, off, on again; refused while gpu-1 carries work
     """
 
@@ -27,7 +27,7 @@ def power() -> None:
 @click.argument("hosts", nargs=-1)
 @options.target_options
 def status(hosts: tuple[str, ...], inventory: Path | None, profile: str | None) -> int:
-    """Show which machines are on. Without HOSTS all that have a controller; changes nothing.
+    """Show which machines are on. Without HOSTS: all that have a BMC. Changes nothing.
 
     Exit: 0 all are known, 1 some are not, 2 unusable input.
     """
@@ -39,8 +39,8 @@ def status(hosts: tuple[str, ...], inventory: Path | None, profile: str | None) 
 @options.target_options
 @YES
 def on(hosts: tuple[str, ...], inventory: Path | None, profile: str | None, yes: bool) -> int:
-    """Switch HOSTS on. Those that are on already are told nothing. Exit: 0 all are on, 1 some are not, 2 unusable input."""
-    return _switched(Wish.ON, hosts, inventory, profile, yes)
+    """Switch HOSTS on. Machines that are on already are skipped. Exit: 0 all are on, 1 some are not, 2 unusable input."""
+    return _switched(PowerAction.ON, hosts, inventory, profile, yes)
 
 
 @power.command()
@@ -57,11 +57,11 @@ def off(
     force: bool,
     yes: bool,
 ) -> int:
-    """Shut HOSTS down. Their system has 10 minutes to end; --hard cuts the power.
+    """Shut HOSTS down. The operating system has 10 minutes to shut down; --hard cuts the power.
 
-    Refused where a host carries work. Exit: 0 all are off, 1 some are not, 2 unusable input.
+    Refused while a host carries work. Exit: 0 all are off, 1 some are not, 2 unusable input.
     """
-    return _switched(Wish.OFF, hosts, inventory, profile, yes, hard=hard, force=force)
+    return _switched(PowerAction.OFF, hosts, inventory, profile, yes, hard=hard, force=force)
 
 
 @power.command()
@@ -78,15 +78,15 @@ def cycle(
     force: bool,
     yes: bool,
 ) -> int:
-    """Switch HOSTS off and on again. Off as by off, and on only when the controller says that they are off.
+    """Switch HOSTS off and on again. Shuts down like off, and switches on only after the BMC reports that they are off.
 
-    Refused where a host carries work. Exit: 0 all are on again, 1 some are not, 2 unusable input.
+    Refused while a host carries work. Exit: 0 all are on again, 1 some are not, 2 unusable input.
     """
-    return _switched(Wish.CYCLE, hosts, inventory, profile, yes, hard=hard, force=force)
+    return _switched(PowerAction.CYCLE, hosts, inventory, profile, yes, hard=hard, force=force)
 
 
 def _switched(
-    wish: Wish,
+    wish: PowerAction,
     hosts: tuple[str, ...],
     inventory: Path | None,
     profile: str | None,
@@ -105,11 +105,11 @@ def _switched(
     return _shown(done)
 
 
-def _consent(wish: Wish, yes: bool, hard: bool) -> Callable[[tuple[str, ...]], bool]:
-    how = ", without asking its system" if hard else ""
+def _consent(wish: PowerAction, yes: bool, hard: bool) -> Callable[[tuple[str, ...]], bool]:
+    how = ", without a shutdown of the operating system" if hard else ""
 
     def asked(hosts: tuple[str, ...]) -> bool:
-        question = f"  Power {wish}{how}: {fold(hosts)}. Go on?"
+        question = f"  Power {wish}{how}: {fold(hosts)}. Continue?"
         return yes or click.confirm(question, default=False)
 
     return asked
@@ -120,5 +120,5 @@ def _shown(found: list[Powered]) -> int:
         if one.error:
             tell(one.host, one.error)
         else:
-            options.echo(f"  {one.host:<16} {one.state or 'its controller does not say'}")
+            options.echo(f"  {one.host:<16} {one.state or 'its BMC does not report'}")
     return 0 if all(one.state and not one.error for one in found) else 1

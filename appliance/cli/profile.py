@@ -7,7 +7,14 @@ import click
 
 from appliance.cli import options
 from appliance.config.finding import Finding, InvalidConfig
-from appliance.config.load import SITE_FILE, find_profile, load_profile, load_site, profile_names
+from appliance.config.load import (
+    SITE_FILE,
+    LoadedSite,
+    find_profile,
+    load_profile,
+    load_site,
+    profile_names,
+)
 from appliance.models.bound import Bounds
 from appliance.models.profile import Profile
 from appliance.text import plural
@@ -15,12 +22,12 @@ from appliance.text import plural
 
 @click.group()
 def profile() -> None:
-    """Hardware classes. What there is, what one says, and whether a file is sound."""
+    """List, show, check and capture hardware classes."""
 
 
 @profile.command("list")
 def list_profiles() -> int:
-    """List the profiles. Those in ./profiles and those that come with the program."""
+    """List the profiles. From ./profiles and from the program."""
     loaded = [(load_profile(name), find_profile(name)) for name in profile_names()]
     rows = [(p.name, _hardware(p), p.title, str(file)) for p, file in loaded]
     if sys.stdout.isatty():
@@ -39,9 +46,9 @@ def list_profiles() -> int:
 
 @profile.command()
 @click.argument("name", metavar="NAME|FILE")
-@click.option("--json", "as_json", is_flag=True, help="The whole profile as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole profile as JSON.")
 def show(name: str, as_json: bool) -> int:
-    """Show what a profile expects, runs and must reach."""
+    """Show what a profile expects, installs and requires."""
     chosen = load_profile(name, _limits())
     click.echo(chosen.model_dump_json(indent=2) if as_json else _page(chosen, find_profile(name)))
     return 0
@@ -50,9 +57,9 @@ def show(name: str, as_json: bool) -> int:
 @profile.command()
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 def validate(paths: tuple[str, ...]) -> int:
-    """Say what is wrong in profiles (NAME or FILE) and sites (DIR). Nothing is contacted.
+    """Check profiles (NAME or FILE) and sites (DIR). Contacts nothing.
 
-    Exit: 0 sound (steps that are left to you are listed), 2 not.
+    Exit: 0 valid (steps left to you are listed), 2 invalid.
     """
     findings: list[Finding] = []
     for path in paths:
@@ -66,7 +73,7 @@ def validate(paths: tuple[str, ...]) -> int:
 
 
 @profile.command()
-@click.option("--site", "kind", flag_value="site", help="The schema of site.yml instead.")
+@click.option("--site", "kind", flag_value="site", help="Print the schema of site.yml instead.")
 def schema(kind: str | None) -> int:
     """Print the JSON Schema of a profile. For an editor or another program."""
     from appliance.config.json_schema import schema as published
@@ -78,22 +85,22 @@ def schema(kind: str | None) -> int:
 @profile.command()
 @click.argument("host")
 @options.target_options
-@click.option("--name", default="captured", show_default=True, help="Of the new profile.")
+@click.option("--name", default="captured", show_default=True, help="Name of the new profile.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A new file; without it the profile is printed.",
+    help="Write to this new file; default: print the profile.",
 )
 def capture(
     host: str, inventory: Path | None, profile: str | None, name: str, output: Path | None
 ) -> int:
-    """Write a profile from HOST, which is as it should be. Reads only.
+    """Write a profile from HOST, a correctly configured host. Reads only.
 
-    What HOST does not show, its software and its limits are those of --profile. Exit: 0 written, 2 refused.
+    Values that HOST does not report, the software and the limits are taken from --profile. Exit: 0 written, 2 refused.
     """
-    from appliance.actions import capture as action
+    from appliance.actions.profiles import capture as action
 
     target = options.target(inventory, profile)
     found = action.capture(target, host, name, options.quiet())
@@ -103,15 +110,15 @@ def capture(
         action.write(found, output)
         click.echo(f"{output}: profile {name}, {_hardware(found.profile)}")
     for key in found.kept:
-        click.echo(f"not shown by {host}, kept: hardware.{key}", err=True)
+        click.echo(f"not reported by {host}, kept: hardware.{key}", err=True)
     if found.simulated:
         click.echo(f"simulated on {host}: {', '.join(found.simulated)}", err=True)
     return 0
 
 
 def _limits() -> Bounds:
-    """All checks and benchmarks are read for this."""
-    from appliance.actions.bounds import check_ids
+    """Reads all checks and benchmarks."""
+    from appliance.actions.profiles.limit_bounds import check_ids
 
     return check_ids()
 
@@ -119,14 +126,19 @@ def _limits() -> Bounds:
 def _judge(path: str) -> str:
     if not Path(path).is_dir() and Path(path).name != SITE_FILE:
         found = load_profile(path, _limits())
-        return f"{find_profile(path)}: sound, profile {found.name} ({found.title})"
+        return f"{find_profile(path)}: valid, profile {found.name} ({found.title})"
     loaded = load_site(path, check_ids=_limits())
     count = len(loaded.site.hosts)
     lines = [
-        f"{loaded.site_document.file}: sound, site {loaded.site.name}, {plural(count, 'host')}, profile {loaded.profile.name}"
+        f"{loaded.site_document.file}: valid, site {loaded.site.name}, {plural(count, 'host')}, {_classes(loaded)}"
     ]
     lines += [f"  to do  {todo.key}  {todo}" for todo in loaded.todo]
     return "\n".join(lines)
+
+
+def _classes(loaded: LoadedSite) -> str:
+    names = [profile.name for profile in loaded.site.profiles(loaded.profile)]
+    return f"profile{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
 def _hardware(profile: Profile) -> str:
@@ -134,6 +146,8 @@ def _hardware(profile: Profile) -> str:
     ports = (
         f", {fabric.ports} x {fabric.link_layer} {fabric.rate_gbps} Gb/s" if fabric.ports else ""
     )
+    if not profile.has_gpus:
+        return f"no GPUs{ports}"
     return f"up to {gpu.count} x {gpu.memory_gib} GB, {gpu.interconnect}{ports}"
 
 
@@ -141,9 +155,15 @@ def _page(profile: Profile, file: Path) -> str:
     gpu, host = profile.hardware.gpu, profile.hardware.host
     software = profile.software.model_dump(exclude={"operating_systems"})
     rows = [
-        ("GPU host", _hardware(profile)),
-        ("GPU models", " | ".join(gpu.models)),
-        ("PCIe", f"Gen{gpu.pcie_generation} x{gpu.pcie_width} at least"),
+        ("GPU host" if profile.has_gpus else "hosts", _hardware(profile)),
+        *(
+            (
+                ("GPU models", " | ".join(gpu.models)),
+                ("PCIe", f"Gen{gpu.pcie_generation} x{gpu.pcie_width} at least"),
+            )
+            if profile.has_gpus
+            else ()
+        ),
         (
             "host",
             f"{plural(host.sockets, 'socket')}, {plural(host.cores, 'core')}, {host.memory_gib} GiB, {plural(host.numa_nodes, 'NUMA node')} at least",

@@ -4,31 +4,31 @@ from pathlib import Path
 
 import click
 
-from appliance.actions import provision as action
+from appliance.actions.provisioning import provision as action
+from appliance.actions.provisioning.bare_machine import Provisioned, State
 from appliance.cli import options
 from appliance.cli.files import InputFile
-from appliance.engine.bare import Provisioned, State
 from appliance.provision.sources import RELEASES
 from appliance.report import documents
 from appliance.text import plural
 
-YES = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+YES = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 REINSTALL = click.option(
     "--reinstall",
     multiple=True,
     metavar="HOST",
-    help="Also where a system or data are: what is on this host's disk is lost. Several: gpu-[1-3].",
+    help="Also install on a disk that holds an operating system or data: everything on it is lost. Several: gpu-[1-3].",
 )
 
 
 @click.group()
 def provision() -> None:
-    """Give bare machines their system. From an image, by virtual media of their management controllers or a stick.
+    """Install the operating system on bare machines. From an image, by virtual media of their BMCs or a USB stick.
 
     \b
-    Build the image once:       appliance provision build --output images/debian-12
-    Install what is bare:       appliance provision install --inventory mysite
-    A hall without controllers: appliance provision media gpu-1 --inventory mysite --output sticks
+    Build the image once:     appliance provision build --output images/debian-12
+    Install bare machines:    appliance provision install --inventory mysite
+    Without BMCs:             appliance provision media gpu-1 --inventory mysite --output sticks
     """
 
 
@@ -38,19 +38,19 @@ def provision() -> None:
     type=click.Choice(tuple(RELEASES)),
     default="12",
     show_default=True,
-    help="Of Debian.",
+    help="Release of Debian.",
 )
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
-    help="A new folder. Not given: images/debian-RELEASE.",
+    help="A new folder; default: images/debian-RELEASE.",
 )
 @click.option(
     "--package",
     "packages",
     multiple=True,
     metavar="NAME",
-    help="Another package, such as the firmware of a network adapter.",
+    help="Additional package, such as the firmware of a network adapter.",
 )
 @click.option(
     "--sign",
@@ -59,9 +59,9 @@ def provision() -> None:
     help="Sign the image with this SSH key.",
 )
 def build(release: str, output: Path | None, packages: tuple[str, ...], sign: Path | None) -> int:
-    """Build a disk image. From the packages of this machine's own Debian archive; needs root, and no machine.
+    """Build a disk image. From the packages of this machine's Debian archive; needs root, and no target machine.
 
-    Exit: 0 it is there, 1 failed, 2 unusable input.
+    Exit: 0 built, 1 failed, 2 unusable input.
     """
     folder = output or Path("images") / f"debian-{release}"
     made = action.build_image(release, folder, packages, sign, options.echo)
@@ -70,7 +70,7 @@ def build(release: str, output: Path | None, packages: tuple[str, ...], sign: Pa
         f"  {folder}: {made.manifest.name}, kernel {made.manifest.kernel}, {size / 1e6:.0f} MB, "
         f"digest {made.digest[:12]}{', signed' if sign else ''}"
     )
-    options.echo(f"  Name it in site.yml:  provision: {{image: {folder.absolute()}}}")
+    options.echo(f"  Add it to site.yml:  provision: {{image: {folder.absolute()}}}")
     return 0
 
 
@@ -81,10 +81,10 @@ def build(release: str, output: Path | None, packages: tuple[str, ...], sign: Pa
 @click.option(
     "--force",
     is_flag=True,
-    help="With --reinstall: also hosts that carry work, or of which nothing is known.",
+    help="With --reinstall: also hosts that carry work, or whose state is unknown.",
 )
 @YES
-@options.json_option("How it ended, as one JSON object.")
+@options.json_option("Print the result as one JSON object.")
 def install(
     hosts: tuple[str, ...],
     inventory: Path | None,
@@ -94,17 +94,17 @@ def install(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Install HOSTS by their management controllers, side by side. Without HOSTS and --reinstall all that have one.
+    """Install HOSTS through their BMCs, in parallel. Without HOSTS and --reinstall: all that have a BMC.
 
-    Touches no host that runs the image, and no disk that carries anything, unless --reinstall names the host. The keys
-    that the new systems made are pinned, so that the first ssh is verified. Exit: 0 all run the image, 1 some do not,
+    Skips hosts that run the image, and disks that hold data, unless --reinstall names the host. Pins the SSH keys that
+    the new systems created, so that the first SSH connection is verified. Exit: 0 all run the image, 1 some do not,
     2 unusable input.
     """
     options.require_answer(yes, as_json)
 
     def consent(names: tuple[str, ...]) -> bool:
         listed = ", ".join(names)
-        lost = " What is on the disks of those under --reinstall is lost." if reinstall else ""
+        lost = " Everything on the disks of hosts under --reinstall is lost." if reinstall else ""
         return yes or click.confirm(f"Switch off, install and start {listed}?{lost}", err=True)
 
     done = action.install(
@@ -133,7 +133,7 @@ def install(
     "--output",
     type=click.Path(path_type=Path),
     default=Path(),
-    help="Folder for the files. Not given: this one.",
+    help="Folder for the files; default: the current folder.",
 )
 def media(
     hosts: tuple[str, ...],
@@ -142,9 +142,9 @@ def media(
     reinstall: tuple[str, ...],
     output: Path,
 ) -> int:
-    """Write an ISO for each of HOSTS, with the image on it. To be copied to a stick or given to a controller by hand.
+    """Write an ISO with the image for each of HOSTS. Copy it to a USB stick, or attach it to a BMC by hand.
 
-    The machine needs no network to be installed. Its console shows the key to compare: appliance trust.
+    The installation needs no network. The console of the machine shows the key to compare: appliance trust.
     Exit: 0 written, 1 failed, 2 unusable input.
     """
     target = options.target(inventory, profile)
@@ -176,7 +176,7 @@ def _show(done: list[Provisioned]) -> None:
     blind = [one.host for one in done if one.state is State.INSTALLED and not one.is_verified]
     if blind:
         options.echo(
-            f"  {plural(len(blind), 'controller')} could not compare the server's certificate: {', '.join(blind)}"
+            f"  {plural(len(blind), 'BMC')} could not verify the server's certificate: {', '.join(blind)}"
         )
     if done and not any(one.error for one in done):
         options.echo("  Next: appliance deploy")

@@ -1,16 +1,17 @@
-"""appliance queue show, plan, apply, render"""
+"""appliance queue show, status, plan, apply, render"""
 
 import os
 from pathlib import Path
 
 import click
 
-from appliance.actions import queue as action
+from appliance.actions.kubernetes import queues as action
+from appliance.actions.kubernetes.queue_state import state
 from appliance.cli import options
 from appliance.config.load import LoadedSite
 from appliance.errors import ConfigError
 from appliance.models.queue_plan import QueuePlan
-from appliance.report.console.queues import plan_lines, queue_tree
+from appliance.report.console.queues import plan_lines, queue_state, queue_tree
 from appliance.report.documents import Queues
 from appliance.stages.queues import changes
 from appliance.stages.scheduler.queues.rendered import Rendered
@@ -19,23 +20,24 @@ from appliance.text import plural
 
 @click.group()
 def queue() -> None:
-    """Departments, projects and their queues on Kubernetes. Who is guaranteed which GPUs.
+    """Show and apply the queues of departments and projects. With the GPUs that each is guaranteed, on Kubernetes.
 
     \b
-    The site's tree, judged:       appliance queue show --inventory mysite
-    What would change:             appliance queue plan --inventory mysite
-    Bring the cluster to it:       appliance queue apply --inventory mysite
-    Files for Helm and kubectl:    appliance queue render --inventory mysite --output rendered
+    Show and check the tree:       appliance queue show --inventory mysite
+    Show who waits, and why:       appliance queue status --inventory mysite
+    Show what would change:        appliance queue plan --inventory mysite
+    Change the cluster:            appliance queue apply --inventory mysite
+    Write files for Helm, kubectl: appliance queue render --inventory mysite --output rendered
     """
 
 
 @queue.command()
 @options.target_options
-@options.json_option("The tree as one JSON object.")
+@options.json_option("Print the tree as one JSON object.")
 def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
-    """Show the site's queues with what each is guaranteed. Contacts nothing.
+    """Show the site's queues and the guarantee of each. Contacts nothing.
 
-    Exit: 0 sound, 2 impossible or unusable.
+    Exit: 0 valid, 2 impossible or unusable.
     """
     loaded, wanted = action.describe(options.target(inventory, profile))
     if as_json:
@@ -48,10 +50,33 @@ def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
 @queue.command()
 @options.target_options
 @options.kubeconfig_option
+@options.json_option("Print the state as one JSON object.")
+def status(
+    inventory: Path | None, profile: str | None, kubeconfig: Path | None, as_json: bool
+) -> int:
+    """Show which queue has how many GPUs, and why pods wait. Reads only.
+
+    Exit: 0 read, even if pods wait; 1 the cluster failed, 2 unusable.
+    """
+    loaded, _ = action.describe(options.target(inventory, profile))
+    with action.cluster_of(loaded, kubeconfig) as cluster:
+        found = state(loaded, cluster)
+    if as_json:
+        options.echo_json(found)
+    else:
+        queue_state(options.console(), found)
+    return 0
+
+
+@queue.command()
+@options.target_options
+@options.kubeconfig_option
 @click.option(
-    "--detailed-exitcode", is_flag=True, help="0 nothing to do, 1 error or refused, 2 changes."
+    "--detailed-exitcode",
+    is_flag=True,
+    help="0 nothing to do, 1 error or refused, 2 changes to make.",
 )
-@options.json_option("The plan as one JSON object.")
+@options.json_option("Print the plan as one JSON object.")
 def plan(
     inventory: Path | None,
     profile: str | None,
@@ -61,11 +86,11 @@ def plan(
 ) -> int:
     """Show what apply would change in the cluster. Field by field; changes nothing.
 
-    Exit: 0 done, 1 something stands in the way or the cluster failed, 2 impossible or unusable.
+    Exit: 0 done, 1 something blocks the change or the cluster failed, 2 impossible or unusable.
     """
-    loaded, wanted = action.describe(options.target(inventory, profile))
-    wanted = changes.with_secrets(loaded.site, loaded.folder, wanted)
+    loaded, _ = action.describe(options.target(inventory, profile))
     with action.cluster_of(loaded, kubeconfig) as cluster:
+        wanted = changes.for_cluster(loaded.site, loaded.profile, loaded.folder, cluster)
         made = changes.plan(loaded.site, wanted, cluster, cluster.server)
     _say(made, as_json)
     if made.refused:
@@ -76,8 +101,8 @@ def plan(
 @queue.command()
 @options.target_options
 @options.kubeconfig_option
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@options.json_option("What was done, as one JSON object.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+@options.json_option("Print the changes as one JSON object.")
 def apply(
     inventory: Path | None,
     profile: str | None,
@@ -85,20 +110,20 @@ def apply(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Bring the cluster's queues to what the site describes. Shows the plan, asks, applies.
+    """Bring the cluster's queues to the declared state. Shows the plan, asks, applies.
 
-    Nothing is applied while something stands in the way. A run that was cut off is continued by the same command.
-    Exit: 0 as described, 1 refused or failed, 2 impossible or unusable.
+    Nothing is applied while something blocks a change. After an interrupt, the same command continues.
+    Exit: 0 as declared, 1 refused or failed, 2 impossible or unusable.
     """
     if as_json:
         options.require_answer(yes, as_json)
     target = options.target(inventory, profile)
-    loaded, wanted = action.describe(target)
-    wanted = changes.with_secrets(loaded.site, loaded.folder, wanted)
+    loaded, _ = action.describe(target)
     with (
         action.cluster_of(loaded, kubeconfig) as cluster,
         action.changing(target, options.quiet()) as session,
     ):
+        wanted = changes.for_cluster(loaded.site, loaded.profile, loaded.folder, cluster)
         made = changes.plan(loaded.site, wanted, cluster, cluster.server)
         _say(made, as_json)
         if made.refused:
@@ -127,7 +152,7 @@ def apply(
     "-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, metavar="DIR"
 )
 def render(inventory: Path | None, profile: str | None, output: Path) -> int:
-    """Write what the site comes to, as files. Resources for kubectl, values and exact versions for Helm; contacts nothing.
+    """Write the queues as files. Resources for kubectl, values and exact versions for Helm. Contacts nothing.
 
     The same site and profile always give the same files, byte for byte.
     """
@@ -140,7 +165,7 @@ def render(inventory: Path | None, profile: str | None, output: Path) -> int:
         except OSError as error:
             raise ConfigError(
                 f"{file} cannot be written ({error.strerror})",
-                "name a folder you own with --output",
+                "name a folder that you own with --output",
             ) from None
         options.echo(os.fspath(file))
     unpinned = [chart.name for chart in wanted.charts if chart.version is None]

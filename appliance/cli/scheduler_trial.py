@@ -7,7 +7,7 @@ import click
 from appliance.acceptance import PROMISES
 from appliance.acceptance.promise import Promise
 from appliance.acceptance.sandbox import Settings
-from appliance.actions import scheduler as action
+from appliance.actions.trials import scheduler as action
 from appliance.cli.trial_tables import show
 
 NAME = "scheduler"
@@ -17,12 +17,12 @@ TITLES = {promise.id: promise.title for promise in PROMISES}
 def try_promises(
     kubeconfig: Path, settings: Settings, prometheus: str, only_clean: bool, as_json: bool
 ) -> int:
-    """Tries all promises and shows a verdict for each. Exit: 0 all kept, 1 one is broken, 3 one is not assessed."""
+    """Tests all promises and shows a verdict for each. Exit: 0 all kept, 1 one is broken, 3 one is not assessed."""
     if only_clean:
         action.take_away(kubeconfig)
         return 0
     verdicts = action.prove(kubeconfig, settings, prometheus, _tell if not as_json else _silent)
-    return show(verdicts, TITLES, as_json, "{good} of {all} promises shown to be kept")
+    return show(verdicts, TITLES, as_json, "{good} of {all} promises kept")
 
 
 def _tell(promise: Promise) -> None:

@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 import click
 from pydantic import ValidationError
 
-from appliance.actions import serving as action
-from appliance.actions.opening import Target
-from appliance.actions.serving import NAME as NAME
+from appliance.actions.benchmarks import serving as action
+from appliance.actions.benchmarks.serving import NAME as NAME
+from appliance.actions.sites.opening import Target
 from appliance.benchmarks.serving.request import RATES, Request
 from appliance.cli import options as common
 from appliance.cli.files import InputFile
@@ -22,12 +22,12 @@ OPTIONS = (
     *("chat", "ca", "api_key_file", "results"),
 )
 WORD = "Value error, "
-"""Pydantic's, before a reason of ours."""
+"""Pydantic's prefix of our own messages."""
 ALL_RATES = ",".join(f"{rate:g}" for rate in RATES)
 
 
 def options(command: F) -> F:
-    """What can be asked of serving."""
+    """Options of serving."""
     file = InputFile()
     for option in reversed(
         (
@@ -35,41 +35,57 @@ def options(command: F) -> F:
                 "--endpoint",
                 default="",
                 metavar="URL",
-                help="serving only: as https://HOST:PORT/v1.",
+                help="serving only: address of the server, such as https://HOST:PORT/v1.",
             ),
             click.option(
-                "--served-model", default="", metavar="NAME", help="Without it: the first it lists."
+                "--served-model",
+                default="",
+                metavar="NAME",
+                help="Model to request; default: the first that the server lists.",
             ),
             click.option(
                 "--rates",
                 default=ALL_RATES,
                 show_default=True,
-                help="serving only: requests/s to try.",
-            ),
-            click.option("--seconds", default=20.0, show_default=True, help="Of each rate."),
-            click.option(
-                "--least", default=20, show_default=True, help="Requests of each rate at least."
-            ),
-            click.option("--words", default=128, show_default=True, help="Of each prompt."),
-            click.option(
-                "--tokens", default=128, show_default=True, help="Of each answer at most."
+                help="serving only: request rates to measure, in requests/s.",
             ),
             click.option(
-                "--patience", default=60.0, show_default=True, help="Seconds for one whole answer."
+                "--seconds", default=20.0, show_default=True, help="Duration of each rate."
             ),
-            click.option("--chat", is_flag=True, help="Ask /chat/completions, not /completions."),
-            click.option("--ca", type=file, metavar="FILE", help="Certificates to trust, PEM."),
+            click.option(
+                "--least",
+                default=20,
+                show_default=True,
+                help="Minimum number of requests at each rate.",
+            ),
+            click.option("--words", default=128, show_default=True, help="Words of each prompt."),
+            click.option(
+                "--tokens",
+                default=128,
+                show_default=True,
+                help="Maximum number of tokens of each answer.",
+            ),
+            click.option(
+                "--patience",
+                default=60.0,
+                show_default=True,
+                help="Timeout for one complete answer, in seconds.",
+            ),
+            click.option(
+                "--chat", is_flag=True, help="Use /chat/completions instead of /completions."
+            ),
+            click.option("--ca", type=file, metavar="FILE", help="Trusted CA certificates, PEM."),
             click.option(
                 "--api-key-file",
                 type=file,
                 metavar="FILE",
-                help="Key of the API, mode 0600. Without it: the variable OPENAI_API_KEY.",
+                help="File with the API key, mode 0600. Default: the environment variable OPENAI_API_KEY.",
             ),
             click.option(
                 "--results",
                 type=file,
                 metavar="FILE",
-                help="serving only: read what vllm bench serve --save-result wrote; nothing is asked.",
+                help="serving only: read a result of vllm bench serve --save-result instead of measuring.",
             ),
         )
     ):
@@ -78,7 +94,7 @@ def options(command: F) -> F:
 
 
 def request(given: Mapping[str, Any]) -> Request:
-    """What the options ask for. Raises UsageError or ConfigError."""
+    """The request made by the options. Raises UsageError or ConfigError."""
     if not given["endpoint"]:
         raise click.UsageError("serving needs --endpoint URL, or --results FILE")
     try:
@@ -100,11 +116,11 @@ def request(given: Mapping[str, Any]) -> Request:
         option = str(first["loc"][0]) if first["loc"] else "endpoint"
         raise click.UsageError(f"--{option}: {first['msg'].removeprefix(WORD)}") from None
     except ValueError:
-        raise click.UsageError("--rates: write them as 0.5,1,2") from None
+        raise click.UsageError("--rates: write numbers such as 0.5,1,2") from None
 
 
 def alone(given: Mapping[str, Any], as_json: bool) -> int | None:
-    """The exit code where no site is needed: --results, or --here. None where a site is."""
+    """The exit code if no site is needed (--results or --here), else None."""
     if given["results"]:
         return show(action.read_results(given["results"]), as_json)
     return show(action.measure_here(request(given)), as_json) if given["here"] else None
@@ -121,5 +137,5 @@ def papers(as_json: bool) -> int:
 
 
 def settings(_: Target, given: Mapping[str, Any]) -> dict[str, dict[str, Request]]:
-    """What the benchmark is given."""
+    """Settings of the benchmark."""
     return {NAME: {"request": request(given)}}

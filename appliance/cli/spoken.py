@@ -1,4 +1,4 @@
-"""What is printed: commands that name the site this process speaks of, and no secret that it has read."""
+"""Adds the site to printed commands, and masks every secret that the process has read."""
 
 from typing import TypeVar
 
@@ -13,15 +13,15 @@ class _Spoken:
 
 
 def speak_of(address: Address) -> None:
-    """Advice names this site from now on."""
+    """Printed commands name this site from now on."""
     _Spoken.address = address
 
 
 def advice(value: T) -> T:
-    """A text, or anything with texts in it, whose commands name the site as the user did."""
+    """A text, or an object with texts, whose commands name the site as the user did."""
     return told(hidden(value), _Spoken.address)
 
 
 def advice_elsewhere(value: T) -> T:
-    """The same for readers who are in other folders: paths are absolute."""
+    """The same for readers in other folders: paths are absolute."""
     return told(hidden(value), _Spoken.address.absolute())

@@ -1,4 +1,4 @@
-"""Standard streams a verb can rely on: what cannot be printed is remembered, and never ends a run."""
+"""Standard streams for verbs: a write error is remembered, and never ends a run."""
 
 import errno
 import os
@@ -7,16 +7,16 @@ import sys
 from io import BufferedWriter, FileIO, RawIOBase, TextIOWrapper
 from typing import TYPE_CHECKING, TextIO
 
-from appliance.report.plain import readable
+from appliance.report.ascii_text import readable
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 
 class _Kept(RawIOBase):
-    """A file descriptor whose errors are kept instead of raised; after the first nothing more is written.
+    """A file descriptor whose errors are kept instead of raised; after the first error, nothing more is written.
 
-    A pipe or terminal that another program has made non-blocking is waited for.
+    Waits for a pipe or terminal that another program has made non-blocking.
     """
 
     def __init__(self, number: int) -> None:
@@ -45,7 +45,7 @@ class _Kept(RawIOBase):
 
 
 def steady(stream: TextIO) -> TextIO:
-    """``stream`` as a verb should use it, with stand-ins for signs its encoding lacks; what is no file stays as it is."""
+    """``stream`` for a verb, with replacements for characters its encoding lacks; a stream without a file is only recoded."""
     buffer = getattr(stream, "buffer", None)
     # Under PYTHONUNBUFFERED the buffer is the file itself.
     if not isinstance(stream, TextIOWrapper) or not isinstance(
@@ -63,7 +63,7 @@ def steady(stream: TextIO) -> TextIO:
 
 
 def loss(stream: TextIO) -> OSError | None:
-    """Why something that was printed is lost. None: nothing is, or the reader of a pipe has gone, as after ``head``."""
+    """Why output was lost. None if nothing was, or if the reader of a pipe has exited, such as ``head``."""
     stream.flush()
     raw = getattr(getattr(stream, "buffer", None), "raw", None)
     lost = raw.lost if isinstance(raw, _Kept) else None
@@ -71,5 +71,5 @@ def loss(stream: TextIO) -> OSError | None:
 
 
 def settle() -> None:
-    """Makes both outputs of the program steady."""
+    """Makes both output streams of the program steady."""
     sys.stdout, sys.stderr = steady(sys.stdout), steady(sys.stderr)

@@ -1,4 +1,4 @@
-"""What the verbs that switch machines share: their options, and how a machine's own failure is told."""
+"""Options and error output shared by the verbs that switch machines."""
 
 import click
 
@@ -6,17 +6,17 @@ from appliance.cli import options
 from appliance.errors import ApplianceError
 
 HARD = click.option(
-    "--hard", is_flag=True, help="Cut the power; the system on the host is not asked."
+    "--hard", is_flag=True, help="Cut the power without a shutdown of the operating system."
 )
 FORCE = click.option(
-    "--force", is_flag=True, help="Also hosts that carry work, or of which nothing is known."
+    "--force", is_flag=True, help="Also hosts that carry work, or whose state is unknown."
 )
-YES = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+YES = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 HOSTS = click.argument("hosts", nargs=-1, required=True)
 
 
 def tell(host: str, error: ApplianceError) -> None:
-    """Prints what is wrong with one machine, and what to do about it."""
+    """Prints what is wrong with one machine, and its remedy."""
     options.echo(f"  {host:<16} {error.message}")
     if error.hint:
         options.echo(f"  {'':<16} fix: {error.hint}")

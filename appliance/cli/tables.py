@@ -11,7 +11,7 @@ from appliance.models.run import Table
 
 
 def print_tables(console: Console, tables: Iterable[Table]) -> None:
-    """Each table with its title above and its note below; first column and words left, numbers right."""
+    """Prints each table with its title above and its note below; first column and text left, numbers right."""
     for table in hidden(tuple(tables)):
         shown = RichTable(box=None, pad_edge=False, header_style="bold")
         for index, column in enumerate(table.columns):

@@ -1,4 +1,4 @@
-"""Verdicts of a trial, shown as they come."""
+"""Shows the verdicts of a trial as they arrive."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -13,7 +13,7 @@ from appliance.report.symbols import STATUS
 def show(
     verdicts: Iterable[CheckResult], titles: Mapping[str, str], as_json: bool, total: str
 ) -> int:
-    """Shows each and the sum of them (``total``, with {good} and {all}); the exit code."""
+    """Shows each verdict and their sum (``total``, with {good} and {all}); returns the exit code."""
     results = list(verdicts if as_json else _shown(verdicts, titles))
     verdict = overall(results)
     if as_json:

@@ -4,19 +4,19 @@ from pathlib import Path
 
 import click
 
-from appliance.actions import trust as action
-from appliance.actions import trust_bmc
-from appliance.actions.bounds import check_ids
+from appliance.actions.bmc import trust as trust_bmc
+from appliance.actions.hosts import trust as action
+from appliance.actions.profiles.limit_bounds import check_ids
 from appliance.cli import options
 from appliance.config.load import load_site
 
 ONE_KEY = (
-    "show one and the same key: one machine answers for all, or they were cloned; compare hostname on each, then on clones: "
-    "rm /etc/ssh/ssh_host_*, ssh-keygen -A, restart sshd, and run this again"
+    "show the same host key: one machine answers for all of them, or they were cloned; compare the hostname of each, then on clones: "
+    "rm /etc/ssh/ssh_host_*, ssh-keygen -A, restart sshd, and run this command again"
 )
 ONE_CERTIFICATE = (
-    "show one and the same certificate: it came with the controllers, and its key is in everybody's hands; "
-    "have each make one of its own, then run this again"
+    "show the same certificate: it is the vendor's default, and its private key is public; "
+    "create a certificate on each BMC, then run this command again"
 )
 LISTED = 8
 
@@ -24,17 +24,20 @@ LISTED = 8
 @click.command()
 @options.target_options
 @options.host_option
-@click.option("--bmc", is_flag=True, help="The certificates of the management controllers instead.")
+@click.option("--bmc", is_flag=True, help="Pin the certificates of the BMCs instead.")
 @click.option(
-    "-y", "--yes", is_flag=True, help="Pin new keys unseen. A changed key is always asked about."
+    "-y",
+    "--yes",
+    is_flag=True,
+    help="Pin new keys without asking. Changed keys always need confirmation.",
 )
 def trust(
     inventory: Path | None, profile: str | None, hosts: tuple[str, ...], bmc: bool, yes: bool
 ) -> int:
-    """Pin the hosts' SSH keys. Shows each fingerprint, writes those you confirm into known_hosts.
+    """Pin the hosts' SSH keys. Shows each fingerprint, and writes the confirmed keys to known_hosts.
 
-    Compare a fingerprint with the host's console before you say yes. With --bmc: fingerprints of the management
-    controllers' certificates, into known_bmcs; compare them with the controller's own page. Exit: 0 all pinned, 1 some host did not
+    Compare each fingerprint with the console of the host before you confirm. With --bmc: pins the certificates of the
+    BMCs in known_bmcs; compare the fingerprints with the web page of the BMC. Exit: 0 all pinned, 1 some host did not
     answer or was declined.
     """
     target = options.target(inventory, profile)
@@ -70,6 +73,6 @@ def trust(
 
 
 def _list(hosts: tuple[str, ...]) -> str:
-    """Their names on one line; of many the first, and how many more."""
+    """Their names on one line; for many, the first ones and the number of the others."""
     more = len(hosts) - LISTED
     return ", ".join(hosts[:LISTED]) + (f" and {more} more" if more > 0 else "")

@@ -8,10 +8,10 @@ from click.core import ParameterSource
 from pydantic import ValidationError
 
 from appliance.acceptance.sandbox import Settings
-from appliance.actions import validate as action
-from appliance.actions.kubeconfig import find
-from appliance.actions.opening import Target
-from appliance.actions.through_pods import trial_image
+from appliance.actions.benchmarks import validate as action
+from appliance.actions.benchmarks.through_pods import trial_image
+from appliance.actions.kubernetes.kubeconfig import find
+from appliance.actions.sites.opening import Target
 from appliance.benchmarks import BENCHMARKS
 from appliance.benchmarks.gpt3.trial import Framework
 from appliance.cli import (
@@ -60,7 +60,7 @@ OPTIONS_OF = {
     "evidence": (conformance_trial.NAME,),
     "gpu_image": (scheduler_trial.NAME,),
 }
-"""Whose options these are."""
+"""The benchmarks that each option belongs to."""
 
 
 @click.command()
@@ -70,85 +70,87 @@ OPTIONS_OF = {
     "--from-logs",
     type=click.Path(path_type=Path, exists=True),
     metavar="DIR",
-    help="gpt3 only: read logs of finished NeMo or Megatron runs instead of running anything.",
+    help="gpt3 only: read the logs of finished NeMo or Megatron runs instead of running a training.",
 )
 @click.option(
     "--table",
     is_flag=True,
-    help="gpt3, serving: print the published tables, with misprints and doubtful cells.",
+    help="gpt3, serving: print the published tables, with misprints and doubtful cells marked.",
 )
 @gpt3_render.render_options
 @click.option(
     "--model",
     metavar="NAME",
-    help="gpt3 only: this model, as 5b: trained now, or of --from-logs or --render.",
+    help="gpt3 only: model, such as 5b, to train now, or to select with --from-logs or --render.",
 )
 @click.option(
     "--framework",
     type=click.Choice([one.value for one in Framework]),
     default=Framework.NEMO.value,
     show_default=True,
-    help="gpt3 only: what trains --model: NeMo in its container, or PyTorch alone as the hosts have it.",
+    help="gpt3 only: framework that trains --model: NeMo in its container, or the hosts' own PyTorch.",
 )
 @click.option(
     "--container-image",
     metavar="IMAGE",
-    help="gpt3 only: train in this container, as Pyxis takes it (docs/gpt3.md).",
+    help="gpt3 only: train in this container, in the notation of Pyxis (docs/gpt3.md).",
 )
 @click.option(
     "--container-mounts",
     metavar="SRC:DST,...",
-    help="What that container sees of the hosts.",
+    help="Paths of the hosts that are mounted in the container.",
 )
 @click.option(
     "--level",
     type=click.IntRange(1, 4),
-    help="dcgm only: seconds, minutes, a quarter of an hour, hours; else what the profile asks for, or 2.",
+    help="dcgm only: 1 takes seconds, 2 minutes, 3 a quarter of an hour, 4 hours. Default: the profile's level, or 2.",
 )
 @click.option(
     "--minutes",
     type=click.IntRange(1, 20160),
-    help="burnin: how long; else eight hours. model-load: bound for all loads of a host; else 60.",
+    help="burnin: duration; default: eight hours. model-load: timeout for all loads of a host; default: 60.",
 )
 @model_load_trial.options
 @serving_trial.options
 @options.kubeconfig_option
 @click.option(
-    "--prometheus", default="", metavar="URL", help="scheduler, conformance: who has the metrics."
+    "--prometheus", default="", metavar="URL", help="scheduler, conformance: address of Prometheus."
 )
 @click.option("--scheduler-name", default=DEFAULTS.scheduler, show_default=True)
 @click.option(
     "--image",
     default="",
     metavar="IMAGE",
-    help="scheduler: has sleep; conformance: sh, too; --through kubernetes: has sh and chroot. Else the site's kubernetes.trial_image, or busybox 1.36.1.",
+    help="Image for test pods. scheduler needs sleep in it; conformance also sh; --through kubernetes sh and chroot. Default: the site's kubernetes.trial_image, or busybox 1.36.1.",
 )
 @click.option(
     "--evidence",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="conformance only: where its evidence is written; else conformance beside the kubeconfig.",
+    help="conformance only: folder for its evidence; default: conformance next to the kubeconfig.",
 )
-@click.option("--gpu-image", default="", help="scheduler only: has PyTorch, for the memory cap.")
-@click.option("--clean", is_flag=True, help="Take away what a killed trial of a cluster left.")
+@click.option(
+    "--gpu-image", default="", help="scheduler only: image with PyTorch, to test the memory limit."
+)
+@click.option("--clean", is_flag=True, help="Remove what an interrupted trial left in the cluster.")
 @click.option(
     "--self-test",
     is_flag=True,
-    help="Try every gate of acceptance with doctored evidence; asks no host, keeps nothing.",
+    help="Test every gate of acceptance with forged evidence. Contacts no host, records nothing.",
 )
 @click.option(
     "--foreign",
     type=InputFile(),
     metavar="FILE",
-    help="Enter an audit by ClusterMAX's program (audit.values.json) or a report of NVIDIA's nvcrectl (--results-file) or isvctl (--junitxml): shown in reports, counting for no gate.",
+    help="Add an audit to the record: of ClusterMAX (audit.values.json), of NVIDIA's nvcrectl (--results-file) or of isvctl (--junitxml). Informational only; closes no gate.",
 )
 @click.option(
     "--resume",
     metavar="RUN",
-    help="Go on with a run that was cut off: wait for its jobs, then judge them.",
+    help="Resume an interrupted run: wait for its jobs, then judge them.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Every step as a line.")
-@options.json_option("The record of the run as one JSON object.")
+@click.option("-v", "--verbose", is_flag=True, help="Print every step as a line.")
+@options.json_option("Print the record of the run as one JSON object.")
 def validate(
     benchmarks: tuple[str, ...],
     inventory: Path | None,
@@ -179,29 +181,29 @@ def validate(
     as_json: bool,
     **measured: Any,
 ) -> int:
-    """Run the cluster's benchmarks and judge what they measure. Changes no configuration.
+    """Run the cluster's benchmarks and judge their results. Changes no configuration.
 
     \b
-    Those of a deployment:        appliance validate --inventory mysite
-    Some, also longer ones:       appliance validate storage fio --inventory mysite
-    GPT-3 on GPUs of Slurm:       appliance validate gpt3 --model 5b --nodes 1,2 --inventory mysite
-    The same without a container: appliance validate gpt3 --model 126m --framework pytorch --inventory mysite
-    Any run after a lost line:    appliance validate --resume RUN --inventory mysite
+    Benchmarks of a deployment:    appliance validate --inventory mysite
+    Selected, also longer ones:    appliance validate storage fio --inventory mysite
+    GPT-3 on GPUs of Slurm:        appliance validate gpt3 --model 5b --nodes 1,2 --inventory mysite
+    The same without a container:  appliance validate gpt3 --model 126m --framework pytorch --inventory mysite
+    Training in a container:       appliance validate gpt3 --container-image nvcr.io#nvidia/pytorch:26.01-py3
     Logs of a site's GPU runs:     appliance validate gpt3 --from-logs DIR --inventory mysite
-    How fast models load:         appliance validate model-load --python /opt/model-load/bin/python3
-    What needs no GPU:            appliance validate --through slurm
-    The same where Kubernetes has hosts: appliance validate --through kubernetes --queue QUEUE
-    A served model:               appliance validate serving --endpoint https://HOST:8000/v1
-    Training in a container:      appliance validate gpt3 --container-image nvcr.io#nvidia/pytorch:26.01-py3
-    The gates themselves:         appliance validate --self-test --profile hpc
-    The scheduler's promises:     appliance validate scheduler --inventory mysite
-    What stage workloads installs: appliance validate workloads --inventory mysite
-    CNCF's AI conformance:        appliance validate conformance --inventory mysite
+    Resume after an interruption:  appliance validate --resume RUN --inventory mysite
+    How fast models load:          appliance validate model-load --python /opt/model-load/bin/python3
+    A served model:                appliance validate serving --endpoint https://HOST:8000/v1
+    Without GPUs, through Slurm:   appliance validate --through slurm
+    Without GPUs, in Kubernetes:   appliance validate --through kubernetes --queue QUEUE
+    Self-test of the gates:        appliance validate --self-test --profile hpc
+    Promises of the scheduler:     appliance validate scheduler --inventory mysite
+    Add-ons of stage workloads:    appliance validate workloads --inventory mysite
+    AI conformance of CNCF:        appliance validate conformance --inventory mysite
 
     Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete.
     """
     left_out = pods_trial.left_out(benchmarks)
-    benchmarks = pods_trial.named(benchmarks)
+    benchmarks = pods_trial.named_benchmarks(benchmarks)
     _refuse_strays(benchmarks)
     if resume or foreign:
         _refuse_more("resume" if resume else "foreign")
@@ -210,16 +212,16 @@ def validate(
         return _gone_on(target, resume, foreign, watcher, as_json)
     gpt3_training.refuse_framework(model, not_now=bool(render or table or from_logs))
     if render:
-        asked = gpt3_render.Asked(model, nodes, through, container_image or "", queue)
+        asked = gpt3_render.RenderRequest(model, nodes, through, container_image or "", queue)
         return gpt3_render.write(render, asked)
     pods = pods_trial.asked(benchmarks, Target(inventory, profile), kubeconfig, queue, image)
     if self_test:
         if benchmarks:
-            raise click.UsageError("--self-test tries every gate: name no benchmark")
+            raise click.UsageError("--self-test tests every gate: name no benchmark")
         return gate_trial.try_gates(Target(inventory, profile), as_json)
     container = _container(container_image, container_mounts)
     if container and (from_logs or "gpt3" not in (benchmarks or ("gpt3",))):
-        raise click.UsageError("--container-image goes with a training: appliance validate gpt3")
+        raise click.UsageError("--container-image needs a training: appliance validate gpt3")
     if set(TRIALS) & set(benchmarks):
         target = options.target(inventory, profile)
         chosen = image or trial_image(target, options.quiet())
@@ -231,7 +233,7 @@ def validate(
         return serving_trial.papers(as_json)
     if table or from_logs:
         reading = gpt3_logs.Reading(from_logs, table, model, inventory, profile, as_json)
-        return gpt3_logs.show(reading, benchmarks, _told)
+        return gpt3_logs.show(reading, benchmarks, _print_record)
     options_given = {**measured, "minutes": minutes}
     code = _without_site(benchmarks, options_given, as_json)
     if code is not None:
@@ -253,35 +255,35 @@ def validate(
         pods,
         left_out,
     )
-    return _told(record, report, as_json)
+    return _print_record(record, report, as_json)
 
 
 def _gone_on(
     target: Target, run: str | None, foreign: Path | None, watcher: Observer, as_json: bool
 ) -> int:
-    """What stands alone: a run that goes on, or an audit by another program."""
+    """Options that exclude all others: a resumed run, or an audit by another program."""
     if foreign:
         return foreign_trial.enter(target, foreign, as_json)
-    return _told(*action.resume(target, str(run), watcher), as_json)
+    return _print_record(*action.resume(target, str(run), watcher), as_json)
 
 
 def _refuse_more(option: str) -> None:
-    """An option that stands alone. Raises UsageError."""
+    """An option that excludes all others. Raises UsageError."""
     context = click.get_current_context()
     beside = {option, "inventory", "profile", "verbose", "as_json"}
     given = (n for n in context.params if n not in beside)
     if any(context.get_parameter_source(n) is ParameterSource.COMMANDLINE for n in given):
-        raise click.UsageError(f"--{option} stands alone: name nothing else but the site")
+        raise click.UsageError(f"--{option} excludes all options but --inventory and --profile")
 
 
 def _without_site(benchmarks: tuple[str, ...], asked: dict[str, Any], as_json: bool) -> int | None:
-    """The exit code of what was measured from this machine, or read; None where a site is measured."""
+    """The exit code of a measurement from this machine or of a file; None if a site is measured."""
     alone = {
         model_load_trial.NAME: model_load_trial.alone,
         serving_trial.NAME: serving_trial.alone,
     }
     if len(benchmarks) > 1 and (asked["here"] or asked["results"]):
-        raise click.UsageError("--here and --results go with one benchmark")
+        raise click.UsageError("--here and --results need exactly one benchmark")
     return alone[benchmarks[0]](asked, as_json) if benchmarks and benchmarks[0] in alone else None
 
 
@@ -309,7 +311,7 @@ def _trial(
     if len(benchmarks) > 1:
         name = next(name for name in TRIALS if name in benchmarks)
         verb = "are" if name == workloads_trial.NAME else "is"
-        raise click.UsageError(f"{name} {verb} tried alone: appliance validate {name}")
+        raise click.UsageError(f"{name} {verb} run alone: appliance validate {name}")
     cluster = find(kubeconfig, target, options.quiet())
     if benchmarks == (scheduler_trial.NAME,):
         return scheduler_trial.try_promises(cluster, settings, prometheus, clean, as_json)
@@ -320,7 +322,7 @@ def _trial(
     return workloads_trial.try_hellos(target, cluster, clean, as_json)
 
 
-def _told(record: RunRecord, report: str, as_json: bool) -> int:
+def _print_record(record: RunRecord, report: str, as_json: bool) -> int:
     if as_json:
         options.echo_json(record)
         return record.verdict.exit_code
@@ -331,18 +333,18 @@ def _told(record: RunRecord, report: str, as_json: bool) -> int:
 
 
 def _refuse_strays(benchmarks: tuple[str, ...]) -> None:
-    """An option of another trial is refused rather than passed over. Raises UsageError."""
+    """Refuses an option of another benchmark instead of ignoring it. Raises UsageError."""
     given = click.get_current_context().get_parameter_source
     for option, owners in OPTIONS_OF.items():
         if given(option) is ParameterSource.COMMANDLINE and not set(owners) & set(benchmarks):
             flag = f"--{option.replace('_', '-')}"
-            raise click.UsageError(f"{flag} goes with: appliance validate {' or '.join(owners)}")
+            raise click.UsageError(f"{flag} needs: appliance validate {' or '.join(owners)}")
 
 
 def _container(image: str | None, mounts: str | None) -> JobContainer | None:
     if not image:
         if mounts:
-            raise click.UsageError("--container-mounts goes with --container-image")
+            raise click.UsageError("--container-mounts needs --container-image")
         return None
     try:
         return JobContainer(image=image, mounts=tuple(mounts.split(",")) if mounts else ())
@@ -351,4 +353,4 @@ def _container(image: str | None, mounts: str | None) -> JobContainer | None:
             "--container-image" if error.errors()[0]["loc"][0] == "image" else "--container-mounts"
         )
         example = "nvcr.io#nvidia/pytorch:26.01-py3" if option.endswith("image") else "/data:/data"
-        raise click.BadParameter(f"it is written as {example}", param_hint=option) from None
+        raise click.BadParameter(f"write it as {example}", param_hint=option) from None

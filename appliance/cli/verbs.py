@@ -1,4 +1,4 @@
-"""All verbs, with what each does in a few words; the modules of a verb are read when it is asked for."""
+"""All verbs with a short description; the modules of a verb are imported when it is called."""
 
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
@@ -11,42 +11,43 @@ from appliance.errors import Unreadable
 VERBS = {
     "init": "Write a new site into DIR.",
     "trust": "Pin the hosts' SSH keys.",
-    "discover": "Ask the management controllers what their machines are.",
-    "power": "Switch machines by their management controllers.",
-    "bios": "BIOS settings, as the profile wants them.",
-    "provision": "Give bare machines their system.",
+    "discover": "Read the hardware inventory from the BMCs.",
+    "power": "Switch machines on and off through their BMCs.",
+    "bios": "Compare and set the BIOS settings of the profile.",
+    "provision": "Install the operating system on bare machines.",
     "plan": "Show what a deployment would do, and why.",
     "deploy": "Bring the site to its profile, prove it, and write the report.",
-    "mig": "GPUs in parts (MIG).",
-    "node": "GPU hosts and their owners.",
-    "validate": "Run the cluster's benchmarks and judge what they measure.",
-    "accept": "Take a site over: every level in order, then the hand-over.",
-    "baseline": "The hosts as they were taken over.",
-    "waive": "Accept a finding for a time.",
-    "health": "Judge the site now: what is wrong, why, and what to do.",
-    "fabric": "The fabric as discovery finds it now; reads hosts only.",
+    "mig": "Partition GPUs (MIG).",
+    "node": "Show or change which scheduler owns a GPU host.",
+    "validate": "Run the cluster's benchmarks and judge their results.",
+    "accept": "Accept a site: run all levels, then write the hand-over.",
+    "baseline": "Show or accept the baseline: the recorded state of the hosts.",
+    "waive": "Waive a finding until a date.",
+    "health": "Check the site now: show faults, causes and remedies.",
+    "fabric": "Show the fabric as discovered now.",
     "report": "Show the last run, or write its report.",
-    "explain": "Say what a check looks at, and what usually trips it.",
-    "profile": "Hardware classes.",
-    "kubeconfig": "Get a kubeconfig for the site's cluster, for days.",
-    "etcd": "Backups of the cluster's state, and room for it.",
-    "images": "Images of the site's cluster.",
-    "queue": "Departments, projects and their queues on Kubernetes.",
-    "lab": "A rack of containers or virtual machines on this machine.",
+    "explain": "Explain a check: what it examines, and what usually fails it.",
+    "profile": "List, show, check and capture hardware classes.",
+    "site": "Migrate the file of a site.",
+    "kubeconfig": "Get a kubeconfig for the site's cluster, valid for days.",
+    "etcd": "List, save and restore backups of etcd, and free its space.",
+    "images": "Show and lock the container images of the cluster.",
+    "queue": "Show and apply the queues of departments and projects.",
+    "lab": "Run a virtual rack of containers or VMs on this machine.",
     "completion": "Print the shell's completion script.",
 }
-"""By name, which is that of its module, too."""
+"""By name, which is also the name of its module."""
 
 
 _LISTED = click.Group(commands=[click.Command(name, help=does) for name, does in VERBS.items()])
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C while a verb was read: it has not begun."""
+    """Ctrl-C while a verb was imported: it has not begun."""
 
 
 class Commands(MutableMapping[str, click.Command]):
-    """Commands by name. To look one up is to read it; Interrupted or Unreadable where that does not come to its end."""
+    """Commands by name, imported on access. Raises Interrupted or Unreadable if the import fails."""
 
     def __init__(self) -> None:
         self._read: dict[str, click.Command | None] = dict.fromkeys(VERBS)
@@ -74,10 +75,10 @@ class Commands(MutableMapping[str, click.Command]):
 
 
 class Verbs(click.Group):
-    """The program: it lists its verbs, and completes their names, without reading them."""
+    """The program: lists its verbs and completes their names without importing them."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """None is a name no verb has; a KeyError of a verb's modules is not taken for that."""
+        """None for an unknown verb; a KeyError inside a verb's modules is not mistaken for one."""
         if cmd_name not in self.commands:
             return None
         return self.commands[cmd_name]

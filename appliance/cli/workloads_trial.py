@@ -6,8 +6,8 @@ import click
 
 from appliance.acceptance.hello import HELLOS
 from appliance.acceptance.hello_parts import Hello
-from appliance.actions import workloads as action
-from appliance.actions.opening import Target
+from appliance.actions.sites.opening import Target
+from appliance.actions.trials import workloads as action
 from appliance.cli.trial_tables import show
 
 NAME = "workloads"
@@ -15,12 +15,12 @@ TITLES = {f"workloads.{hello.key}": hello.title for hello in HELLOS}
 
 
 def try_hellos(target: Target, kubeconfig: Path, only_clean: bool, as_json: bool) -> int:
-    """Tries each add-on and shows a verdict. Exit: 0 all good, 1 one failed, 3 one is not assessed."""
+    """Tests each add-on and shows a verdict. Exit: 0 all good, 1 one failed, 3 one is not assessed."""
     if only_clean:
         action.take_away(target, kubeconfig)
         return 0
     verdicts = action.prove(target, kubeconfig, _silent if as_json else _tell)
-    return show(verdicts, TITLES, as_json, "{good} of {all} trials ended well")
+    return show(verdicts, TITLES, as_json, "{good} of {all} add-ons passed")
 
 
 def _tell(hello: Hello) -> None:

@@ -1,21 +1,19 @@
-"""Certificates in PEM, as those who are given them read them: all of them, or none."""
+"""Certificates in PEM, validated the way TLS libraries load them: all of them, or none."""
 
-WHOLE = (
-    "paste the file of the authority's certificates whole: openssl x509 -noout -in FILE reads it"
-)
+WHOLE = "paste the CA's complete PEM file; check it with: openssl x509 -noout -in FILE"
 
 
 def complaint(text: str) -> str:
-    """Why a program that is given ``text`` as its authorities refuses it; empty where it takes it.
+    """Why a program would reject ``text`` as its CA certificates; empty if it accepts it.
 
-    What stands around the certificates may be in any language.
+    Text around the certificates may be in any language.
     """
-    # Read for this alone: most sites have no certificates.
+    # Imported here: most sites have no certificates.
     import ssl
 
     plain = text.encode("ascii", "replace").decode("ascii")
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=plain)
     except (ssl.SSLError, ValueError):
-        return "is cut off or damaged"
+        return "is truncated or damaged"
     return ""

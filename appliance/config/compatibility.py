@@ -1,4 +1,4 @@
-"""Which releases go together: a table of data, and what it says about a choice."""
+"""Which releases work together: a table, and checks of a choice against it."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ COMPONENTS = tuple(name for name in Software.model_fields if name != SYSTEMS)
 
 
 class Bound(Model):
-    """Releases of another component; ends are inclusive and compared as deep as they are written."""
+    """Releases of another component; bounds are inclusive and compared to the depth they are written in."""
 
     min: str | None = None
     max: str | None = None
@@ -30,7 +30,7 @@ class Bound(Model):
     excluded: tuple[str, ...] = Field(default=(), alias="except")
 
     def accepts(self, release: str) -> bool:
-        """Whether ``release`` is within."""
+        """Whether ``release`` is in range."""
         if any(_same_line(release, line) for line in self.excluded):
             return False
         if self.one_of and not any(_same_line(release, line) for line in self.one_of):
@@ -47,7 +47,7 @@ class Bound(Model):
         return ", ".join(part for part in (ends, *(f"not {e}" for e in self.excluded)) if part)
 
     def nearest(self, release: str) -> str:
-        """A release within the bound, nearest to the one refused; empty if the bound names none."""
+        """A release in range, closest to the refused one; empty if the bound names none."""
         if self.one_of:
             return min(self.one_of, key=lambda line: abs(_numbers(line)[0] - _numbers(release)[0]))
         if self.max and _cut(release, self.max) > _numbers(self.max):
@@ -56,9 +56,9 @@ class Bound(Model):
 
 
 class Row(Model):
-    """One release line of one component, what it needs of the others, and the systems there are packages for.
+    """One release line of one component, its requirements, and the systems that have packages of it.
 
-    No ``systems``: nothing is known of any that lack it.
+    Without ``systems``, availability is unknown.
     """
 
     component: str
@@ -80,14 +80,14 @@ class Table(Model):
         return tuple(row.release for row in self.rows if row.component == component)
 
     def row(self, component: str, release: str) -> Row | None:
-        """The row a release falls in."""
+        """The row of a release."""
         rows = (r for r in self.rows if r.component == component and _same_line(release, r.release))
         return next(rows, None)
 
 
 @dataclass(frozen=True)
 class Clash:
-    """Two releases that do not go together, or (``other`` empty) one that is not known."""
+    """Two incompatible releases, or (``other`` empty) an unknown one."""
 
     component: str
     other: str
@@ -97,7 +97,7 @@ class Clash:
 
 @cache
 def table() -> Table:
-    """The table that comes with the program. Raises InvalidConfig if it is damaged."""
+    """The table shipped with the program. Raises InvalidConfig if it is damaged."""
     checked = check(read(TABLE), Table)
     if checked.model is None or checked.findings:
         raise InvalidConfig(checked.findings)
@@ -105,7 +105,7 @@ def table() -> Table:
 
 
 def clashes(chosen: Mapping[str, object], known: Table | None = None) -> Iterator[Clash]:
-    """What does not fit in a choice of releases; None is the distribution's own and not judged."""
+    """Incompatibilities in a choice of releases; None is the distribution's own and is not judged."""
     known = known or table()
     releases = {name: r for name, r in chosen.items() if isinstance(r, str) and name in COMPONENTS}
     listed_systems = chosen.get(SYSTEMS)
@@ -113,19 +113,24 @@ def clashes(chosen: Mapping[str, object], known: Table | None = None) -> Iterato
     for name, release in releases.items():
         if not RELEASE.match(release):
             yield Clash(
-                name, "", f'"{release}" is not a release', "write numbers and dots, as 1.35 or 580"
+                name,
+                "",
+                f'"{release}" is not a release',
+                "write numbers and dots, such as 1.35 or 580",
             )
             continue
         row = known.row(name, release)
         if row is not None and not _spelled_as(release, row.release):
-            remedy = f"write it as its publisher does: {row.release}"
+            remedy = f"write it as published: {row.release}"
             yield Clash(name, "", f'"{release}" is not a release', remedy)
         elif row is not None:
             yield from _against(known, row, release, releases)
             yield from _on(known, row, release, systems)
         elif known.lines(name):
             listed = ", ".join(known.lines(name))
-            remedy = f"take one of {listed}; a later one wants a later appliance"
+            remedy = (
+                f"supported releases are {listed}; a newer one needs a newer version of appliance"
+            )
             yield Clash(name, "", f"{release} is not in the compatibility table", remedy)
 
 
@@ -135,18 +140,21 @@ def _against(known: Table, row: Row, release: str, releases: Mapping[str, str]) 
         if found is None or not RELEASE.match(found) or bound.accepts(found):
             continue
         message = (
-            f"{other} {found} does not go with {row.component} {release}"
+            f"{other} {found} is incompatible with {row.component} {release}"
             f" ({bound}; source: {row.source}, {row.date})"
         )
         ways = [f"{other} {fit}"] if (fit := bound.nearest(found)) else []
         ways += [f"{row.component} {line}" for line in _fitting(known, row.component, other, found)]
         yield Clash(
-            row.component, other, message, "take " + ", or ".join(ways) if ways else "leave one out"
+            row.component,
+            other,
+            message,
+            "choose " + ", or ".join(ways) if ways else "remove one of them",
         )
 
 
 def _on(known: Table, row: Row, release: str, systems: tuple[str, ...]) -> Iterator[Clash]:
-    """Refused where not one of the systems of the class has packages of it."""
+    """Refused if no operating system of the class has packages of it."""
     if not systems or not row.systems or set(row.systems) & set(systems):
         return
     others = [
@@ -155,11 +163,11 @@ def _on(known: Table, row: Row, release: str, systems: tuple[str, ...]) -> Itera
         if other.component == row.component and set(other.systems) & set(systems)
     ]
     message = (
-        f"{row.component} {release} is on none of {', '.join(systems)}"
-        f" (on {', '.join(row.systems)}; source: {row.source}, {row.date})"
+        f"{row.component} {release} has no packages for {', '.join(systems)}"
+        f" (packages for {', '.join(row.systems)}; source: {row.source}, {row.date})"
     )
     ways = [f"{row.component} {line}" for line in others]
-    remedy = "take " + ", or ".join([*ways, f"{SYSTEMS} {', '.join(row.systems)}"])
+    remedy = "choose " + ", or ".join([*ways, f"{SYSTEMS} {', '.join(row.systems)}"])
     yield Clash(row.component, SYSTEMS, message, remedy)
 
 
@@ -177,7 +185,7 @@ def _cut(release: str, bound: str) -> tuple[int, ...]:
 
 
 def _spelled_as(release: str, line: str) -> bool:
-    """Without zeros that are the same number: charts and packages are looked up by their text."""
+    """Without leading zeros: charts and packages are looked up by their text."""
     parts = line.split(".")
     return release.split(".")[: len(parts)] == parts
 

@@ -1,4 +1,4 @@
-"""YAML to plain data, read strictly, with the line of every key kept."""
+"""Reads YAML strictly into plain data, and keeps the line of every key."""
 
 import math
 import re
@@ -12,24 +12,24 @@ import yaml  # noqa: TID251  config is the door to YAML
 from yaml.composer import Composer  # noqa: TID251
 from yaml.resolver import Resolver  # noqa: TID251
 
+from appliance.config.bounded_files import NoFile, TooLarge, read_bytes
 from appliance.config.finding import Finding, InvalidConfig, KeyPath, dotted
-from appliance.config.reading import NoFile, TooLarge, read_bytes
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 24
 PLAIN = re.compile(r"[\n\x20-\x7e\xa1-\u167f\u2010-\u2027]*")
-"""Texts that PyYAML's two readers take alike: no tabs, no other spaces and line ends than those of ASCII. (They part, too,
-over where a text without any content begins.)"""
+"""Texts on which PyYAML's two parsers agree: no tabs, and only ASCII spaces and line ends. (They also differ in where an
+empty text begins.)"""
 PREFIX = "tag:yaml.org,2002:"
 HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Unicode's categories of characters that have no place in a value."""
+"""Unicode categories of characters that are not allowed in a value."""
 
 
 @dataclass(frozen=True)
 class Document:
     """One file's data (dict, list, str, int, float, bool, None) and the line of each key path.
 
-    ``texts`` holds numbers as they were written: 1.30 is the number 1.3.
+    ``texts`` holds numbers as written: 1.30 is the number 1.3.
     """
 
     file: Path
@@ -38,7 +38,7 @@ class Document:
     texts: Mapping[KeyPath, str] = field(default_factory=dict)
 
     def line(self, path: KeyPath) -> int:
-        """Where ``path`` stands, or its nearest ancestor that does."""
+        """The line of ``path``, or of its closest existing ancestor."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
@@ -49,18 +49,18 @@ class Document:
 
 
 def text_of(document: Mapping[str, object]) -> str:
-    """Plain data as YAML that ``read`` takes; the keys in their order."""
+    """Plain data as YAML that ``read`` accepts; keys keep their order."""
     return yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True, width=120)
 
 
 class _Refused(yaml.MarkedYAMLError):
-    """Something YAML allows and these files do not."""
+    """A YAML feature that these files must not use."""
 
 
 class _Composer(Composer, Resolver):
     """YAML 1.2's core types only: no ``yes``, no ``12:30`` in base 60, no dates, anchors or tags.
 
-    In YAML 1.1 the MAC address 52:54:00:12:34:56 is the number 41188971296, hence the resolvers below.
+    In YAML 1.1, the MAC address 52:54:00:12:34:56 is the number 41188971296, hence the resolvers below.
     """
 
     yaml_implicit_resolvers = {}  # noqa: RUF012  PyYAML's own name for the table
@@ -73,11 +73,11 @@ class _Composer(Composer, Resolver):
     def compose_node(self, parent: yaml.Node | None, index: object) -> yaml.Node | None:
         event = self.peek_event()
         if getattr(event, "anchor", None):
-            raise _Refused(None, None, "anchors and aliases are not used here", event.start_mark)
+            raise _Refused(None, None, "anchors and aliases are not supported", event.start_mark)
         if getattr(event, "tag", None):
-            raise _Refused(None, None, f"the tag {event.tag} is not used here", event.start_mark)
+            raise _Refused(None, None, f"the tag {event.tag} is not supported", event.start_mark)
         if self._depth >= MAX_DEPTH:
-            raise _Refused(None, None, f"nested more than {MAX_DEPTH} deep", event.start_mark)
+            raise _Refused(None, None, f"nested deeper than {MAX_DEPTH} levels", event.start_mark)
         self._depth += 1
         try:
             return super().compose_node(parent, index)  # type: ignore[arg-type]
@@ -86,7 +86,7 @@ class _Composer(Composer, Resolver):
 
 
 class _Loader(_Composer, yaml.SafeLoader):
-    """All in Python, whose messages are known."""
+    """The pure Python parser, whose messages are known."""
 
 
 for _name, _pattern, _first in (
@@ -99,7 +99,7 @@ for _name, _pattern, _first in (
 
 
 def _quick_loader() -> Callable[[str], _Composer] | None:
-    """The same over libyaml's events, in a sixth of the time; None where PyYAML was built without it."""
+    """The same with libyaml's parser, which takes a sixth of the time; None if PyYAML was built without it."""
     if not yaml.__with_libyaml__:
         return None
 
@@ -115,12 +115,12 @@ _Quick = _quick_loader()
 
 
 def read(file: Path) -> Document:
-    """Parse one file. Raises InvalidConfig: unreadable, too large, not UTF-8, not YAML, a key given twice."""
+    """Parses one file. Raises InvalidConfig: unreadable, too large, not UTF-8, not YAML, a duplicate key."""
     return parse(_text(file), file)
 
 
 def parse(text: str, file: Path) -> Document:
-    """Parse text that came from ``file``. Raises InvalidConfig."""
+    """Parses text from ``file``. Raises InvalidConfig."""
     node = _quick(text) or compose(text, file)
     return built(node, file)
 
@@ -135,7 +135,7 @@ def built(node: yaml.Node | None, file: Path) -> Document:
                     0,
                     "",
                     "is empty",
-                    "begin with a new one: appliance init DIR --hosts 4 --profile hpc",
+                    "create a new site: appliance init DIR --hosts 4 --profile hpc",
                 )
             ]
         )
@@ -147,7 +147,7 @@ def built(node: yaml.Node | None, file: Path) -> Document:
 
 
 def _quick(text: str) -> yaml.Node | None:
-    """The nodes by libyaml; None leaves the text to the reader in Python, as all that is refused."""
+    """The nodes from libyaml; None passes the text to the Python parser, as for every refused text."""
     if _Quick is None or not PLAIN.fullmatch(text):
         return None
     try:
@@ -158,7 +158,7 @@ def _quick(text: str) -> yaml.Node | None:
 
 
 def compose(text: str, file: Path) -> yaml.Node | None:
-    """The nodes of a text, each with its place in it. Raises InvalidConfig."""
+    """The nodes of a text with their positions. Raises InvalidConfig."""
     try:
         loader = _Loader(text)
         try:
@@ -175,7 +175,11 @@ def _text(file: Path) -> str:
         text = raw.decode("utf-8-sig")
     except TooLarge:
         raise InvalidConfig(
-            [Finding(file, 0, "", "is larger than 1 MB", "this is not a profile or site")]
+            [
+                Finding(
+                    file, 0, "", "is larger than 1 MB", "name a profile or site; none is that large"
+                )
+            ]
         ) from None
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
@@ -202,7 +206,7 @@ def _text(file: Path) -> str:
 def _syntax(file: Path, text: str, error: yaml.YAMLError) -> Finding:
     if isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, error.position) + 1
-        return Finding(file, line, "", "holds a control character", "delete it")
+        return Finding(file, line, "", "contains a control character", "delete it")
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     line = mark.line + 1 if mark else 0
     problem = " ".join(str(getattr(error, "problem", None) or error).split())
@@ -215,20 +219,22 @@ def _syntax(file: Path, text: str, error: yaml.YAMLError) -> Finding:
             file,
             line,
             "",
-            "a no-break space stands here or in the line above",
-            "write plain spaces",
+            "contains a no-break space in this line or in the line above",
+            "replace it with a plain space",
         )
     if "\t" in source:
-        return Finding(file, line, "", "a tab stands where YAML wants spaces", "indent with spaces")
+        return Finding(file, line, "", "is indented with a tab", "indent with spaces")
     if "single document" in str(getattr(error, "context", "")):
-        return Finding(file, line, "", "holds more than one document", "keep one, without ---")
+        return Finding(
+            file, line, "", "contains more than one document", "keep one document, without ---"
+        )
     return Finding(
-        file, line, "", f"is not YAML: {problem}", "look at this line and the one above it"
+        file, line, "", f"is not valid YAML: {problem}", "check this line and the line above it"
     )
 
 
 class _Builder:
-    """Turns nodes into data, one key once, and notes lines on the way."""
+    """Turns nodes into data, refuses duplicate keys, and records lines."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -249,12 +255,17 @@ class _Builder:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
                 self._add(
-                    line, path, "a list or mapping cannot be a key", "write a word before the colon"
+                    line,
+                    path,
+                    "a list or mapping cannot be a key",
+                    "write a plain key before the colon",
                 )
                 continue
             where = (*path, str(key_node.value))
             if where in self.lines:
-                self._add(line, where, f"stands twice (also line {self.lines[where]})", "keep one")
+                self._add(
+                    line, where, f"is given twice (also line {self.lines[where]})", "keep one"
+                )
                 continue
             self.lines[where] = line
             self._encodable(key_node, where)
@@ -276,14 +287,14 @@ class _Builder:
     def _encodable(self, node: yaml.ScalarNode, path: KeyPath) -> None:
         bad = next((c for c in str(node.value) if _unusable(c)), None)
         if bad is not None:
-            message = f"holds the character U+{ord(bad):04X}, which has no place here"
-            self._add(node.start_mark.line + 1, path, message, "take it out")
+            message = f"contains the character U+{ord(bad):04X}, which is not allowed"
+            self._add(node.start_mark.line + 1, path, message, "remove it")
 
     def _add(self, line: int, path: KeyPath, message: str, remedy: str) -> None:
         self.findings.append(Finding(self.file, line, dotted(path), message, remedy))
 
 
 def _unusable(character: str) -> bool:
-    """What cannot be seen, or turns what is around it: controls other than tab and line feed, marks of direction and of
-    width (Unicode's Cf), other line ends, and halves of characters."""
+    """Invisible characters and those that reorder text: controls other than tab and line feed, marks of direction and of
+    width (Unicode's Cf), other line ends, and surrogate halves."""
     return character not in "\t\n" and unicodedata.category(character) in HIDDEN

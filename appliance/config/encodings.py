@@ -1,10 +1,10 @@
-"""The ways a secret can be spelled in logs, reports and tracebacks."""
+"""The encodings in which a secret can appear in logs, reports and tracebacks."""
 
 import html
 import json
 import re
 import shlex
-from base64 import b64encode, encodebytes
+from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote, quote_plus
 
@@ -13,26 +13,29 @@ from appliance.text import CUT, one_line
 SHORTEST = 4
 SHORTEST_PART = 8
 SHORTEST_ENCODED = 6
+WIDTHS = (64, 76)
+"""Characters per line of base64 (RFC 7468; RFC 2045)."""
+GO = {ord(c): f"\\u{ord(c):04x}" for c in "<>&"}
 MOST_CUTS = 10_000
-"""Marks of a text at which the beginning of a secret is looked for; no document of this program has as many."""
+"""Ellipses of a text that are searched for the beginning of a secret; no document of this program has as many."""
 
 
 def spellings(secrets: Iterable[str]) -> re.Pattern[str] | None:
-    """A pattern that finds each secret of at least 4 characters however it is encoded; None without any."""
+    """A pattern that finds each secret of at least 4 characters in any encoding; None without secrets."""
     return re.compile("|".join(map(re.escape, found))) if (found := forms(secrets)) else None
 
 
 def forms(secrets: Iterable[str]) -> tuple[str, ...]:
-    """All ways in which secrets of at least 4 characters can be encoded, the longest first."""
+    """All encodings of secrets of at least 4 characters, the longest first."""
     found = {form for secret in secrets if len(secret) >= SHORTEST for form in _forms(secret)}
     found = {form for form in found if len(form) >= SHORTEST}
     return tuple(sorted(found, key=lambda f: (-len(f), f)))
 
 
 def stretches(spelled: Iterable[str], text: str) -> list[tuple[int, int]]:
-    """Where any of them stands in a text: start and end of each stretch, in order; those that overlap are one.
+    """Where the secrets occur in a text: start and end of each range, in order; overlapping ranges are merged.
 
-    A pattern of all of them tries each at each place; CPython's own search takes about as long for a text that somebody wrote to be slow.
+    A single pattern of all secrets tries each at each position; CPython's own search is as slow only on texts made to be slow.
     """
     merged: list[tuple[int, int]] = []
     forms = tuple(spelled)
@@ -50,7 +53,7 @@ def _each(form: str, text: str) -> Iterator[tuple[int, int]]:
     at = text.find(form)
     while at >= 0:
         last, end = at, at + size
-        # Those that overlap are one stretch: the last that begins within it, until none does.
+        # Overlapping matches form one range: extend it by the last match that begins within it.
         while (further := text.rfind(form, last + 1, end + size - 1)) >= 0:
             last, end = further, further + size
         yield at, end
@@ -58,7 +61,7 @@ def _each(form: str, text: str) -> Iterator[tuple[int, int]]:
 
 
 def _cut(spelled: Iterable[str], text: str) -> Iterator[tuple[int, int]]:
-    """Where a text was shortened in the middle of one of them: from its beginning to the mark."""
+    """Where a text was shortened in the middle of a secret: from its beginning to the ellipsis."""
     at = text.rfind(CUT)
     for _ in range(MOST_CUTS):
         if at < 0:
@@ -69,7 +72,7 @@ def _cut(spelled: Iterable[str], text: str) -> Iterator[tuple[int, int]]:
 
 
 def _begun(form: str, text: str, end: int) -> int:
-    """How many of its first characters stand right before ``end``."""
+    """How many of its first characters come right before ``end``."""
     start = text.find(form[:SHORTEST], max(0, end - len(form) + 1), end)
     while start >= 0:
         if form.startswith(text[start:end]):
@@ -80,7 +83,7 @@ def _begun(form: str, text: str, end: int) -> int:
 
 def _forms(secret: str) -> Iterator[str]:
     yield secret
-    # As texts of others are written on one line.
+    # As texts of other programs are joined into one line.
     yield one_line(secret)
     yield " ".join(secret.split())
     yield from _escaped(secret)
@@ -103,7 +106,15 @@ def _escaped(text: str) -> Iterator[str]:
         yield quote(raw, safe=safe)
         yield re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), quote(raw, safe=safe))
         yield quote_plus(raw, safe=safe)
+    # JSON as Go writes it (encoding/json, HTMLEscape), and as PHP and many BMCs do.
+    for whole in (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]):
+        yield whole.translate(GO)
+        yield whole.replace("/", "\\/")
     yield html.escape(text)
+    # Quotes as Jinja and Go escape them.
+    yield html.escape(text).replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
+    # As sh -x prints it.
+    yield text.replace("'", "'\\''")
     yield shlex.quote(text)[1:-1] if shlex.quote(text) != text else text
     # Ansible prints JSON inside JSON.
     yield json.dumps(json.dumps(text))[3:-3]
@@ -114,13 +125,16 @@ def _encoded(raw: bytes) -> Iterator[str]:
     yield raw.hex().upper()
     for offset in range(3):
         yield from _base64(raw, offset)
-    for line in encodebytes(raw).decode().split():
-        if len(line) >= SHORTEST_PART * 2:
-            yield line
+    # In lines, as encodebytes, base64(1) and MIME, and PEM and openssl(1) wrap them.
+    whole = b64encode(raw).decode()
+    for width in WIDTHS:
+        for line in (whole[at : at + width] for at in range(0, len(whole), width)):
+            if len(line) >= SHORTEST_PART * 2:
+                yield line
 
 
 def _base64(raw: bytes, offset: int) -> Iterator[str]:
-    """The characters of base64 that depend on the secret alone, where ``offset`` bytes stand before it."""
+    """The characters of base64 that depend only on the secret, if ``offset`` bytes precede it."""
     text = b64encode(b"\0" * offset + raw).decode()
     start = (offset * 8 + 5) // 6
     end = (offset + len(raw)) * 8 // 6

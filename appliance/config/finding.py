@@ -1,4 +1,4 @@
-"""What is wrong in a configuration file: where, what, and the way out."""
+"""A problem in a configuration file: where, what, and the remedy."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from appliance.errors import ConfigError
 
 KeyPath = tuple[str | int, ...]
 LONGEST_NAME = 64
-"""Of a key in a message; what is longer is a mistake, and is cut."""
+"""Longest key in a message; a longer one is a mistake, and is truncated."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem. ``line`` counts from 1; 0 speaks of the file as a whole.
+    """One problem. ``line`` counts from 1; 0 means the file as a whole.
 
-    ``level`` "todo" is a step the owner still has to take: validate shows it, plan and deploy refuse.
+    ``level`` "todo" is a step left to the owner: validate shows it, plan and deploy refuse.
     """
 
     file: Path
@@ -29,7 +29,7 @@ class Finding:
 
     @property
     def place(self) -> str:
-        """``file:line``, or the file alone."""
+        """``file:line``, or only the file."""
         return f"{self.file}:{self.line}" if self.line else str(self.file)
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class Finding:
 
 
 class InvalidConfig(ConfigError):
-    """A profile or site that cannot be used; carries every finding. No host was contacted."""
+    """An unusable profile or site, with all findings. No host was contacted."""
 
     def __init__(self, findings: Iterable[Finding]) -> None:
         self.findings: tuple[Finding, ...] = tuple(sorted(findings, key=_order))
@@ -45,12 +45,12 @@ class InvalidConfig(ConfigError):
 
 
 def printable(text: str) -> str:
-    """The text on one line: what would move a terminal's cursor is spelled out."""
+    """The text on one line: characters that would move a terminal's cursor are escaped."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def dotted(path: Iterable[str | int]) -> str:
-    """A key path as people write it: ``hosts[2].bmc.address``."""
+    """A key path in the usual notation: ``hosts[2].bmc.address``."""
     text = ""
     for part in path:
         if isinstance(part, int):

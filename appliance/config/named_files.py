@@ -1,4 +1,4 @@
-"""The files of a site, and those that it names: all that a verb reads of it on this machine."""
+"""The files of a site and those it names: everything a verb reads of it on this machine."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +9,11 @@ from appliance.models.site import Site
 from appliance.ownership import require_all
 
 KUBECONFIG = "kubeconfig"
-"""Where the program keeps the one of a cluster of its own."""
+"""Where the program stores the kubeconfig of a cluster of its own."""
 
 
 def require_ours(site: Site, folder: Path) -> None:
-    """Raises Untrusted where somebody else may write one of them."""
+    """Raises Untrusted if another user can write one of them."""
     require_all(*(folder / name for name in sorted(set(_names(site)))))
 
 
@@ -30,9 +30,9 @@ def _names(site: Site) -> Iterator[str]:
     yield from (host.bmc.authority for host in site.hosts if host.bmc and host.bmc.authority)
     if site.external_cluster is not None:
         yield site.external_cluster
-    if site.slurm.containers is not None:
-        yield site.slurm.containers.pyxis.file
-        yield from (package.file for package in site.slurm.containers.enroot)
+    if site.slurm_options.containers is not None:
+        yield site.slurm_options.containers.pyxis.file
+        yield from (package.file for package in site.slurm_options.containers.enroot)
     if site.provision is not None:
         yield from (site.provision.image, f"{site.provision.image}/manifest.json")
         if site.provision.signers is not None:

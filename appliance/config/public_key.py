@@ -1,4 +1,4 @@
-"""An OpenSSH public key as one line: whole, of the kind it says, and nothing before it (sshd(8), RFC 4253, RFC 5656, RFC 8709)."""
+"""An OpenSSH public key on one line: complete, of the stated type, without options (sshd(8), RFC 4253, RFC 5656, RFC 8709)."""
 
 import struct
 from base64 import b64decode, b64encode
@@ -21,7 +21,7 @@ BEGIN, END = b"-----BEGIN OPENSSH PRIVATE KEY-----", b"-----END OPENSSH PRIVATE 
 
 
 def complaint(line: str) -> str:
-    """Why ``line`` lets nobody in, or does more than that; empty where it is a public key."""
+    """Why ``line`` is not usable as a plain public key; empty if it is."""
     kind, _, rest = line.partition(" ")
     body, _, comment = rest.partition(" ")
     if kind not in KINDS or not body:
@@ -29,20 +29,20 @@ def complaint(line: str) -> str:
     try:
         fields = list(_fields(b64decode(body, validate=True)))
     except (ValueError, struct.error):
-        return "is cut off or damaged"
+        return "is truncated or damaged"
     if not fields or fields[0] != kind.encode():
-        return f"says {kind} and holds another kind of key"
+        return f"is labelled {kind} but contains another type of key"
     if not _whole(kind, fields[1:]):
-        return "is cut off or damaged"
+        return "is truncated or damaged"
     if kind == "ssh-rsa" and _bits(fields[2]) < SHORTEST_RSA:
-        return f"is an RSA key of {_bits(fields[2])} bits, and sshd may refuse it"
+        return f"is an RSA key of {_bits(fields[2])} bits, which sshd may refuse"
     if len(comment) > COMMENT or not comment.isprintable() or {"{", "}"} & set(comment):
-        return "has a comment that is no plain text"
+        return "has a comment that is not plain text"
     return ""
 
 
 def _fields(blob: bytes) -> Iterator[bytes]:
-    """The strings of a key, each behind its length of four bytes. Raises ValueError where one is cut."""
+    """The strings of a key, each after its length of four bytes. Raises ValueError if one is truncated."""
     while blob:
         (length,) = struct.unpack(">I", blob[:4])
         if len(blob) < 4 + length:
@@ -52,7 +52,7 @@ def _fields(blob: bytes) -> Iterator[bytes]:
 
 
 def _whole(kind: str, parts: list[bytes]) -> bool:
-    """The parts that follow the kind's name; keys on hardware end with their application, as ssh:."""
+    """The fields that follow the key type; keys on hardware end with their application, such as ssh:."""
     if kind.startswith("sk-"):
         if not parts or not parts[-1].isascii() or not parts[-1]:
             return False
@@ -75,7 +75,7 @@ def _bits(number: bytes) -> int:
 
 
 def of_private(text: bytes) -> str:
-    """The public half, base64, that a private key in OpenSSH's form bears in clear, behind a passphrase, too; "" of another."""
+    """The public half, base64, that a private key in OpenSSH's format contains unencrypted, also with a passphrase; "" otherwise."""
     lines = text.split()
     armour = b" ".join(lines)
     if not (armour.startswith(BEGIN) and armour.endswith(END)):
@@ -85,7 +85,7 @@ def of_private(text: bytes) -> str:
         if not blob.startswith(MAGIC):
             return ""
         rest = blob[len(MAGIC) :]
-        # Cipher, key derivation and its options; then how many keys, and the public halves (OpenSSH, PROTOCOL.key).
+        # Cipher, key derivation and its options; then the number of keys, and the public halves (OpenSSH, PROTOCOL.key).
         for _ in range(3):
             (length,) = struct.unpack(">I", rest[:4])
             rest = rest[4 + length :]

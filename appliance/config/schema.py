@@ -1,7 +1,7 @@
-"""Data to models: what pydantic objects to, said in plain words at the line it stands on."""
+"""Turns data into models; pydantic's errors become plain messages at their line."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -11,11 +11,11 @@ from pydantic_core import ErrorDetails
 
 from appliance.config.document import Document
 from appliance.config.finding import Finding, KeyPath
-from appliance.config.objections import explain
+from appliance.config.validation_messages import explain, intended
 
 M = TypeVar("M", bound=BaseModel)
 ROUNDS = 200
-# Keys nothing else depends on: without them the rest is judged all the same.
+# Keys that nothing else depends on: the rest is judged without them.
 STAND_INS: dict[str | int, object] = {
     "version": 1,
     "name": "unnamed",
@@ -27,9 +27,9 @@ STAND_INS: dict[str | int, object] = {
 
 @dataclass(frozen=True)
 class Checked(Generic[M]):
-    """What could be made of a document: the model of its sound parts, and what is wrong with the others.
+    """The model of a document's valid parts, and what is wrong with the others.
 
-    ``model`` is None where too little is left. ``cut`` holds the paths left out of it.
+    ``model`` is None if too little is left. ``cut`` holds the paths that were left out.
     """
 
     document: Document
@@ -39,7 +39,7 @@ class Checked(Generic[M]):
     origins: dict[KeyPath, list[int]] = field(default_factory=dict)
 
     def whole(self, *path: str | int) -> bool:
-        """Nothing at or below ``path`` was left out, so that its absence means something."""
+        """Nothing at or below ``path`` was left out, so its absence is meaningful."""
         return not any(c[: len(path)] == path or path[: len(c)] == c for c in self.cut)
 
     def listed(self, *path: str | int) -> bool:
@@ -62,11 +62,14 @@ class Checked(Generic[M]):
 
 
 def check(document: Document, model: type[M]) -> Checked[M]:
-    """Validate a document; parts that fail are reported and left out, so that the rest can be judged too."""
+    """Validates a document; invalid parts are reported and left out, so that the rest can be judged too."""
     errors = _errors(document.data, model)
+    groups = _by_path(document.data, errors)
+    misspelled = _misspelled(model, groups)
     findings = [
         document.finding(path, *explain(model, path, group, document.texts.get(path)))
-        for path, group in _by_path(document.data, errors).items()
+        for path, group in groups.items()
+        if group[0]["type"] != "missing" or path not in misspelled
     ]
     if not errors:
         return Checked(document, _build(document.data, model))
@@ -76,7 +79,7 @@ def check(document: Document, model: type[M]) -> Checked[M]:
     except ValidationError:
         sound = None
     if sound is not None and ("hosts",) in cut:
-        # A site has at least one host; where none is sound, rules look at none.
+        # A site has at least one host; if none is valid, rules see none.
         sound = sound.model_copy(update={"hosts": ()})
     return Checked(document, sound, tuple(findings), frozenset(cut), origins)
 
@@ -90,10 +93,28 @@ def _errors(data: object, model: type[BaseModel]) -> list[ErrorDetails]:
     try:
         _build(data, model)
     except ValidationError as error:
-        # "too_short" counts valid items only: a list that is not empty has other errors, which say more.
+        # "too_short" counts valid items only: a list that is not empty has other, more precise errors.
         found = error.errors(include_url=False)
-        return [e for e in found if not (e["type"] == "too_short" and e["input"])]
+        # A default that depends on other keys is missing only because one of those has an error of its own.
+        return [
+            e
+            for e in found
+            if e["type"] != "default_factory_not_called"
+            and not (e["type"] == "too_short" and e["input"])
+        ]
     return []
+
+
+def _misspelled(
+    model: type[BaseModel], groups: Mapping[KeyPath, Sequence[ErrorDetails]]
+) -> set[KeyPath]:
+    """Keys that an unknown key stands for: they are not reported as missing, too."""
+    return {
+        (*path[:-1], name)
+        for path, group in groups.items()
+        if group[0]["type"] == "extra_forbidden"
+        for name in intended(model, path)
+    }
 
 
 def _by_path(data: object, errors: list[ErrorDetails]) -> dict[KeyPath, list[ErrorDetails]]:
@@ -104,7 +125,7 @@ def _by_path(data: object, errors: list[ErrorDetails]) -> dict[KeyPath, list[Err
 
 
 def _path(data: object, error: ErrorDetails) -> KeyPath:
-    """The error's place in the data; pydantic adds union branches and ``[key]`` behind it."""
+    """The error's place in the data; pydantic appends union branches and ``[key]`` to it."""
     path: KeyPath = ()
     for part in error["loc"]:
         inside = isinstance(data, dict) and part in data
@@ -117,7 +138,7 @@ def _path(data: object, error: ErrorDetails) -> KeyPath:
 
 
 class _Pruner:
-    """Takes out what does not validate, one ring further each round, and remembers where the rest stood."""
+    """Removes what does not validate, one level further each round, and records the original positions of the rest."""
 
     def __init__(self, data: object, model: type[BaseModel]) -> None:
         self.data = json.loads(json.dumps(data))

@@ -3,15 +3,16 @@
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_origin
 
 from pydantic import BaseModel
 
+from appliance.config.bounded_files import TooLarge, read_bytes
 from appliance.config.encodings import forms, stretches
 from appliance.config.finding import Finding, InvalidConfig
-from appliance.config.reading import TooLarge, read_bytes
 from appliance.config.vault import Vault
 from appliance.errors import ConfigError
 from appliance.hidden import hide
@@ -34,7 +35,7 @@ class Secret(str):
 
 
 class Redactor:
-    """Replaces every known secret, in every usual spelling, in text that leaves the program."""
+    """Replaces every known secret, in every usual encoding, in text that leaves the program."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._forms = forms(str(s) for s in secrets)
@@ -48,11 +49,11 @@ class Redactor:
         return "".join([*kept, text[at:]])
 
     def texts(self, document: Kept) -> Kept:
-        """A document with every text in it so; what is read as a word of ours, as a state, stays."""
+        """The document with secrets masked in every text; texts from a fixed set, such as a state, are kept."""
         return self._within(document) if self._is_in(document) else document
 
     def _is_in(self, document: object) -> bool:
-        """One search of the whole is much less work than one of each of a thousand texts."""
+        """One search of the whole text is much faster than one search of each of a thousand texts."""
         whole = "\n".join(_texts(document))
         return bool(stretches(self._forms, whole))
 
@@ -60,7 +61,9 @@ class Redactor:
         if type(value) is str or isinstance(value, Secret):
             return self(str(value))
         if isinstance(value, BaseModel):
-            changed = {n: self._within(item) for n, item in value if not _is_word(value, n)}
+            changed = {
+                name: self._within(getattr(value, name)) for name in _open_fields(type(value))
+            }
             return value.model_copy(update=changed)
         if isinstance(value, Mapping):
             return {self._within(key): self._within(item) for key, item in value.items()}
@@ -69,26 +72,29 @@ class Redactor:
         return value
 
 
-def _is_word(model: BaseModel, name: str) -> bool:
-    """Whether a field takes a few words of ours and no others, as the kind of a line: what is read again needs them."""
-    field = type(model).model_fields.get(name)
-    return field is not None and get_origin(field.annotation) is Literal
+@cache
+def _open_fields(model: type[BaseModel]) -> tuple[str, ...]:
+    """Fields that may hold any text. Readers need the others unchanged: a fixed set of texts, such as the type of a line."""
+    fields = model.model_fields.items()
+    return tuple(name for name, field in fields if get_origin(field.annotation) is not Literal)
 
 
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield str(value)
-    elif isinstance(value, BaseModel):
-        for name, item in value:
-            if not _is_word(value, name):
-                yield from _texts(item)
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _texts(key)
-            yield from _texts(item)
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from _texts(item)
+def _texts(document: object) -> list[str]:
+    """Every text in a document. A deployment asks for 35,000: hence no recursion."""
+    found: list[str] = []
+    waiting = [document]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            found.append(str(value))
+        elif isinstance(value, BaseModel):
+            waiting += [getattr(value, name) for name in _open_fields(type(value))]
+        elif isinstance(value, Mapping):
+            waiting += value.keys()
+            waiting += value.values()
+        elif isinstance(value, (tuple, list)):
+            waiting += value
+    return found
 
 
 Secrets = Mapping[str, Secret]
@@ -107,11 +113,11 @@ FORMATS: Mapping[str, tuple[re.Pattern[str], str]] = {
 
 
 MAIL_PASSWORD = "mail.password"
-"""Of the account that alerts are mailed with; a dot is in no name that a site gives."""
+"""Of the account that sends alert mails; site names contain no dot."""
 
 
 def references(site: Site) -> dict[str, SecretRef]:
-    """All secrets of a site: by their own name, and by "bmc.HOST" and "receiver.NAME" where they stand with what they open."""
+    """All secrets of a site: by their own name, and by "bmc.HOST" and "receiver.NAME" for those next to what they open."""
     bmcs = {f"bmc.{host.name}": host.bmc.password for host in site.hosts if host.bmc}
     mail = site.observe.mail
     told = {f"receiver.{r.name}": ref for r in site.observe.receivers if (ref := r.address)}
@@ -120,9 +126,9 @@ def references(site: Site) -> dict[str, SecretRef]:
 
 
 def resolve(site: Site, folder: Path) -> dict[str, Secret]:
-    """Fetches every secret; file and vault paths start at ``folder``. Whatever prints hides them from now on.
+    """Reads every secret; file and vault paths start at ``folder``. From now on, all output hides them.
 
-    Raises InvalidConfig with one finding for each that cannot be had. No value is part of a message.
+    Raises InvalidConfig with one finding for each secret that cannot be read. Messages never contain a value.
     """
     found: dict[str, Secret] = {}
     findings: list[Finding] = []
@@ -145,18 +151,20 @@ def _fetch(ref: SecretRef, folder: Path, vault: Vault) -> str:
     elif ref.env is not None:
         value = os.environ.get(ref.env, "")
         if not value:
-            raise ConfigError(f"{ref.env} is not set", f"export {ref.env}=... and run this again")
+            raise ConfigError(
+                f"{ref.env} is not set", f"export {ref.env}=... and run this command again"
+            )
     else:
         value = vault.read(str(ref.vault))
     if not value.strip():
-        raise ConfigError("is empty", "a secret has at least one character")
+        raise ConfigError("is empty", "a secret needs at least one character")
     return value
 
 
 def _fitting(name: str, value: str) -> str:
     pattern, form = FORMATS.get(name, (None, ""))
     if pattern and not pattern.fullmatch(value):
-        raise ConfigError("is not in the form that its daemon reads", form)
+        raise ConfigError("has a format that its daemon cannot read", form)
     return value
 
 
@@ -164,7 +172,7 @@ def _read(file: Path) -> str:
     try:
         return read_bytes(file).decode("utf-8").rstrip("\r\n")
     except TooLarge:
-        raise ConfigError(f"{file} is larger than 1 MB", "a secret is one line") from None
+        raise ConfigError(f"{file} is larger than 1 MB", "a secret must be one line") from None
     except OSError as error:
         raise ConfigError(
             f"{file} cannot be read ({error.strerror})", "check its path, owner and mode"

@@ -1,4 +1,4 @@
-"""Tables of data that come with the program, from YAML to their model."""
+"""Tables shipped with the program, from YAML to their model."""
 
 from pathlib import Path
 from typing import TypeVar

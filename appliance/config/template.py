@@ -1,4 +1,4 @@
-"""The one way templates of text files are filled in."""
+"""Fills in templates of text files."""
 
 
 def filled(template: str, **values: object) -> str:

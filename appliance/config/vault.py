@@ -5,9 +5,9 @@ import shlex
 import tempfile
 from pathlib import Path
 
+from appliance.config.bounded_files import TooLarge, read_bytes
 from appliance.config.document import parse
 from appliance.config.finding import InvalidConfig
-from appliance.config.reading import TooLarge, read_bytes
 from appliance.errors import ConfigError
 from appliance.ownership import require
 
@@ -22,13 +22,15 @@ class Vault:
         self._open: dict[str, dict[str, object]] = {}
 
     def read(self, place: str) -> str:
-        """The value at ``file#key``. Raises ConfigError; decrypted text is part of no message."""
+        """The value at ``file#key``. Raises ConfigError; messages never contain decrypted text."""
         name, _, key = place.partition("#")
         if name not in self._open:
             self._open[name] = _decrypt(self.folder / name)
         values = self._open[name]
         if key not in values:
-            raise ConfigError(f'{name} has no key "{key}"', f"it has {', '.join(values) or 'none'}")
+            raise ConfigError(
+                f'{name} has no key "{key}"', f"its keys are {', '.join(values) or 'none'}"
+            )
         value = values[key]
         if not isinstance(value, str):
             raise ConfigError(f"{key} of {name} is not text", "put its value in quotes")
@@ -36,9 +38,9 @@ class Vault:
 
 
 def _decrypt(file: Path) -> dict[str, object]:
-    # Importing it makes Ansible's folder for temporary files, below a HOME that a service's user may not have.
+    # The import creates Ansible's folder for temporary files below HOME, which a service's user may lack.
     os.environ.setdefault("ANSIBLE_LOCAL_TEMP", tempfile.gettempdir())
-    # Ansible takes 0.3 s to import; only sites that use a vault pay for it.
+    # The import takes 0.3 s; only sites with a vault pay for it.
     from ansible.errors import AnsibleError
     from ansible.parsing.vault import VaultLib, VaultSecret
 
@@ -47,7 +49,9 @@ def _decrypt(file: Path) -> dict[str, object]:
         text = VaultLib([("default", VaultSecret(password))]).decrypt(read_bytes(file))
         data = parse(text.decode(), file).data
     except TooLarge:
-        raise ConfigError(f"{file} is larger than 1 MB", "name the vault's file") from None
+        raise ConfigError(
+            f"{file} is larger than 1 MB", "name a vault file; none is that large"
+        ) from None
     except OSError as error:
         raise ConfigError(f"{file} cannot be read ({error.strerror})", "check its path") from None
     except AnsibleError:
@@ -62,7 +66,8 @@ def _decrypt(file: Path) -> dict[str, object]:
 
 def _no_keys(file: Path) -> ConfigError:
     return ConfigError(
-        f"{file} does not hold keys and values", f"ansible-vault edit {shlex.quote(str(file))}"
+        f"{file} is not a mapping of keys and values",
+        f"ansible-vault edit {shlex.quote(str(file))}",
     )
 
 
@@ -70,13 +75,14 @@ def _password() -> bytes:
     name = os.environ.get(PASSWORD_FILE)
     if not name:
         raise ConfigError(
-            f"{PASSWORD_FILE} is not set", f"export {PASSWORD_FILE}=FILE with the vault's password"
+            f"{PASSWORD_FILE} is not set",
+            f"export {PASSWORD_FILE}=FILE, a file with the vault's password",
         )
     try:
         file = Path(name).expanduser()
     except RuntimeError:
         raise ConfigError(
-            f"{PASSWORD_FILE}: {name} lies in the home of nobody", "check the path"
+            f"{PASSWORD_FILE}: {name} is in the home of an unknown user", "check the path"
         ) from None
     require(file)
     try:
@@ -88,11 +94,13 @@ def _password() -> bytes:
         ) from None
     except TooLarge:
         raise ConfigError(
-            f"{PASSWORD_FILE}: {file} is larger than 1 MB", "name the file of the password"
+            f"{PASSWORD_FILE}: {file} is larger than 1 MB",
+            "name the file that contains the password",
         ) from None
     if executable:
         raise ConfigError(
-            f"{PASSWORD_FILE}: {file} is a program", "name a file that holds the password itself"
+            f"{PASSWORD_FILE}: {file} is executable",
+            "name a file that contains the password; scripts are not supported",
         )
     if not password:
         raise ConfigError(f"{PASSWORD_FILE}: {file} is empty", "write the password into it")

@@ -1,1 +1,1 @@
-"""What the verbs share: gather facts, plan, apply, verify."""
+"""Shared by the verbs: gathers facts, plans, applies, and verifies."""

@@ -1,4 +1,4 @@
-"""What every verb works with: the site, the way to its hosts, the journal, and who is told."""
+"""The context of every verb: the site, the access to its hosts, the journal, and the listeners."""
 
 import hashlib
 import threading
@@ -13,17 +13,18 @@ from appliance.models.events import Event, Observer
 from appliance.models.facts import HostFacts
 from appliance.models.images import ImageLock
 from appliance.models.profile import Profile
+from appliance.models.shared_facts import SharedFacts
 from appliance.models.site import Host, Site
-from appliance.models.standing import Standing
 from appliance.report.advice import Address
 from appliance.stages.context import RoleContext, Shared
 
 
 @dataclass(frozen=True)
 class Session:
-    """One verb at work on one site. ``data`` holds playbooks and roles; ``runs`` journal and reports.
+    """One verb that runs on one site. ``data`` holds playbooks and roles; ``runs`` journal and reports.
 
-    ``accepting``: hosts whose changed hardware the operator accepts. ``address``: site and profile as they were named, by which kept remedies name them.
+    ``accepting``: hosts whose changed hardware the operator accepts. ``address``: site and profile as named on the
+    command line, which stored remedies repeat.
     """
 
     run: str
@@ -44,15 +45,15 @@ class Session:
     accepting: frozenset[str] = frozenset()
 
     def tell(self, event: Event) -> None:
-        """Passes an event on; secrets never leave."""
+        """Pass an event to the listeners, without secrets."""
         self.observer.handle(self.redact.texts(event))
 
     def context(
-        self, host: Host, said: Mapping[str, HostFacts], shared: Shared, known: Standing
+        self, host: Host, said: Mapping[str, HostFacts], shared: Shared, known: SharedFacts
     ) -> RoleContext:
-        """What role variables of ``host`` are made from; ``shared`` by all hosts with these facts, as is ``known``."""
+        """Return what role variables of ``host`` are made from; all hosts with these facts share ``shared`` and ``known``."""
         return RoleContext(
-            self.profile,
+            self.profile_of(host.name),
             self.site,
             host,
             self.secrets,
@@ -62,11 +63,20 @@ class Session:
             left_out=known.left_out,
         )
 
+    def profile_of(self, host: str) -> Profile:
+        """Return the profile of a host's class."""
+        return self.site.profile_of(host, self.profile)
+
+    @property
+    def classes(self) -> str:
+        """Return the hardware classes of the site's GPU hosts, for display."""
+        return ", ".join(profile.name for profile in self.site.profiles(self.profile))
+
     @property
     def salt(self) -> bytes:
-        """Keys digests of variables; as hard to guess as the secrets every site has together.
+        """Return the key of variable digests, as hard to guess as the site's secrets together.
 
-        Passwords of controllers and addresses of receivers are left out: a new one changes nothing of the other stages.
+        BMC passwords and receivers' addresses are excluded: a new one changes nothing in the other stages.
         """
         kept = sorted((name, value) for name, value in self.secrets.items() if "." not in name)
         joined = "\0".join(f"{name}={value!s}" for name, value in kept)
@@ -74,12 +84,12 @@ class Session:
 
     @property
     def folder_of_run(self) -> Path:
-        """Where this run's report and evidence lie."""
+        """Return the folder of this run's report and evidence."""
         return self.runs / self.run
 
 
 def endpoints(site: Site, folder: Path) -> tuple[Endpoint, ...]:
-    """How to log in to each host of the site."""
+    """Return how to log in to each host of the site."""
     access = site.access
     return tuple(
         Endpoint(

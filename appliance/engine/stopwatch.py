@@ -1,4 +1,4 @@
-"""When something began, and how long ago: the clock of the control machine may be set meanwhile."""
+"""Measures elapsed time, even if the control machine's clock is set meanwhile."""
 
 import time
 from dataclasses import dataclass, field
@@ -7,17 +7,17 @@ from datetime import UTC, datetime, timedelta
 
 @dataclass(frozen=True)
 class Stopwatch:
-    """Runs from the moment it is made. ``started``: the time of day then."""
+    """Runs from its creation. ``started``: the time of day at that moment."""
 
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     _since: float = field(default_factory=time.monotonic)
 
     @property
     def seconds(self) -> float:
-        """How long it has been running."""
+        """Return the elapsed time."""
         return time.monotonic() - self._since
 
     @property
     def now(self) -> datetime:
-        """The time of day, as the clock would show it had nobody set it since."""
+        """Return the time of day, ignoring changes of the clock since the start."""
         return self.started + timedelta(seconds=self.seconds)

@@ -1,4 +1,4 @@
-"""Worker threads that are waited for, except by a user who wants out at once."""
+"""Worker threads that the program waits for, unless the user interrupts it."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def threads(most: int) -> Iterator[ThreadPoolExecutor]:
-    """A pool that ends with the block. On Ctrl-C it is left behind: a host that hangs may hold a thread for long."""
+    """A pool that ends with the block. On Ctrl-C it is abandoned, because a hanging host may occupy a thread for long."""
     pool = ThreadPoolExecutor(most)
     is_patient = True
     try:

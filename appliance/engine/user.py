@@ -1,11 +1,11 @@
-"""Who runs the program, by name where there is one."""
+"""The user who runs the program, by name if there is one."""
 
 import getpass
 import os
 
 
 def user_name() -> str:
-    """The user's name; the number of one that this machine has no name for, as in a container."""
+    """Return the user's name; the user id if this machine has no name for it, as in a container."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -53,10 +53,8 @@ def package(root: Path, control: dict[str, str], target: Path) -> Path:
         "".join(f"{key}: {value}\n" for key, value in control.items()), encoding="utf-8"
     )
     file = target / f"{control['Package']}_{control['Version']}_{control['Architecture']}.deb"
-    run(
-        ("dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "--build", str(root), str(file)),
-        timeout=300,
-    )
+    argv = ("dpkg-deb", "--root-owner-group", "-Znone", "--build", str(root), str(file))
+    run(argv, timeout=300)
     return file
 
 

@@ -38,7 +38,7 @@ def _number(arguments: Sequence[str], usual: str) -> int:
 def _write_memory(rack: Rack, host: RackHost, module: str, kind: str, number: int) -> None:
     known = [
         board.module_label(controller, index)
-        for controller in range(rack.hardware.numa_nodes)
+        for controller in range(rack.hardware_of(host.name).numa_nodes)
         for index in range(board.MODULES)
     ]
     if module not in known:
@@ -49,7 +49,7 @@ def _write_memory(rack: Rack, host: RackHost, module: str, kind: str, number: in
     )
     errors.setdefault(module, {})[kind] = number
     kept.write_text(json.dumps(errors), encoding="utf-8")
-    for name, text in board.memory(rack.hardware, errors).items():
+    for name, text in board.memory(rack.hardware_of(host.name), errors).items():
         (host.root / sysfs.ROOT / name).write_text(text, encoding="utf-8")
 
 
@@ -107,7 +107,7 @@ BOARD_FAULTS = (
         (MODULE,),
         base_ids.MEMORY_ERRORS,
         f"HOST/{MODULE}",
-        f"{CORRECTED} memory errors of {MODULE} were corrected in *: the next may be beyond that",
+        f"{CORRECTED} memory errors of {MODULE} were corrected in *: the module is likely to produce uncorrectable errors soon",
     ),
     Fault(
         "aer-corrected",
@@ -131,11 +131,11 @@ BOARD_FAULTS = (
         ("nvme1",),
         base_ids.NVME,
         "HOST/nvme1",
-        "104 % of the life its maker gives it is used up",
+        "104 % of its rated life is used",
     ),
     Fault(
         "nvme-read-only",
-        "an NVMe drive has run out of spare blocks and can only be read",
+        "an NVMe drive has no spare blocks and is read-only",
         _answering(board.health_page(warning=0x09, spare=0, used=131, media_errors=17)),
         _answering(board.health_page()),
         "DRIVE",
@@ -143,7 +143,7 @@ BOARD_FAULTS = (
         ("nvme1",),
         base_ids.NVME,
         "HOST/nvme1",
-        "its spare blocks (0 %) are below its own threshold (10 %); it can only be read",
+        "spare blocks (0 %) are below the drive's threshold (10 %); the drive is read-only",
         drains=True,
     ),
 )

@@ -1,4 +1,4 @@
-"""Look-alikes of the scheduler's charts: their names, versions, values and resources, with pods that do nothing."""
+"""Look-alikes of charts: their names, versions, values and resources, with pods that do nothing but hand out simulated GPUs."""
 
 import gzip
 import io
@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.lab.archives import with_digest
+from appliance.lab.device_plugin import bundle as device_plugin
 from appliance.lab.kubernetes_build import HOST_IMAGES
 from appliance.lab.programs import KAI
+from appliance.stages.kubernetes.charts import DEVICE_PLUGIN, GPU_HOSTS
+from appliance.stages.kubernetes.charts import charts as of_cluster
 from appliance.stages.scheduler.queues.charts import SHARING_MODES, charts
 from appliance.stages.workloads.table import table
 
@@ -88,6 +91,8 @@ class LookAlike:
     def _objects(self) -> Iterator[Document]:
         for name in PODS.get(self.name, (self.name,)):
             yield self._deployment(name)
+        if self.name == DEVICE_PLUGIN:
+            yield _device_plugin("app.kubernetes.io/name", DEVICE_PLUGIN)
         if self.name == "kai-scheduler":
             for name, value in PRIORITIES.items():
                 yield {
@@ -119,10 +124,10 @@ class LookAlike:
 
 
 def pinned() -> tuple[LookAlike, ...]:
-    """Every chart of the scheduler's table at each of its versions but the one that is to be had, and every add-on's."""
+    """Every chart of the tables at each of its versions but the one that is to be had, and every add-on's."""
     schedulers = (
         LookAlike(chart.chart.rsplit("/", 1)[-1], version)
-        for chart in charts().values()
+        for chart in (*of_cluster().values(), *charts().values())
         for version in chart.versions.values()
         if (chart.name, version) != ("kai-scheduler", f"v{KAI.version}")
     )
@@ -144,6 +149,39 @@ def _value(given: object) -> object:
     return {"type": given}
 
 
+def _device_plugin(label: str, name: str) -> Document:
+    """The rack's device plugin as a pod of each GPU host: the host's own program, behind the host's own root."""
+    labels = {label: name}
+    program = [
+        *("chroot", "/host", "/usr/bin/env", f"LD_LIBRARY_PATH={device_plugin.SHARED}"),
+        f"/{device_plugin.PROGRAM}",
+    ]
+    container = {
+        "name": "plugin",
+        "image": HOST_IMAGES["busybox"],
+        "imagePullPolicy": "IfNotPresent",
+        "command": program,
+        "securityContext": {"privileged": True},
+        "volumeMounts": [{"name": "host", "mountPath": "/host"}],
+    }
+    pod = {
+        "nodeSelector": GPU_HOSTS,
+        "hostNetwork": True,
+        "terminationGracePeriodSeconds": 1,
+        "containers": [container],
+        "volumes": [{"name": "host", "hostPath": {"path": "/"}}],
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": name, "labels": labels, "annotations": {"appliance/lab": MARK}},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+
+
 DEFINITIONS = {
     "kai-scheduler": "kai.yml",
     "kai-resource-management": "resource_management.yml",
@@ -152,10 +190,13 @@ DEFINITIONS = {
 PODS = {
     "jupyterhub": ("hub", "proxy"),
     "kai-scheduler": ("kai-operator", "kai-scheduler-default", "queue-controller"),
+    DEVICE_PLUGIN: (),
 }
 DEFAULTS: Mapping[str, Document] = {
     "kai-scheduler": {"defaultQueue": {"createDefaultQueue": True}},
-    "gpu-operator": {"driver": {"enabled": True}, "toolkit": {"enabled": True}},
+    "gpu-operator": {
+        **{name: {"enabled": True} for name in ("devicePlugin", "driver", "toolkit")},
+    },
 }
 _KAI: Document = {
     "defaultQueue": {"createDefaultQueue": "boolean"},
@@ -174,12 +215,23 @@ SCHEMAS: Mapping[str, Document] = {
     "kai-resource-management": {"kai-scheduler": _KAI, "global": _KAI["global"]},
     "gpu-operator": {
         "cdi": _SWITCH,
+        "devicePlugin": _SWITCH,
         "dcgmExporter": {"enabled": "boolean", "serviceMonitor": _SWITCH},
         "driver": _SWITCH,
         "mig": {"strategy": ("single", "mixed")},
         "migManager": _SWITCH,
         "nfd": _SWITCH,
         "toolkit": _SWITCH,
+    },
+    DEVICE_PLUGIN: {
+        "affinity": "null",
+        "cdi": {"nvidiaHookPath": "string"},
+        "deviceListStrategy": ("envvar", "volume-mounts", "cdi-annotations", "cdi-cri"),
+        "migStrategy": ("none", "single", "mixed"),
+        "nodeSelector": "object",
+        "nvidiaDriverRoot": "string",
+        "runtimeClassName": "string",
+        "securityContext": "object",
     },
     "network-operator": {
         "maintenanceOperator": _SWITCH,
@@ -293,9 +345,10 @@ kind: RuntimeClass
 metadata: {name: nvidia}
 handler: nvidia
 """
+_PLUGIN = json.dumps(_device_plugin("app", "nvidia-device-plugin-daemonset"))
 MADE: Mapping[str, str] = {
-    # KAI's webhook asks for it in every pod with a GPU (v0.12.0), and the operator's reconciler makes it.
-    "gpu-operator": _RUNTIME,
+    # KAI's webhook asks for the class in every pod with a GPU (v0.12.0). The operator's reconciler makes both.
+    "gpu-operator": f"{_RUNTIME}---\n{{{{ if .Values.devicePlugin.enabled }}}}\n{_PLUGIN}\n{{{{ end }}}}\n",
     "csi-driver-nfs": _CLASS.replace("ANNOTATIONS", "{{ .annotations | toJson }}").replace(
         "PROVISIONER", "nfs.csi.k8s.io"
     ),

@@ -35,10 +35,10 @@ def _port_up(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
 
 def _set_link(rack: Rack, host: RackHost, hca: Hca, is_up: bool) -> None:
     """sysfs follows the InfiniBand fabric by itself; an Ethernet port is nothing but its files."""
-    if rack.hardware.has_subnet:
+    if rack.hardware_of(host.name).has_subnet:
         cables.connect(rack, {plug(hca): home(hca) if is_up else None})
         return
-    for name, text in sysfs.ethernet_port_files(rack.hardware, is_up).items():
+    for name, text in sysfs.ethernet_port_files(rack.hardware_of(host.name), is_up).items():
         (_port(host, hca) / name).write_text(f"{text}\n", encoding="utf-8")
 
 
@@ -101,7 +101,7 @@ def _double(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
 def _take_away(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
     """The adapter falls off its bus: its port goes dark, and neither PCI nor RDMA knows it any more."""
     hca = _hca(rack, host, arguments[0])
-    if rack.hardware.has_subnet:
+    if rack.hardware_of(host.name).has_subnet:
         cables.connect(rack, {plug(hca): None})
     sysfs.remove_adapter(host.root, rack, host, hca)
 
@@ -113,7 +113,7 @@ def _bring_back(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
 
 
 def _age(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
-    kind = sysfs.adapter(rack.hardware).firmware.split(".")[0]
+    kind = sysfs.adapter(rack.hardware_of(host.name)).firmware.split(".")[0]
     usual = f"{kind}.{OLD_FIRMWARE}"
     wanted = arguments[1] if len(arguments) > 1 else usual
     if not re.fullmatch(r"\d+\.\d+\.\d+", wanted):
@@ -122,7 +122,7 @@ def _age(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
 
 
 def _renew(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
-    _write_firmware(rack, host, arguments, sysfs.adapter(rack.hardware).firmware)
+    _write_firmware(rack, host, arguments, sysfs.adapter(rack.hardware_of(host.name)).firmware)
 
 
 def _write_firmware(rack: Rack, host: RackHost, arguments: Sequence[str], version: str) -> None:
@@ -171,7 +171,7 @@ def _counting(field: str, file: str, usual: str) -> tuple[Action, Action]:
         _write(rack, host, _hca(rack, host, arguments[0]), 0)
 
     def _write(rack: Rack, host: RackHost, hca: Hca, number: int) -> None:
-        if rack.hardware.has_subnet:
+        if rack.hardware_of(host.name).has_subnet:
             fabric.ask(rack, f"PerformanceSet {plug(hca)} PortCounters.{field}={number}")
         (_port(host, hca) / "counters" / file).write_text(f"{number}\n", encoding="utf-8")
 
@@ -230,7 +230,7 @@ FABRIC_FAULTS = (
         ("mlx5_2",),
         fabric_ids.STATE,
         "HOST/mlx5_2",
-        "port 1 is DOWN, Polling: no signal: no cable, a dead one, or nothing at its far end",
+        "port 1 is DOWN, Polling: no signal: the cable is missing or broken, or nothing is at its far end",
         drains=True,
     ),
     Fault(
@@ -292,7 +292,7 @@ FABRIC_FAULTS = (
         ("mlx5_2", "mlx5_5"),
         fabric_ids.CABLING,
         "HOST/mlx5_2",
-        "mlx5_2 of * is in port 33 of leaf-6, but belongs in leaf-3; leaf-6 holds mlx5_5 of * already",
+        "mlx5_2 of * is in port 33 of leaf-6, but belongs in leaf-3; leaf-6 already has mlx5_5 of *",
     ),
     Fault(
         "hca-missing",
@@ -317,7 +317,7 @@ FABRIC_FAULTS = (
         ("mlx5_6",),
         fabric_ids.FIRMWARE,
         "HOST/mlx5_6",
-        "mlx5_6 has firmware 20.38.1002, ConnectX-6 wants 20.43.8002 or newer (of older branches: 20.39.8002)",
+        "mlx5_6 has firmware 20.38.1002, ConnectX-6 requires 20.43.8002 or newer (of older branches: 20.39.8002)",
     ),
     Fault(
         "switch-link-missing",

@@ -1,4 +1,4 @@
-"""What a fault of a rack host is."""
+"""The type of a fault of a rack host."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

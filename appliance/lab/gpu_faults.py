@@ -85,7 +85,7 @@ SYMPTOMS = (
         "a row of the GPU's memory waits to be remapped",
         {"remap_pending": 1, "remapped_uncorrectable": 1},
         check=gpu_ids.REMAP,
-        says="a failing memory row waits to be replaced; running jobs are safe",
+        says="a failing memory row is replaced at the next reset; running jobs are safe",
     ),
     Symptom(
         "remap-failed",
@@ -100,7 +100,7 @@ SYMPTOMS = (
         "the GPU's on-chip memory has more errors than the driver tolerates",
         {"sram_exceeded": 1},
         check=gpu_ids.ECC,
-        says="its on-chip memory (SRAM) is spent: the GPU counts its errors over the threshold",
+        says="its on-chip memory (SRAM) has failed: its errors exceed the GPU's threshold",
         drains=True,
     ),
     Symptom(
@@ -115,7 +115,7 @@ SYMPTOMS = (
         "the GPU slows down because its power is cut back from outside",
         {**UNDER_LOAD, REASONS: SLOWDOWN | POWER_BRAKE, "sm_clock": 345},
         check=gpu_ids.CLOCKS,
-        says="the host's power supply orders it to slow down (power brake)",
+        says="the host's power supply slows it down (power brake)",
     ),
     Symptom(
         "nvlink-down",
@@ -131,7 +131,7 @@ SYMPTOMS = (
         {"pcie_width": 8},
         {"current_link_width": "8"},
         check=gpu_ids.PCIE,
-        says="it runs at x8, it could at x16",
+        says="it runs at x8, its maximum is x16",
         drains=True,
     ),
     Symptom(
@@ -163,7 +163,7 @@ class Standing(NamedTuple):
 
 def effect(rack: Rack, host: RackHost, standing: Iterable[Standing]) -> State:
     """The NVML state of a host with these faults."""
-    state = nvml.without_driver(nvml.healthy_state(host.name, rack.hardware))
+    state = nvml.without_driver(nvml.healthy_state(host.name, rack.hardware_of(host.name)))
     for fault in standing:
         if fault.kind == DRIVER.kind:
             state["system"] |= nvml.system(str(fault.where), OTHER_CUDA)
@@ -200,7 +200,7 @@ def _settle(rack: Rack, host: RackHost, standing: Sequence[Standing]) -> None:
             keeps = symptom.on_bus and known is not None
             changes[fault.where] = {**(known or {}), **symptom.sysfs} if keeps else None
     nvml.write(host.root, effect(rack, host, standing))
-    sysfs.write_gpus(host.root, rack.hardware, changes)
+    sysfs.write_gpus(host.root, rack.hardware_of(host.name), changes)
     _file(host).write_text(json.dumps(standing), encoding="utf-8")
 
 
@@ -224,7 +224,7 @@ def _fault(symptom: Symptom) -> Fault:
 
     def inflict(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
         gpu = _gpu(rack, host, arguments[0])
-        if "nvlinks_down" in symptom.state and rack.hardware.interconnect == "pcie":
+        if "nvlinks_down" in symptom.state and rack.hardware_of(host.name).interconnect == "pcie":
             raise ApplianceError(f"no NVLink of {host.name} is up: its cards have no bridges")
         _inflict(rack, host, Standing(symptom.kind, gpu))
         if symptom.xid is not None:
@@ -266,7 +266,7 @@ def _complaint(rack: Rack, host: RackHost, arguments: Sequence[str]) -> tuple[st
     gpu = _gpu(rack, host, arguments[1] if len(arguments) > 1 else "0")
     if not arguments[0].isdigit() or not 0 < int(arguments[0]) <= MOST_XID:
         raise ConfigError(f'"{arguments[0]}" is not an Xid', f"a number from 1 to {MOST_XID}")
-    return rack.hardware.gpu_place(gpu).address, int(arguments[0])
+    return rack.hardware_of(host.name).gpu_place(gpu).address, int(arguments[0])
 
 
 def _change_driver(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
@@ -321,7 +321,7 @@ def _systemctl(host: RackHost, *words: str) -> None:
 
 
 def _gpu(rack: Rack, host: RackHost, text: str) -> int:
-    count = rack.hardware.gpus if host.is_gpu else 0
+    count = rack.hardware_of(host.name).gpus if host.is_gpu else 0
     if not text.isdigit() or int(text) >= count:
         known = (
             f"it has GPUs 0 to {count - 1}" if count else "only hosts with the role gpu have any"
@@ -359,7 +359,7 @@ WRONG_MANAGER = Fault(
     _restore_manager,
     "[VERSION]",
     check=gpu_ids.FABRIC_MANAGER,
-    says=f"fabric manager {OTHER_DRIVER} beside driver *: it refuses to start",
+    says=f"fabric manager {OTHER_DRIVER} does not match driver *: it refuses to start",
 )
 STOPPED_MANAGER = Fault(
     "fabric-manager-stopped",

@@ -1,4 +1,4 @@
-"""The hardware a rack pretends to have, as its profile asks for: GPUs and ports per host, and where they sit."""
+"""The simulated hardware of a rack by its profile: GPUs and ports per host, and their positions."""
 
 import hashlib
 from dataclasses import dataclass

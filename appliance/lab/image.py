@@ -10,7 +10,7 @@ from pathlib import Path
 from appliance.adapters.process import run
 from appliance.config import data
 from appliance.errors import ApplianceError
-from appliance.lab import helm, kubernetes_build, mounts, nvml
+from appliance.lab import compiling, helm, kubernetes_build, mounts, nvml
 from appliance.lab.recipe import Recipe, role_packages
 from appliance.lab.spec import CHARTS_LAYER, CLUSTER_LAYER, cache_root, racks
 from appliance.provision import building
@@ -38,13 +38,16 @@ IMAGES = (IMAGE, *OTHERS)
 
 def layers(progress: Progress, cluster: bool = False) -> dict[str, str]:
     """The image's layers by name, built where they are missing; each is a folder. ``cluster``: Kubernetes too."""
-    found = _layers(progress)
-    if cluster:
-        cache = cache_root() / "lab"
-        with kubernetes_build.one_build(cache, progress):
-            made = kubernetes_build.layer(cache, Path(found["base"]), progress)
-            found |= {CLUSTER_LAYER: str(made), CHARTS_LAYER: str(helm.layer(cache, progress))}
-    return found
+    if not cluster:
+        return _layers(progress)
+    cache = cache_root() / "lab"
+    with kubernetes_build.one_build(cache, progress):
+        # Images mostly wait for downloads and disks, and the compiler takes the processors meanwhile.
+        with compiling.compiled_meanwhile(cache, progress):
+            found = _layers(progress)
+            kubernetes_build.prepare(cache, Path(found["base"]), progress)
+        made = kubernetes_build.layer(cache, Path(found["base"]), progress)
+        return found | {CLUSTER_LAYER: str(made), CHARTS_LAYER: str(helm.layer(cache, progress))}
 
 
 @contextmanager
@@ -100,7 +103,7 @@ def _base(cache: Path, recipe: Recipe, progress: Progress) -> Path:
         raise ApplianceError(f"{cache} needs {NEEDED_GIB} GiB of free space for the image")
     fresh = cache / f"building-{target.name}"
     title = "building the image, once: Debian 12 with Python and a CPU PyTorch (about two minutes)"
-    with building.told(progress, title, lambda: building.system(fresh)):
+    with building.reported_progress(progress, title, lambda: building.system(fresh)):
         run(
             (*CONFINED, *_bootstrap(recipe, fresh)),
             input="\n".join(recipe.sources.lines) + "\n",
@@ -149,7 +152,7 @@ def _packages(cache: Path, base: Path, sources: Sources, progress: Progress) -> 
     lower = ":".join(str(path) for path in (*older[-1:], base))
     script = _download_script(root, f"lowerdir={lower},upperdir={upper},workdir={work}", wanted)
     title = f"downloading {total} packages the roles install, with what they need"
-    with building.told(progress, title, lambda: building.downloads(upper)):
+    with building.reported_progress(progress, title, lambda: building.downloads(upper)):
         run((*CONFINED, "sh", "-euc", script), timeout=BUILD_SECONDS)
         _flatten(older[-1:], upper)
     target = cache / f"packages-{key}-{int(time.time())}"

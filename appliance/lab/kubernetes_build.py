@@ -5,7 +5,8 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,6 @@ from appliance.lab.programs import (
     QUICKLY,
     built,
     forget,
-    is_built,
     source,
 )
 from appliance.lab.recipe import role_packages
@@ -45,6 +45,7 @@ PLACE = "opt/appliance/kubernetes"
 MOUNT_NFS = "opt/appliance/lab/mount.nfs"
 
 LAYER_SOURCES = (
+    "gather.sh",
     "trees.sh",
     "address-holder",
     "kubelet.service",
@@ -119,16 +120,59 @@ CONFINED = (
 )
 
 
+def prepare(cache: Path, base: Path, progress: Progress) -> None:
+    """Gather what packages and images hold in addition to the programs, where the cache lacks the layer.
+
+    To be called in ``one_build``, before ``layer``: it needs no program.
+    """
+    target = _target(cache)
+    if target.exists():
+        return
+    if mounts.free_gib(cache) < NEEDED_GIB:
+        raise ApplianceError(f"{cache} needs {NEEDED_GIB} GiB of free space for Kubernetes")
+    fresh = _making(target)
+    out = fresh / "out"
+    out.mkdir(parents=True)
+    shutil.copytree(SOURCES, fresh / "upper/source")
+    with building.reported_progress(
+        progress,
+        "gathering packages for Kubernetes",
+        lambda: f"{len(list((out / 'packages').glob('*.deb')))} packages",
+    ):
+        script = _chroot(fresh, base, {"out": out}, "gather.sh")
+        run((*CONFINED, "sh", "-euc", script, "gather.sh", *_wanted()), timeout=GATHER_SECONDS)
+
+
 def layer(cache: Path, base: Path, progress: Progress) -> Path:
     """The image layer that carries the offline source, made where the cache lacks it. To be called in ``one_build``."""
-    return _source_layer(cache, base, gathered(cache, progress), progress)
+    programs = gathered(cache, progress)
+    target = _target(cache)
+    if target.exists():
+        os.utime(target)
+        return target
+    fresh = _making(target)
+    if not fresh.exists():
+        prepare(cache, base, progress)
+    out, made = fresh / "out", fresh / "layer"
+    with building.reported_progress(
+        progress,
+        "packing Kubernetes into packages and images",
+        lambda: f"{len(list(made.rglob('*.tar')))} images",
+    ):
+        script = _chroot(fresh, base, {"out": out, "bin-of-kubernetes": programs}, "trees.sh")
+        run((*CONFINED, "sh", "-euc", script), timeout=GATHER_SECONDS)
+        _offline_source(programs, out, made / PLACE)
+        shutil.copytree(out / "libraries", made / LIBRARIES, symlinks=True)
+        shutil.copy(out / "mount.nfs", made / MOUNT_NFS)
+    made.rename(target)
+    mounts.remove(fresh)
+    return target
 
 
 def gathered(cache: Path, progress: Progress, compiler: str = QUICKLY) -> Path:
     """All compiled programs in one folder, with what images hold of a module as it lies in it."""
-    places = [built(cache, replace(module, compiler=compiler), progress) for module in MODULES]
-    wanted = [str(path) for _, path in SOURCES_OF_MODULES]
-    target = cache / f"kubernetes-{digest(json.dumps([p.name for p in places] + wanted))}"
+    places = [built(cache, replace(m, compiler=compiler), progress) for m in MODULES]
+    target = cache / _gathered_name([place.name for place in places])
     if target.exists():
         os.utime(target)
         return target
@@ -162,39 +206,22 @@ def one_build(cache: Path, progress: Progress) -> Iterator[None]:
         _clear(cache)
 
 
-def is_compiled(cache: Path) -> bool:
-    """Whether the programs are there already; without them a first rack takes ten minutes more."""
-    return is_built(cache, *MODULES)
+def _gathered_name(modules: Sequence[str]) -> str:
+    """Of the folder of all programs. ``modules``: the names of their folders."""
+    wanted = [str(path) for _, path in SOURCES_OF_MODULES]
+    return f"kubernetes-{digest(json.dumps([*modules, *wanted]))}"
 
 
-def _source_layer(cache: Path, base: Path, programs: Path, progress: Progress) -> Path:
-    wanted = _wanted()
+def _target(cache: Path) -> Path:
+    """The layer of all programs, named by its content."""
+    programs = _gathered_name([module.folder_name for module in MODULES])
     scripts = "".join((SOURCES / name).read_text(encoding="utf-8") for name in LAYER_SOURCES)
     images = [CONTROL_IMAGES, HOST_IMAGES, ETCD_PACKAGE]
-    key = digest(json.dumps([programs.name, wanted, scripts, images]))
-    target = cache / f"cluster-{key}"
-    if target.exists():
-        os.utime(target)
-        return target
-    if mounts.free_gib(cache) < NEEDED_GIB:
-        raise ApplianceError(f"{cache} needs {NEEDED_GIB} GiB of free space for Kubernetes")
-    fresh = cache / f"making-{target.name}"
-    out = fresh / "out"
-    out.mkdir(parents=True)
-    script = _chroot(fresh, base, {"out": out, "bin-of-kubernetes": programs}, "trees.sh")
-    with building.told(
-        progress,
-        "gathering packages and images for Kubernetes",
-        lambda: f"{len(list((out / 'packages').glob('*.deb')))} packages",
-    ):
-        run((*CONFINED, "sh", "-euc", script, "trees.sh", *wanted), timeout=GATHER_SECONDS)
-        made = fresh / "layer"
-        _offline_source(programs, out, made / PLACE)
-        shutil.copytree(out / "libraries", made / LIBRARIES, symlinks=True)
-        shutil.copy(out / "mount.nfs", made / MOUNT_NFS)
-    made.rename(target)
-    mounts.remove(fresh)
-    return target
+    return cache / f"cluster-{digest(json.dumps([programs, _wanted(), scripts, images]))}"
+
+
+def _making(target: Path) -> Path:
+    return target.with_name(f"making-{target.name}")
 
 
 def _clear(cache: Path) -> None:
@@ -220,7 +247,6 @@ def _chroot(fresh: Path, base: Path, binds: dict[str, Path], program: str) -> st
     upper, work, root = fresh / "upper", fresh / "work", fresh / "root"
     for folder in (upper, work, root):
         folder.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(SOURCES, upper / "source")
     lines = [
         f"mount -t overlay overlay -o lowerdir={base},upperdir={upper},workdir={work} {root}",
         f"cp /etc/resolv.conf {root}/etc/resolv.conf",
@@ -239,11 +265,7 @@ def _offline_source(programs: Path, out: Path, place: Path) -> None:
         (place / name).mkdir(parents=True)
     for file in (out / "packages").glob("*.deb"):
         shutil.move(file, place / "packages" / file.name)
-    packages = {name: (RELEASE, (name,)) for name in OWN_PACKAGES}
-    for name, (version, tools) in {**packages, ETCD_PACKAGE: (ETCD.version, ETCD_TOOLS)}.items():
-        root = out / "own" / name
-        _files(programs, name, tools, root)
-        archives.package(root, _control(name, version), place / "packages")
+    _pack(programs, out, place)
     (place / "packages/Packages").write_text(
         archives.package_list(place / "packages"), encoding="utf-8"
     )
@@ -251,10 +273,30 @@ def _offline_source(programs: Path, out: Path, place: Path) -> None:
     (place / "manifests/kube-router.yml").write_text(
         manifest.replace("@IMAGE@", HOST_IMAGES["kube-router"]), encoding="utf-8"
     )
-    for group, images in (("hosts", HOST_IMAGES), ("control", CONTROL_IMAGES)):
-        for name, tag in images.items():
-            target = place / "images" / group / f"{name}.tar"
-            archives.image(out / "trees" / name, tag, ENTRYPOINTS.get(name, (name,)), target)
+
+
+def _pack(programs: Path, out: Path, place: Path) -> None:
+    """Write packages and images, one on each processor."""
+    packages: dict[str, tuple[str, tuple[str, ...]]] = {ETCD_PACKAGE: (ETCD.version, ETCD_TOOLS)}
+    packages |= {name: (RELEASE, (name,)) for name in OWN_PACKAGES}
+
+    def package(name: str) -> None:
+        version, tools = packages[name]
+        root = out / "own" / name
+        _files(programs, name, tools, root)
+        archives.package(root, _control(name, version), place / "packages")
+
+    def image(group: str, name: str, tag: str) -> None:
+        target = place / "images" / group / f"{name}.tar"
+        archives.image(out / "trees" / name, tag, ENTRYPOINTS.get(name, (name,)), target)
+
+    groups = {"hosts": HOST_IMAGES, "control": CONTROL_IMAGES}
+    images = [(group, *named) for group, found in groups.items() for named in found.items()]
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as packers:
+        done = [packers.submit(package, name) for name in packages]
+        done += [packers.submit(image, *one) for one in images]
+        for written in done:
+            written.result()
 
 
 def _files(programs: Path, name: str, tools: tuple[str, ...], root: Path) -> None:

@@ -68,7 +68,7 @@ def hcas(rack: Rack) -> tuple[Hca, ...]:
     return tuple(
         Hca(host.name, f"mlx5_{index}", node_guid(number, index), index + 1, number + 1)
         for number, host in enumerate(rack.hosts)
-        for index in range(rack.hardware.ports_of(host.is_gpu))
+        for index in range(rack.hardware_of(host.name).ports_of(host.is_gpu))
     )
 
 
@@ -83,5 +83,5 @@ def render(rack: Rack) -> str:
         uplink=uplink,
         spines=SPINE_SWITCHES,
         leaves=LEAVES,
-        hcas=hcas(rack),
+        hcas=[hca for hca in hcas(rack) if rack.hardware_of(hca.host).has_subnet],
     )

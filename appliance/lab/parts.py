@@ -1,4 +1,4 @@
-"""The GPUs a rack can pretend to have, from which sysfs and the NVML state are made: rows of gpu_parts.yml that say how."""
+"""The GPUs that a rack can simulate, in sysfs and NVML: rows of gpu_parts.yml."""
 
 from functools import cache
 from typing import Annotated

@@ -57,7 +57,7 @@ def _build(target: Path, recipe: PlainRecipe, progress: Progress) -> None:
     root = fresh / "root"
     root.mkdir(parents=True)
     title = f"building the plain root of Debian {recipe.release}, once (two to three minutes)"
-    with building.told(progress, title, lambda: building.system(root)):
+    with building.reported_progress(progress, title, lambda: building.system(root)):
         run(
             (*CONFINED, *_bootstrap(recipe, root)),
             input="\n".join(recipe.sources.lines) + "\n",
@@ -118,7 +118,7 @@ def build_hardware(rack: Rack, host: RackHost) -> None:
         _write(fresh / OWN_UNITS / seed.CLUSTER_UNIT, seed.cluster_unit())
         enabled.parent.mkdir(parents=True)
         enabled.symlink_to(f"../{seed.CLUSTER_UNIT}")
-    for name in SIMULATOR_FILES if rack.hardware.has_subnet else ():
+    for name in SIMULATOR_FILES if rack.hardware_of(host.name).has_subnet else ():
         shutil.copytree(Path(rack.layers[SIMULATOR_LAYER]) / name, fresh / name, symlinks=True)
     fresh.rename(host.hardware)
 

@@ -1,4 +1,4 @@
-"""Which processes belong to a rack: told by start time, by mark and by control group, never by name."""
+"""Finds the processes of a rack by start time, mark and control group, never by name."""
 
 import json
 import os

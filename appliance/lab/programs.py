@@ -22,8 +22,11 @@ KEPT = BUILDS, SOURCES = ("build", "modules")
 GONE = "gone-"
 """Before the names of what is being removed."""
 BUILD_SECONDS = 3600.0
+"""Of one program."""
 FETCH_SECONDS = 1200.0
 NEEDED_GIB = 14
+ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
+"""The compiler does not outlive a program that is killed."""
 QUICKLY = "all=-l -dwarf=false"
 """For the compiler: nothing inlined, and nothing that a debugger reads. It takes three quarters of the time."""
 THOROUGHLY = ""
@@ -192,14 +195,18 @@ def built(cache: Path, module: Module, progress: Progress) -> Path:
     fresh.mkdir(parents=True)
     client = Client(cache, go.program(cache / CACHE, progress))
     client.fetch(module, progress)
-    names = [name for name, _ in module.programs]
-    title = f"compiling {_spoken(names)} of {module.main} v{module.version}, once"
-    with building.told(progress, title, lambda: _how_far(fresh, names)):
-        for name, package in module.programs:
-            client.build(module, package, fresh / f".{name}")
-            (fresh / f".{name}").rename(fresh / name)
+    title = f"compiling {_spoken(module)} of {module.main} v{module.version}, once"
+    with building.reported_progress(progress, title, lambda: _how_far(cache, module)):
+        client.build(module, fresh)
+    for name, package in module.programs:
+        (fresh / linked_name(package)).rename(fresh / name)
     fresh.rename(target)
     return target
+
+
+def fetch(cache: Path, module: Module, progress: Progress) -> None:
+    """Download what the module's programs are compiled from, where it is not there yet."""
+    Client(cache, go.program(cache / CACHE, progress)).fetch(module, progress)
 
 
 def forget(cache: Path) -> None:
@@ -239,14 +246,20 @@ class Client:
 
     def fetch(self, module: Module, progress: Progress) -> None:
         """Download what the module names."""
-        with building.told(progress, f"fetching {module.main} v{module.version}", lambda: ""):
+        with building.reported_progress(
+            progress, f"fetching {module.main} v{module.version}", lambda: ""
+        ):
             self._run(module, ("mod", "download"), FETCH_SECONDS)
 
-    def build(self, module: Module, package: str, target: Path) -> None:
-        """Compile one program, static and without what only a debugger reads."""
+    def build(self, module: Module, folder: Path) -> None:
+        """Compile all programs of a module into a folder, static and without what only a debugger reads.
+
+        In one call, so that packages are compiled while a program is linked, which keeps one processor busy.
+        """
         how = ("-gcflags", module.compiler, "-ldflags", module.flags())
-        words = ("build", *how, "-o", str(target), package)
-        self._run(module, words, BUILD_SECONDS)
+        packages = [package for _, package in module.programs]
+        words = ("build", *how, "-o", f"{folder}/", *packages)
+        self._run(module, words, BUILD_SECONDS * len(packages))
 
     def source(self, module: Module) -> Path:
         """Where the main module's source lies."""
@@ -255,19 +268,35 @@ class Client:
 
     def _run(self, module: Module, words: Sequence[str], seconds: float) -> str:
         done = run(
-            (self._program, *words),
+            (*ENDS_WITH_US, self._program, *words),
             timeout=seconds,
             env=self._env,
             cwd=MODULES / module.name,
             hint="is Go's module registry reachable? try: go env GOPROXY",
+            name="go",
         )
         return done.stdout
 
 
-def _how_far(folder: Path, names: Sequence[str]) -> str:
-    done = [name for name in names if (folder / name).exists()]
-    return f"{len(done)} of {len(names)} programs compiled"
+def _how_far(cache: Path, module: Module) -> str:
+    return f"{len(at_work(cache, module))} of {len(module.programs)} programs compiled"
 
 
-def _spoken(names: Sequence[str]) -> str:
+def linked_name(package: str) -> str:
+    """The name that ``go build`` gives the program of a package: the last element of its path that is no major version."""
+    names = [part for part in package.split("/") if not re.fullmatch(r"v\d+", part)]
+    return names[-1]
+
+
+def at_work(cache: Path, module: Module) -> tuple[str, ...]:
+    """Which programs of a module are compiled, also before all are."""
+    made = cache / f"making-{module.folder_name}"
+    is_ready = is_built(cache, module)
+    return tuple(
+        n for n, package in module.programs if is_ready or (made / linked_name(package)).exists()
+    )
+
+
+def _spoken(module: Module) -> str:
+    names = [name for name, _ in module.programs]
     return names[0] if len(names) == 1 else f"{len(names)} programs"

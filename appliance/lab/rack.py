@@ -2,20 +2,20 @@
 
 import fcntl
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from appliance.adapters.process import run
 from appliance.config.load import load_profile
 from appliance.errors import ApplianceError, ConfigError
 from appliance.lab import (
     cgroups,
+    compiling,
     fabric,
     hall,
     image,
-    kubernetes_build,
     machine,
     machine_image,
     mounts,
@@ -40,15 +40,17 @@ from appliance.lab.spec import (
     RackHost,
     RackSpec,
     cache_root,
+    complete,
     folder_of,
     load,
 )
 from appliance.provision.building import Progress
 
-__all__ = ["Rack", "RackHost", "RackSpec", "down", "embedded", "load", "up"]
+__all__ = ["Rack", "RackHost", "RackSpec", "complete", "down", "embedded", "load", "up"]
 
 SSH_SECONDS = 60.0
 BOOT_SECONDS = 90.0
+COMPILED_ONCE = "about 15 min on two idle processors, for Kubernetes is compiled once; --without kubernetes: 3 min"
 ENABLED_UNITS = ("systemd-networkd.service", "ssh.service")
 
 
@@ -76,13 +78,14 @@ def up(wanted: RackSpec, progress: Progress, *, reset_site: bool = False) -> Rac
         if started:
             progress(f"starting {_names(started)}")
             _wait(rack, started, progress)
+            _hand_out_gpus(rack, started)
         return rack
 
 
-def embedded(profile: str | None) -> RackSpec:
-    """What is raised where nobody named a site: the rack that stands, else one that needs no compiler first.
+def embedded(profile: str | None, *, kubernetes: bool = True) -> RackSpec:
+    """What is raised where no site is named: the rack that stands, else a complete one; without ``kubernetes`` one with Slurm alone.
 
-    Raises ConfigError: plain hosts stand there, which belong to no site.
+    Raises ConfigError: plain hosts stand there, which belong to no site, or a cluster that was asked to be left out.
     """
     standing = load(EMBEDDED)
     if standing and standing.spec.plain:
@@ -90,12 +93,25 @@ def embedded(profile: str | None) -> RackSpec:
             f"the hosts of rack {EMBEDDED} are plain: they belong to a site of your own",
             f"name it with --inventory DIR, or take them down: appliance lab down --name {EMBEDDED}",
         )
+    if standing and standing.spec.kubernetes and not kubernetes:
+        raise ConfigError(
+            f"rack {EMBEDDED} stands with Kubernetes, and --without kubernetes raises one without it",
+            "appliance lab down, or leave --without out",
+        )
     if standing and profile in (None, standing.spec.profile):
         return standing.spec
     wanted = RackSpec(EMBEDDED, profile="hpc" if profile is None else profile)
-    if kubernetes_build.is_compiled(cache_root() / "lab"):
-        return replace(wanted, hosts=4, kubernetes=True, slurm=2)
-    return wanted
+    return complete(wanted) if kubernetes else wanted
+
+
+def described(wanted: RackSpec) -> str:
+    """Its hosts in words, and how long it takes to raise and deploy them."""
+    hosts = f"{wanted.hosts} hosts"
+    if not wanted.kubernetes:
+        return f"{hosts} with Slurm alone (about 3 min, the first time 5)"
+    is_warm = compiling.is_compiled(cache_root() / "lab")
+    took = "about 5 min" if is_warm else COMPILED_ONCE
+    return f"{hosts} with Kubernetes and KAI, {wanted.slurm} of them Slurm's ({took})"
 
 
 def start(rack: Rack, host: RackHost) -> None:
@@ -139,7 +155,9 @@ def _existing(wanted: RackSpec) -> Rack | None:
         raise ApplianceError(
             f"rack {rack.name} stands with {rack.spec.hosts} hosts and profile {rack.spec.profile}"
             + (f" with {rack.spec.gpu}" if rack.spec.gpu else "")
+            + (f" and classes {rack.spec.classes}" if rack.spec.classes else "")
             + (" for Kubernetes" if rack.spec.kubernetes else "")
+            + (" with queues" if rack.spec.complete else "")
             + (f" of plain Debian {rack.spec.plain}" if rack.spec.plain else "")
             + (" of virtual machines" if rack.spec.is_virtual else "")
             + (f" with {rack.spec.control} control planes" if rack.spec.control > 1 else ""),
@@ -149,14 +167,17 @@ def _existing(wanted: RackSpec) -> Rack | None:
 
 
 def _new(wanted: RackSpec, progress: Progress) -> Rack:
-    hardware = of_profile(load_profile(wanted.profile), wanted.gpu)
+    classes = {name: of_profile(load_profile(name)) for name in wanted.class_of_each}
+    # A head has a port of the fabric that it manages, where any class has one.
+    hardware = next((own for own in classes.values() if own.has_subnet), None)
+    hardware = hardware or of_profile(load_profile(wanted.profile), wanted.gpu)
     if not wanted.is_virtual:
         layers = (
             plain.layers(wanted.plain, progress)
             if wanted.plain
             else image.layers(progress, wanted.kubernetes)
         )
-        return _numbered(wanted, layers, hardware, progress)
+        return _numbered(wanted, layers, hardware, progress, classes)
     requirements.require_room(wanted)
     # The fabric simulator is of the containers' image, and no other class needs one.
     layers = image.layers(progress) if hardware.has_subnet else {}
@@ -165,10 +186,14 @@ def _new(wanted: RackSpec, progress: Progress) -> Rack:
 
 
 def _numbered(
-    wanted: RackSpec, layers: dict[str, str], hardware: Hardware, progress: Progress
+    wanted: RackSpec,
+    layers: dict[str, str],
+    hardware: Hardware,
+    progress: Progress,
+    classes: Mapping[str, Hardware] = MappingProxyType({}),
 ) -> Rack:
     with _locked("", progress):
-        rack = spec.numbered(wanted, network.free_index(), layers, hardware)
+        rack = spec.numbered(wanted, network.free_index(), layers, hardware, classes)
         spec.save(rack)
     return rack
 
@@ -203,8 +228,7 @@ def _first_day(rack: Rack, host: RackHost, public_key: str) -> None:
 
 def _enable(rack: Rack, host: RackHost) -> None:
     cluster = (seed.CLUSTER_UNIT,) if rack.spec.kubernetes else ()
-    devices = (device_plugin.UNIT,) if rack.spec.kubernetes and host.is_gpu else ()
-    units = (*ENABLED_UNITS, *cluster, *devices)
+    units = (*ENABLED_UNITS, *cluster)
     run(("systemctl", f"--root={host.root}", "--quiet", "enable", *units))
     run(
         (
@@ -217,6 +241,21 @@ def _enable(rack: Rack, host: RackHost) -> None:
             "console-getty.service",
         )
     )
+
+
+def _hand_out_gpus(rack: Rack, hosts: Sequence[RackHost]) -> None:
+    """The device plugin is a unit of the hosts where the site says that it brings its own; else a chart brings it as pods."""
+    if not rack.spec.kubernetes or rack.spec.plain:
+        return
+    do = "enable" if site.has_own_device_plugin(rack) else "disable"
+    for host in hosts:
+        if host.is_gpu:
+            done = ssh.on_host(rack, host, ("systemctl", do, "--now", device_plugin.UNIT))
+            if done.returncode:
+                raise ApplianceError(
+                    f"{host.name}: {device_plugin.UNIT} cannot be switched: {done.stderr.strip()}",
+                    f"appliance lab down --name {rack.name}, then raise it again",
+                )
 
 
 def _wait(rack: Rack, hosts: Sequence[RackHost], progress: Progress) -> None:

@@ -1,4 +1,4 @@
-"""What this machine must offer before a rack can stand on it."""
+"""Requirements of a rack on this machine."""
 
 import ctypes
 import os

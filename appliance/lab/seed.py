@@ -63,15 +63,15 @@ def seed(rack: Rack, host: RackHost, client_key: str) -> None:
 
 def hardware(root: Path, rack: Rack, host: RackHost) -> None:
     """Write below ``root`` what stands in for the host's adapters, GPUs, memory, drives and kernel."""
-    for tool in FABRIC_TOOLS if rack.hardware.has_subnet else ():
+    for tool in FABRIC_TOOLS if rack.hardware_of(host.name).has_subnet else ():
         _write(root / "usr/local/sbin" / tool, _read("fabric-tool"), 0o755)
     sysfs.write(root, rack, host)
     for index in range(board.DRIVES):
         _write(root / board.PAGES / f"nvme{index}", board.health_page())
     if host.is_gpu:
-        bare = nvml.without_driver(nvml.healthy_state(host.name, rack.hardware))
+        bare = nvml.without_driver(nvml.healthy_state(host.name, rack.hardware_of(host.name)))
         nvml.write(root, bare)
-        for name, script in programs(rack.hardware).items():
+        for name, script in programs(rack.hardware_of(host.name)).items():
             _write(root / name, script, 0o755)
         kernel_log.clear(root)
 
@@ -113,7 +113,7 @@ def marks(rack: Rack, host: RackHost) -> dict[str, str]:
     found = {
         "etc/tmpfiles.d/appliance-lab.conf": "d /run/appliance-lab 1777 root root -\n",
     }
-    if rack.hardware.has_subnet:
+    if rack.hardware_of(host.name).has_subnet:
         found["etc/appliance/fabric-simulator"] = (
             f"IBSIM_SERVER_NAME={rack.gateway}\nIBSIM_SERVER_PORT={rack.fabric_port}\n"
         )

@@ -16,7 +16,7 @@ KEPT = "/var/lib/appliance-lab/munge.key"
 PROLOG = "/etc/slurm/prolog.d/99-stranger"
 SETTINGS = "/etc/ssh/sshd_config.d/00-stranger.conf"
 OLD_RUNC = "1.1.5+ds1-1"
-"""As the distribution brought it first: of the very upstream version that it mended later."""
+"""The distribution's first package of the upstream version that it fixed later."""
 RUNC = f"""set -e
 if dpkg -s runc >/dev/null 2>&1; then echo 'it has a runc already' >&2; exit 1; fi
 at=$(mktemp -d); mkdir $at/DEBIAN
@@ -79,11 +79,11 @@ SERVICE_FAULTS = (
     ),
     Fault(
         "firewall-gone",
-        "somebody has flushed the firewall's rules",
+        "the firewall's rules were flushed by hand",
         _by("nft delete table inet appliance", "base"),
         _by("systemctl restart appliance-firewall", "base"),
         check=base_ids.DRIFT,
-        says="changed since it was deployed: nftables inet appliance (loaded → not loaded)",
+        says="changed since the deployment: nftables inet appliance (loaded → not loaded)",
     ),
     Fault(
         "mount-options",
@@ -91,16 +91,34 @@ SERVICE_FAULTS = (
         _by("mount -o remount,bind,noexec /scratch", "storage"),
         _by("mount -o remount,bind,exec /scratch", "storage"),
         check=base_ids.DRIFT,
-        says="changed since it was deployed: mount options /scratch (none → noexec)",
+        says="changed since the deployment: mount options /scratch (none → noexec)",
+    ),
+    Fault(
+        "devices-closed",
+        "users' programs cannot open the GPUs",
+        _by("chmod 0600 /dev/nvidia*", "gpu"),
+        _by("chmod 0666 /dev/nvidia*", "gpu"),
+        check=base_ids.ACCESS,
+        target="HOST/dev/nvidia0",
+        says="/dev/nvidia0 and 8 more: mode 0600, so that users' programs cannot open GPUs",
+    ),
+    Fault(
+        "small-packets",
+        "an interface takes smaller packets than those of the other hosts",
+        _by("ip link set host0 mtu 1300", "base"),
+        _by("ip link set host0 mtu 1500", "base"),
+        check=base_ids.NEIGHBOURS,
+        target="HOST/host0",
+        says="host0 of gpu-1 has an MTU of 1300, 2 of 3 hosts have 1500: larger packets between them are lost",
     ),
     Fault(
         "foreign-prolog",
-        "somebody's own prolog lies beside the appliance's",
+        "an unmanaged prolog is next to the appliance's",
         _by(f"echo '# somebody' > {PROLOG}", "slurm"),
         _by(f"rm -f {PROLOG}", "slurm"),
         check=base_ids.FOREIGN,
         target=f"HOST{PROLOG}",
-        says=f'{PROLOG} is not the appliance\'s (of root, * UTC): "…"',
+        says=f'{PROLOG} is not managed by the appliance (of root, * UTC): "…"',
     ),
     Fault(
         "sshd-open",
@@ -109,15 +127,15 @@ SERVICE_FAULTS = (
         _by(f"rm -f {SETTINGS}", "base"),
         check=base_ids.FOREIGN,
         target=f"HOST{SETTINGS}",
-        says=f'{SETTINGS} is not the appliance\'s (of root, * UTC): "PermitEmptyPasswords yes"',
+        says=f'{SETTINGS} is not managed by the appliance (of root, * UTC): "PermitEmptyPasswords yes"',
     ),
     Fault(
         "advisory",
-        "somebody has installed a runc whose holes the distribution has mended since",
+        "a runc with known vulnerabilities is installed",
         _by(RUNC, "base"),
         _by(NO_RUNC, "base"),
         check=base_ids.ADVISORIES,
         target="HOST/runc",
-        says=f"runc {OLD_RUNC} lacks mends of known holes: *",
+        says=f"runc {OLD_RUNC} has known vulnerabilities, fixed in *",
     ),
 )

@@ -10,13 +10,14 @@ from pathlib import Path
 from appliance.adapters.process import run
 from appliance.config import document
 from appliance.config.finding import InvalidConfig
-from appliance.config.fresh import write_cluster_key, write_secrets
+from appliance.config.new_secrets import write_secrets
 from appliance.config.template import filled
 from appliance.lab import containers, hall, kubernetes_build, repository, vms
 from appliance.lab.programs import KAI
 from appliance.lab.seed import SIMULATED_AREAS, public_host_key
 from appliance.lab.spec import IMAGE_LAYER, Rack
 from appliance.provision.building import Progress
+from appliance.stages.mig.table import mig_table
 
 
 def client_key(rack: Rack) -> str:
@@ -44,9 +45,7 @@ def write(rack: Rack, progress: Progress, *, reset: bool = False) -> None:
     if rack.spec.plain:
         (rack.access_dir / "known_hosts").write_text(known_hosts(rack), encoding="utf-8")
         return
-    write_secrets(rack.site_dir / "secrets")
-    if rack.spec.kubernetes:
-        write_cluster_key(rack.site_dir / "secrets")
+    write_secrets(rack.site_dir / "secrets", kubernetes=rack.spec.kubernetes)
     if rack.spec.is_virtual:
         vms.write_access(rack)
     else:
@@ -91,6 +90,15 @@ def owners(file: Path) -> Mapping[str, str]:
     return {}
 
 
+def has_own_device_plugin(rack: Rack) -> bool:
+    """Whether site.yml says that the site brings its own device plugin."""
+    with suppress(InvalidConfig):
+        data = document.read(rack.site_dir / "site.yml").data
+        section = data.get("kubernetes") if isinstance(data, dict) else None
+        return isinstance(section, dict) and section.get("device_plugin") == "own"
+    return False
+
+
 def known_hosts(rack: Rack) -> str:
     """The pinned key of every host, by name and by address."""
     return "".join(f"{host.name},{host.address} {public_host_key(host)}\n" for host in rack.hosts)
@@ -105,14 +113,15 @@ def render(
 
     ``owned``: whose the hosts are; of those it does not name, the first GPU hosts are Slurm's.
     """
-    slurm = [host for host in rack.hosts if host.is_gpu][: rack.spec.slurm]
-    first = {host.name: "slurm" for host in slurm}
+    gpu_hosts = [host for host in rack.hosts if host.is_gpu]
+    first = {host.name: "slurm" for host in gpu_hosts[: rack.spec.slurm]}
     template = files("appliance.lab").joinpath("templates/site.yml.j2").read_text(encoding="utf-8")
     return filled(
         template,
         rack=rack,
         profile=_profile(rack.spec.profile),
         owners=first | dict(owned or {}),
+        classes=_classes(rack),
         simulated=SIMULATED_AREAS,
         release=kubernetes_build.RELEASE,
         containerd=kubernetes_build.CONTAINERD,
@@ -129,7 +138,30 @@ def render(
         nameservers=vms.nameservers() if rack.spec.is_virtual else [],
         enroot=containers.ENROOT,
         pyxis=containers.PYXIS,
+        **(_complete(rack) if rack.spec.complete else {}),
     )
+
+
+def _complete(rack: Rack) -> Mapping[str, object]:
+    """What a complete rack's site has more: the first GPU host of Kubernetes divides a GPU, where its product can be divided."""
+    divided, *whole = [h.name for h in rack.hosts if h.is_gpu][rack.spec.slurm :]
+    own = rack.hardware_of(divided)
+    can_divide = mig_table().of(own.model.name) is not None
+    names = whole if can_divide else [divided, *whole]
+    gpus = sum(rack.hardware_of(name).gpus for name in names)
+    return {
+        "divided": divided if can_divide else "",
+        "gpus": gpus,
+        "half": gpus // 2,
+        "user_key": client_key(rack).strip(),
+    }
+
+
+def _classes(rack: Rack) -> Mapping[str, str]:
+    """By host its class, where that is not the site's."""
+    gpu_hosts = (host.name for host in rack.hosts if host.is_gpu)
+    of = dict(zip(gpu_hosts, rack.spec.class_of_each, strict=False))
+    return {host: _profile(name) for host, name in of.items() if name != rack.spec.profile}
 
 
 def _machines(rack: Rack) -> Mapping[str, hall.Machine]:

@@ -4,9 +4,10 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from appliance.errors import ConfigError
@@ -19,6 +20,10 @@ STATE_ROOT = Path("/var/lib/appliance/lab")
 TABLES = "appliance_lab_"
 """How the names of nftables tables begin that let a network of ours out."""
 MAX_HOSTS = 32
+COMPLETE_HOSTS, COMPLETE_SLURM = 6, 2
+"""Hosts of a complete rack, the head included, and how many of its GPU hosts are Slurm's."""
+COMPLETE_GPU_HOSTS = 2
+"""GPU hosts of Kubernetes that a complete rack needs: one with divided GPUs, one with whole ones."""
 SEVERAL_CONTROL = 3
 CGROUPS_V1 = ("12",)
 """Debian releases whose systemd still takes control groups of version 1, which hosts of a rack's cluster have."""
@@ -58,6 +63,8 @@ class RackSpec:
     ``driver``: the GPU hosts come with a driver, as from an image that has one; else stage gpu brings it.
     ``plain``: hosts as the installer of this Debian release ("12", "13") leaves them, with one account, ``user``, and no
     site; with ``kubernetes`` a cluster can be made on them, of packages and images the site brings. ``marked`` is False only in tests: the hosts do not say then that their hardware is simulated.
+    ``classes``: the GPU hosts by their class, as "balanced=1,hpc=2", where they have several; else all are of ``profile``.
+    ``complete``: with ``kubernetes``, a site with queues, divided GPUs and two example users next to the cluster.
     ``machines``: one of KINDS; "vm" are virtual machines without a system, off, behind management controllers.
     """
 
@@ -73,8 +80,11 @@ class RackSpec:
     user: str = "installer"
     marked: bool = True
     machines: str = KINDS[0]
+    classes: str = ""
+    complete: bool = False
 
     def __post_init__(self) -> None:
+        self._refuse_classes()
         self._refuse_plain()
         self._refuse_virtual()
         folder_of(self.name)
@@ -94,11 +104,42 @@ class RackSpec:
                 f"{self.slurm} hosts cannot be set aside for Slurm",
                 "only GPU hosts can, of a rack with --kubernetes; without a cluster all are Slurm's",
             )
+        self._refuse_complete()
 
     @property
     def is_virtual(self) -> bool:
         """Whether the hosts are virtual machines, which ``appliance provision install`` gives their system."""
         return self.machines == "vm"
+
+    @property
+    def class_of_each(self) -> tuple[str, ...]:
+        """The class of each GPU host, in their order; none where all are of ``profile``."""
+        parts = (part.rpartition("=") for part in self.classes.split(",") if part)
+        return tuple(name for name, _, count in parts for _ in range(int(count)))
+
+    def _refuse_classes(self) -> None:
+        if self.classes and len(self.class_of_each) + self.control != self.hosts:
+            raise ConfigError(
+                f"{self.classes} are {len(self.class_of_each)} GPU hosts, and a rack of {self.hosts} hosts has {self.hosts - self.control}",
+                "leave --hosts out where --gpu-hosts says how many of each class there are",
+            )
+        if self.classes and self.is_virtual:
+            raise ConfigError(
+                "virtual machines of a rack have one class",
+                "give --profile in place of --gpu-hosts",
+            )
+
+    def _refuse_complete(self) -> None:
+        if self.complete and self.plain:
+            raise ConfigError(
+                "the site of plain hosts is your own: a rack cannot complete it",
+                "leave --plain or --complete out",
+            )
+        if self.complete and self.hosts - self.control - self.slurm < COMPLETE_GPU_HOSTS:
+            raise ConfigError(
+                f"{self.hosts} hosts leave Kubernetes {max(0, self.hosts - self.control - self.slurm)} GPU hosts, and --complete needs {COMPLETE_GPU_HOSTS}",
+                f"give --hosts {self.control + self.slurm + COMPLETE_GPU_HOSTS}, or leave more to Kubernetes (--slurm)",
+            )
 
     def _refuse_virtual(self) -> None:
         if self.machines not in KINDS:
@@ -177,6 +218,12 @@ class Rack:
     tag: str
     layers: dict[str, str] = field(default_factory=dict)
     hardware: Hardware = field(default_factory=Hardware)
+    of_hosts: dict[str, Hardware] = field(default_factory=dict)
+    """Of GPU hosts that have other hardware."""
+
+    def hardware_of(self, host: str) -> Hardware:
+        """What a host has."""
+        return self.of_hosts.get(host, self.hardware)
 
     @property
     def name(self) -> str:
@@ -260,6 +307,13 @@ class Rack:
         return ("control",) if number < self.spec.control else ("gpu",)
 
 
+def complete(wanted: RackSpec) -> RackSpec:
+    """The rack that has every stage of the mission: Kubernetes with queues, and hosts of Slurm to compare with."""
+    return replace(
+        wanted, hosts=COMPLETE_HOSTS, kubernetes=True, slurm=COMPLETE_SLURM, complete=True
+    )
+
+
 SECONDS = (77, 93, 94)
 """The second number of a rack's network: hosts of the rack's own image, plain ones, virtual machines."""
 
@@ -274,10 +328,17 @@ def network_of(index: int, second: int) -> IPv4Network:
 
 
 def numbered(
-    spec: RackSpec, index: int, layers: dict[str, str], hardware: Hardware | None = None
+    spec: RackSpec,
+    index: int,
+    layers: dict[str, str],
+    hardware: Hardware | None = None,
+    classes: Mapping[str, Hardware] = MappingProxyType({}),
 ) -> Rack:
-    """A new rack with a number no other has."""
-    return Rack(spec, index, f"r{index}-{spec.name}", layers, hardware or Hardware())
+    """A new rack with a number no other has. ``classes``: what GPU hosts have, by their class."""
+    rack = Rack(spec, index, f"r{index}-{spec.name}", layers, hardware or Hardware())
+    gpu_hosts = (host.name for host in rack.hosts if host.is_gpu)
+    of_hosts = {h: classes[name] for h, name in zip(gpu_hosts, spec.class_of_each, strict=False)}
+    return replace(rack, of_hosts=of_hosts)
 
 
 def save(rack: Rack) -> None:
@@ -306,6 +367,10 @@ def read(file: Path) -> Rack | None:
         data["tag"],
         data["layers"],
         Hardware(**_known(Hardware, data.get("hardware", {}))),
+        {
+            name: Hardware(**_known(Hardware, given))
+            for name, given in data.get("of_hosts", {}).items()
+        },
     )
 
 

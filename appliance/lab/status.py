@@ -45,7 +45,13 @@ def read(rack: Rack) -> RackStatus:
         profile=rack.spec.profile,
         site="" if rack.spec.plain else str(rack.site_dir),
         network=str(rack.network),
-        gpus=f"{rack.hardware.gpus} x {rack.hardware.model.name}",
+        gpus=" or ".join(
+            dict.fromkeys(
+                f"{own.gpus} x {own.model.name}"
+                for own in (rack.hardware_of(host.name) for host in rack.hosts if host.is_gpu)
+            )
+        )
+        or f"{rack.hardware.gpus} x {rack.hardware.model.name}",
         fabric=_fabric(rack),
         controllers=_controllers(rack),
         hosts=_machines(rack) if rack.spec.is_virtual else tuple(map(_host, rack.hosts)),
@@ -88,7 +94,8 @@ def of_machines(rack: Rack) -> str:
 
 def of_plain(rack: Rack) -> str:
     """What the owner of a site on plain hosts has to know of them, and the commands that come next."""
-    count, profile = rack.spec.hosts, rack.spec.profile
+    classes = " ".join(f"--gpu-hosts {one}" for one in rack.spec.classes.split(",") if one)
+    asked = classes or f"--hosts {rack.spec.hosts} --profile {rack.spec.profile}"
     hosts = [f"{host.address}  {host.name}, {', '.join(host.roles)}" for host in rack.hosts]
     facts = (
         ("hosts", hosts),
@@ -106,7 +113,7 @@ def of_plain(rack: Rack) -> str:
         (
             "next",
             [
-                f"appliance init mysite --hosts {count} --profile {profile} --network {rack.network}",
+                f"appliance init mysite {asked} --network {rack.network} --with slurm --without kubernetes",
                 "then README.md, a site of your own",
             ],
         ),

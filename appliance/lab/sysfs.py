@@ -104,7 +104,9 @@ def write_gpus(
 def write_adapter(root: Path, rack: Rack, host: RackHost, hca: Hca) -> None:
     """Give a host an adapter, as new; nothing else of its tree changes."""
     place = _place(rack, host, hca)
-    _write(root, _adapter_files(rack.hardware, place, hca), _adapter_links(place, hca))
+    _write(
+        root, _adapter_files(rack.hardware_of(host.name), place, hca), _adapter_links(place, hca)
+    )
 
 
 def remove_adapter(root: Path, rack: Rack, host: RackHost, hca: Hca) -> None:
@@ -117,7 +119,7 @@ def remove_adapter(root: Path, rack: Rack, host: RackHost, hca: Hca) -> None:
 
 def files(rack: Rack, host: RackHost) -> dict[str, str]:
     """Every file of the tree by path, each with its newline as sysfs gives it."""
-    hardware = rack.hardware
+    hardware = rack.hardware_of(host.name)
     found: dict[str, str] = {}
     for index in range(hardware.gpus if host.is_gpu else 0):
         found |= _gpu(hardware, index)
@@ -128,7 +130,7 @@ def files(rack: Rack, host: RackHost) -> dict[str, str]:
 
 def links(rack: Rack, host: RackHost) -> dict[str, str]:
     """Every symbolic link of the tree and what it leads to, both as paths in the tree."""
-    hardware = rack.hardware
+    hardware = rack.hardware_of(host.name)
     found: dict[str, str] = {}
     places = [hardware.gpu_place(index) for index in range(hardware.gpus if host.is_gpu else 0)]
     for hca in _own(rack, host):
@@ -183,7 +185,7 @@ def _own(rack: Rack, host: RackHost) -> list[Hca]:
 
 
 def _place(rack: Rack, host: RackHost, hca: Hca) -> PciAddress:
-    return rack.hardware.port_place(hca.rail - 1, host.is_gpu)
+    return rack.hardware_of(host.name).port_place(hca.rail - 1, host.is_gpu)
 
 
 def _adapter_files(hardware: Hardware, place: PciAddress, hca: Hca) -> dict[str, str]:

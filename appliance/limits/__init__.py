@@ -1,1 +1,1 @@
-"""The program that keeps limits of time on Kubernetes; runs on control hosts, needs nothing but Python 3.8."""
+"""The program that enforces time limits on Kubernetes. It runs on control hosts and needs only Python 3.8."""

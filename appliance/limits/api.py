@@ -1,4 +1,4 @@
-"""The Kubernetes API by a kubeconfig in JSON with a token; each call is tried a bounded number of times."""
+"""Client of the Kubernetes API, with a kubeconfig in JSON and a token. Each call is tried a limited number of times."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ PAGE = 500
 PASSING = frozenset({429, 500, 502, 503, 504})
 JSON, MERGE = "application/json", "application/merge-patch+json"
 METADATA = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-"""Of a list what its things are called, carry and belong to, and nothing else of them."""
+"""Only names, labels and owners of the objects in a list."""
 
 
 class Api:
-    """``skew`` is the largest difference seen between the server's clock and ours, in seconds; None: not known."""
+    """``skew`` is the largest difference seen between the server's clock and ours, in seconds; None: unknown."""
 
     def __init__(self, kubeconfig: str, sleep: Callable[[float], None] = time.sleep) -> None:
         self.server, self._token, context = _read(kubeconfig)
@@ -43,20 +43,21 @@ class Api:
         self._told_so = True
 
     def close(self) -> None:
-        """Ends the connection that was kept for the next call."""
+        """Close the connection kept for the next call."""
         self._wire.close()
 
     def get(self, path: str) -> Resource | None:
-        """One resource; None where it is not there."""
+        """Return one resource; None if it does not exist."""
         return self._call("GET", path)
 
     def items(
         self, path: str, query: Mapping[str, str] | None = None, accept: str = JSON
     ) -> Iterator[Resource]:
-        """All resources of a list, page by page, as they were at this object's list before it or later.
+        """Return all resources of a list, page by page, as of this object's list or later.
 
-        A server that is asked for the newest waits until its database has told it that there is nothing newer, a tenth of a second
-        for each list (Kubernetes 1.31 and later): one that waited for the first list of a round need not wait for the others.
+        A server asked for the newest list waits until its database has confirmed that it is the newest, a tenth
+        of a second for each list (Kubernetes 1.31 and later). After the first list of a round, the others need
+        not wait.
         """
         asked = {"limit": str(PAGE), **(query or {})}
         since = self._since()
@@ -67,7 +68,7 @@ class Api:
             except Trouble:
                 if not since:
                     raise
-                # What is kept in another database counts otherwise, and says that the number is too large.
+                # Resources in another database have other version numbers; the server answers that the number is too large.
                 since, self._told_so = {}, False
                 continue
             meta = found.get("metadata") or {}
@@ -84,21 +85,21 @@ class Api:
         return {"resourceVersion": self._seen, "resourceVersionMatch": "NotOlderThan"}
 
     def create(self, path: str, resource: Resource) -> Resource | None:
-        """Makes it. Raises Conflict where it is there already."""
+        """Create it. Raises Conflict if it exists."""
         return self._call("POST", path, resource)
 
     def replace(self, path: str, resource: Resource) -> Resource | None:
-        """Puts it in the place of the version it was read in. Raises Conflict where that is not the newest."""
+        """Replace the version that was read. Raises Conflict if that is not the newest."""
         return self._call("PUT", path, resource)
 
     def patch(self, path: str, change: Resource) -> Resource | None:
-        """Changes the named fields; None where there is no such resource."""
+        """Change the named fields; None if the resource does not exist."""
         return self._call("PATCH", path, change)
 
     def delete(self, path: str, uid: str, grace: int) -> Resource | None:
-        """Deletes the one with this UID, and not one that came after it under the same name.
+        """Delete the resource with this UID, not a later one with the same name.
 
-        ``grace`` in seconds also shortens that of one which is on its way out.
+        ``grace`` in seconds also shortens the grace period of one that is already being deleted.
         """
         body = {"preconditions": {"uid": uid}, "gracePeriodSeconds": grace}
         return self._call("DELETE", path, body)

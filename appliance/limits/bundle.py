@@ -1,4 +1,4 @@
-"""Packs the program as the file a control host keeps."""
+"""Packs the program into the file that a control host stores."""
 
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,7 @@ START = b"import sys\nfrom appliance.limits.command import main\nsys.exit(main()
 
 @cache
 def executable() -> bytes:
-    """The file /usr/local/sbin/appliance-limits, the same bytes for the same sources."""
+    """Return the file /usr/local/sbin/appliance-limits, the same bytes for the same sources."""
     own = [path for path in sorted(HERE.glob("*.py")) if path.name != "bundle.py"]
     files = [(f"appliance/limits/{path.name}", path.read_bytes()) for path in own]
     return bundle.packed([*files, ("__main__.py", START)], before=SHEBANG)

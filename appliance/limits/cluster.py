@@ -1,4 +1,4 @@
-"""What is in the cluster for one round: limits, workloads, and who is exempt."""
+"""What a round needs of the cluster: limits, workloads, and exemptions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from appliance.limits.pods import Owner
 
 HOME = "appliance-limits"
-"""Namespace of this program's own: what is in it, members of projects cannot change."""
+"""Namespace of this program; members of projects cannot change its objects."""
 SELECTOR = "appliance/limits=true"
 EXEMPT = "appliance/limits-exempt"
 """Annotation of a namespace, which members cannot set: names of workloads, or *."""
@@ -26,21 +26,21 @@ ALIVE = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 class Space(NamedTuple):
-    """A namespace: its pods, and what in it is exempt."""
+    """A namespace: its pods, and its exemptions."""
 
     name: str
     pods: tuple[Pod, ...]
     exempt: frozenset[str]
 
     def excuses(self, work: Work) -> bool:
-        """Whether an administrator took the work out."""
+        """Return whether an administrator exempted the work."""
         return bool(self.exempt & {"*", work.root.name})
 
 
 def limits(
     api: Api, doubt: Callable[[str, str], None]
 ) -> tuple[dict[str, rules.Limits], list[str]]:
-    """Limits by queue, and the namespaces they are for: one ConfigMap of ours each, called like it."""
+    """Return limits by queue, and their namespaces: one ConfigMap of ours each, with the queue's name."""
     found: dict[str, rules.Limits] = {}
     spaces = []
     for one in api.items(f"/api/v1/namespaces/{HOME}/configmaps", {"labelSelector": SELECTOR}):
@@ -62,9 +62,10 @@ def spaces(
     doubt: Callable[[str, str], None],
     trouble: Callable[[Trouble], None],
 ) -> list[Space]:
-    """The namespaces of these names that exist. Raises Trouble; what is wrong in one of them is told, and that one left out.
-
-    All are asked for at once, and so are their pods: a question for each took longer than a round may, with 200 of them.
+    """Return the namespaces with these names that exist. Raises Trouble; a namespace with an error is reported and
+    excluded.
+    One request lists all of them and one all their pods: with 200 namespaces, single requests took longer than a
+    round may.
     """
     exempt: dict[str, frozenset[str]] = {}
     for one in api.items("/api/v1/namespaces", accept=METADATA):
@@ -86,7 +87,7 @@ def spaces(
 def learn(
     api: Api, spaces: Sequence[Space], known: Mapping[str, rules.Limits], owners: owning.Owners
 ) -> None:
-    """Reads at once who owns pods wherever the answer may matter. Raises Trouble."""
+    """Read the owners of all pods concerned in few requests. Raises Trouble."""
     asked = [one for one in spaces if any(not p.queue or p.queue in known for p in one.pods)]
     owners.learn(api, [p.owner for one in asked for p in one.pods if p.owner is not None])
 
@@ -98,7 +99,7 @@ def works(
     owners: owning.Owners,
     doubt: Callable[[str, str], None],
 ) -> list[Work]:
-    """The workloads that have a limit. Owners are read only where the answer may matter."""
+    """Return the workloads that have a limit. Owners are read only if they can change the result."""
     grouped: dict[Owner, list[Pod]] = {}
     queues: dict[Owner, str] = {}
     unclear: set[Owner] = set()
@@ -112,7 +113,7 @@ def works(
                 (one.me, one.queue) if one.owner is None else owners.root(api, one.owner, one.queue)
             )
         except Unowned as error:
-            # Left alone, it would outlast every limit by an owner of its maker's choice.
+            # If skipped, it would outlast every limit, through an owner that its author chose.
             doubt(str(one.me), str(error))
             root, queue = one.me, one.queue
         except Unknown as error:
@@ -132,7 +133,7 @@ def works(
 
 
 def _shared(api: Api, unlimited: list[Pod], owners: owning.Owners) -> set[Owner]:
-    """What owns pods of queues without a limit: it is not ended for the sake of others it owns."""
+    """Return owners of pods in queues without a limit: they are not ended because of other pods they own."""
     found: set[Owner] = set()
     for one in unlimited:
         if one.owner is not None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SETTINGS = "/etc/appliance/limits.json"
 ROUND_S = 30.0
 WAIT_S = 5.0
-"""Between two looks for an account that is not there yet; nobody is asked for it."""
+"""Seconds between two checks for an account that does not exist yet; no request is sent for it."""
 BAD, REFUSED = 1, 2
 EXAMPLES = """\
 examples:
@@ -36,7 +36,7 @@ to take a workload out:          kubectl annotate namespace NAMESPACE appliance/
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it: 0 well, 1 the last round had troubles, 2 the request cannot be carried out."""
+    """Run it: 0 success, 1 the last round had errors, 2 the request is invalid."""
     parser = argparse.ArgumentParser(
         "appliance-limits",
         description="Ends interactive work at its time limit, and work whose GPUs are idle; has MIG instances made for pods that wait for one.",
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def settings(file: str) -> dict[str, Any]:
-    """What the role wrote. Raises Trouble."""
+    """Return the role's settings. Raises Trouble."""
     try:
         with open(file, encoding="utf-8") as opened:  # noqa: PTH123
             given = json.load(opened)
@@ -89,7 +89,7 @@ def _show() -> int:
 
 
 def run(given: dict[str, Any]) -> None:
-    """Round after round, until it is ended."""
+    """Run rounds until it is stopped."""
     keeper = Keeper(Lease(given["identity"]), given["prometheus"], dry_run=given["dry_run"])
     journal = tell.Journal()
     success = 0.0
@@ -104,7 +104,7 @@ def run(given: dict[str, Any]) -> None:
 
 
 def look(keeper: Keeper, kubeconfig: str) -> dict[str, Any]:
-    """One round, whatever comes of it."""
+    """Run one round, and report its errors."""
     problem = waits = ""
     try:
         if os.path.exists(kubeconfig):  # noqa: PTH110
@@ -121,13 +121,13 @@ def look(keeper: Keeper, kubeconfig: str) -> dict[str, Any]:
     except Trouble as error:
         problem = str(error)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        # A server's answer this program was not made for must not end it: the next round asks again.
+        # An unexpected answer of a server must not stop the program: the next round tries again.
         problem = f"an answer was not understood ({type(error).__name__}: {error})"
     return {**keeper.seen, "problem": problem, "waits": waits, "taken": time.time()}
 
 
 def leave(seen: dict[str, Any], keeper: Keeper, success: float, textfiles: str) -> None:
-    """State for checks, metrics for Prometheus. A file that cannot be written is said, and the round was made."""
+    """Write state for checks, and metrics for Prometheus. A file that cannot be written is reported; the round counts."""
     unknown = {f'unknown{{limit="{k}"}}': v for k, v in (seen.get("unknown") or {}).items()}
     ended = {f'ended_total{{limit="{k}"}}': v for k, v in keeper.totals.items()}
     values = {

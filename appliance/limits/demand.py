@@ -1,4 +1,4 @@
-"""MIG on demand: pods that wait for an instance no host offers have one made, on the host where it costs least."""
+"""MIG on demand: creates instances for pending pods that need one which no host offers, on the host where it costs least."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ WISH, STATE = "appliance/mig-wish", "appliance/mig-state"
 LOOK = "systemctl status appliance-mig-demand there"
 PART = "nvidia.com/mig-"
 GATED = "SchedulingGated"
-"""Why no scheduler has looked at a pod yet: it has a gate (Kubernetes 1.26)."""
+"""Reason why no scheduler has considered a pod yet: it has a scheduling gate (Kubernetes 1.26)."""
 FRESH_S = 420.0
-"""A report that is older says nothing: a host tells every minute that it looks, and none while it divides (six at most)."""
+"""Maximum age of a report: a host reports every minute, except while it divides GPUs (at most six minutes)."""
 PATIENCE_S = 900.0
-"""How long a host may take to carry out a wish: pods on their way and a device plugin that starts anew are waited for."""
+"""Maximum time for a host to fulfil a request: it waits for ending pods and for the device plugin's restart."""
 REST_S = 600.0
-"""A host that could not is asked again after it."""
+"""Time until a host that failed is tried again."""
 TRIES = 3
-"""For one pod: what is made for it and not used by it or anybody has another reason."""
+"""Maximum instances for one pod: if these are not used, there is another reason."""
 
 
 class Wants(NamedTuple):
-    """A pod that waits, and what for."""
+    """A pending pod, and what it needs."""
 
     name: str
     uid: str
@@ -50,14 +50,14 @@ class Wants(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """What a host may be divided into, and the queues whose work it takes."""
+    """Allowed layouts of a host, and the queues whose work it accepts."""
 
     profiles: tuple[str, ...]
     queues: frozenset[str]
 
 
 class Host:
-    """A host as its report and its node say. ``making``: what it was wished for and has not reported yet."""
+    """A host by its report and its node. ``making``: what was requested and not reported yet."""
 
     def __init__(self, name: str, pool: Pool, node: Resource, now: float) -> None:
         self.name, self.pool = name, pool
@@ -84,7 +84,7 @@ class Host:
 
     @property
     def why_not(self) -> str:
-        """Why nothing can be wished of it; "" where it can."""
+        """Why nothing can be requested of it; "" if something can."""
         if abs(self.age) > FRESH_S:
             return f"does not report: {LOOK}"
         if self.making and self.wish_age > PATIENCE_S:
@@ -92,16 +92,16 @@ class Host:
         return ""
 
     def suits(self, pod: Wants) -> bool:
-        """Whether the pod may run there, as far as its queue and its selector say."""
+        """Return whether the pod may run there, by its queue and its selector."""
         here = not pod.queue or pod.queue in self.pool.queues
         offered = pod.profile in self.pool.profiles
         return here and offered and pod.selector.items() <= self.labels.items()
 
     def gives(self, pod: Wants) -> bool:
-        """Takes what is there, or about to be, for the pod."""
+        """Reserve what is free, or being created, for the pod."""
         if self.why_not:
             return False
-        # What a host in trouble has free may be what its node does not offer.
+        # Free instances of a host with an error may not be offered by its node.
         for store in (self.making,) if self.shut or self.problem else (self.free, self.making):
             if store.get(pod.profile, 0) >= pod.number:
                 store[pod.profile] -= pod.number
@@ -109,7 +109,7 @@ class Host:
         return False
 
     def can_make(self, pod: Wants) -> bool:
-        """Whether it has room; one kind of instance at a time, for what one takes the other lacks."""
+        """Return whether it has room; one kind of instance at a time, because kinds compete for the same room."""
         open_now = not self.shut and not self.making and not self.why_not and not self.problem
         return (
             open_now
@@ -118,7 +118,7 @@ class Host:
         )
 
     def cost(self, pod: Wants) -> tuple[bool, int, str]:
-        """Whether it takes a whole GPU; then the one with the least room is filled first."""
+        """Return whether a whole GPU must be divided; otherwise the fullest one is used first."""
         return (
             self._needs(pod) > self.beside.get(pod.profile, 0),
             self.room.get(pod.profile, 0),
@@ -130,7 +130,7 @@ class Host:
 
 
 class Demand:
-    """What must be remembered between rounds. ``total`` counts wishes."""
+    """State kept between rounds. ``total`` counts requests."""
 
     def __init__(
         self, lease: Lease, journal: Journal, wall: Callable[[], float] = time.time
@@ -141,7 +141,7 @@ class Demand:
         self.total = 0
 
     def round(self, api: Api, spaces: Iterable[str]) -> dict[str, Any] | None:
-        """Wishes what is due; what checks read of it, None where nothing is divided on demand. Raises Trouble."""
+        """Send the due requests; return the state for checks, None if nothing is divided on demand. Raises Trouble."""
         pools = _pools(api.get(POLICY))
         if not pools:
             return None
@@ -182,7 +182,7 @@ class Demand:
             yield host
 
     def _met(self, waiting: list[Wants], hosts: list[Host]) -> list[str]:
-        """Each pod gets what is there, then what can be made; why not, where it can not."""
+        """Give each pod what exists, then what can be created; record why that is impossible."""
         unmet = []
         for pod in waiting:
             suited = [] if pod.affinity else [host for host in hosts if host.suits(pod)]
@@ -220,7 +220,7 @@ class Demand:
 
 
 def _pools(found: Resource | None) -> dict[str, Pool]:
-    """By host, as the site says. Raises Trouble."""
+    """Return the layouts by host, as the site declares. Raises Trouble."""
     hosts: dict[str, Pool] = {}
     for name, said in ((found or {}).get("data") or {}).items():
         try:
@@ -235,7 +235,7 @@ def _pools(found: Resource | None) -> dict[str, Pool]:
 
 
 def _nodes(api: Api, names: Collection[str]) -> dict[str, Resource]:
-    """Those of these names that there are, by name."""
+    """Return the existing ones of these names, by name."""
     if len(names) > FEW:
         found = api.items("/api/v1/nodes")
         return {node["metadata"]["name"]: node for node in found}
@@ -244,7 +244,7 @@ def _nodes(api: Api, names: Collection[str]) -> dict[str, Resource]:
 
 
 def _waiting(api: Api, spaces: frozenset[str]) -> Iterable[Wants]:
-    """Pods of these namespaces a scheduler has looked at and found no place for."""
+    """Return pods of these namespaces that a scheduler could not place."""
     for pod in api.items("/api/v1/pods", {"fieldSelector": "status.phase=Pending"}):
         meta, spec, status = pod["metadata"], pod.get("spec", {}), pod.get("status", {})
         if meta.get("namespace") not in spaces:

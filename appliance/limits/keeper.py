@@ -1,4 +1,4 @@
-"""One round after the other: who is over a limit is warned first, then ended; whoever is not sure leaves it."""
+"""Runs rounds: work over a limit is first warned, then ended; in doubt, it is left alone."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from appliance.limits.pods import Owner, Pod, Work
 
 CLOCK_S = 60.0
-"""A difference between clocks from which on no time is believed."""
+"""Difference between clocks above which no time is trusted."""
 SETTLING_S = 120.0
-"""How long the cluster may take to end what it was told to."""
+"""Maximum time for the cluster to end work."""
 ANY = "any"
-"""Doubts that are of no limit in particular."""
+"""Doubts that concern no limit in particular."""
 MOST_TROUBLES = 3
-"""So many in one round, and the rest of it is left to the next: a server that is down costs a minute each time."""
+"""Maximum failures in a round; the rest waits for the next one, because each call to a dead server costs a minute."""
 TITLES = {rules.TIME: "its time limit", rules.IDLE: "its limit for idle GPUs"}
 
 
 class Clocks(NamedTuple):
-    """The time of day, and one that never jumps."""
+    """The time of day, and a monotonic clock."""
 
     wall: Callable[[], float] = time.time
     steady: Callable[[], float] = time.monotonic
 
 
 class Keeper:
-    """What must be remembered between rounds. ``seen`` is what the last one came to."""
+    """State kept between rounds. ``seen`` is the result of the last one."""
 
     def __init__(
         self, lease: Lease, prometheus: str, *, dry_run: bool = False, clocks: Clocks | None = None
@@ -53,7 +53,7 @@ class Keeper:
         self.seen: dict[str, Any] = {}
 
     def round(self, api: Api) -> dict[str, Any]:
-        """Looks at everything once and does what is due; returns what checks read of it. Raises Trouble."""
+        """Run one round; return the state for checks. Raises Trouble."""
         now = self._clocks.wall()
         self._usage = {}
         self.seen = {"leader": False, "holder": "", "pods": None, "limited": 0, "stuck": 0}
@@ -80,7 +80,7 @@ class Keeper:
         return self.seen
 
     def _wish(self, api: Api, names: list[str]) -> dict[str, Any] | None:
-        """Instances for pods that wait for them; what goes wrong there keeps no limit from being kept."""
+        """Request instances for pods that wait for them; an error there does not stop the limits."""
         try:
             return self._demand.round(api, names)
         except Trouble as error:
@@ -88,7 +88,7 @@ class Keeper:
             return {"waiting": 0, "unmet": [], "troubles": [str(error)], "wishes": 0}
 
     def _trouble(self, error: Trouble) -> None:
-        """One namespace that is about to go, or one refusal, does not keep the others from their limits."""
+        """A failure in one namespace does not stop the limits of others."""
         self._troubles.append(str(error))
         if len(self._troubles) >= MOST_TROUBLES:
             raise Trouble("; ".join(self._troubles))
@@ -144,7 +144,7 @@ class Keeper:
         return told.idle_for(pod.me.namespace, pod.me.name, pod.gpus)
 
     def _look(self, window: float, now: float) -> usage.Usage | Trouble:
-        """What Prometheus says of this window, asked once a round."""
+        """Return Prometheus's data for this window, queried once per round."""
         if window not in self._usage:
             try:
                 self._usage[window] = usage.look(self._prometheus, window, now)
@@ -196,7 +196,7 @@ class Keeper:
         self._tell(api, work, "LimitReached", f"{work.root} has reached {title}{still}: {how}")
 
     def _tell(self, api: Api, work: Work, reason: str, words: str) -> None:
-        """Raises Trouble where nobody could be told: what was not warned is not ended."""
+        """Raises Trouble if no warning could be delivered: work that was not warned is not ended."""
         words += " (dry run: it will be left)" if self._dry_run else ""
         self._journal.say(str(work.root), words)
         first = min(work.pods, key=lambda pod: pod.me.name).me
@@ -215,7 +215,7 @@ class Keeper:
         self._journal.keep({str(root) for root in present})
 
     def _jumped(self, now: float) -> bool:
-        """Whether the time of day went another way than time itself since the last round."""
+        """Return whether the time of day moved differently from the monotonic clock since the last round."""
         offset = now - self._clocks.steady()
         before, self._offset = self._offset, offset
         return before is not None and abs(offset - before) > CLOCK_S

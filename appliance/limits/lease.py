@@ -1,4 +1,4 @@
-"""One of several control hosts acts: the one that holds the Lease."""
+"""Only one of several control hosts acts: the holder of the Lease."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from appliance.limits.api import Api, Resource
 
 DURATION_S = 120
-"""A holder that renews no more is followed after this long."""
+"""Seconds after which a holder that does not renew is replaced."""
 SAFE_S = 80.0
-"""So long after its last renewal a holder still acts: nobody can have followed it by then."""
+"""Seconds after its last renewal during which a holder still acts: no other can have replaced it by then."""
 NAME = "appliance-limits"
 PATH = "/apis/coordination.k8s.io/v1/namespaces/appliance-limits/leases"
 
 
 class Lease:
-    """``holder`` is who holds it as far as is known."""
+    """``holder`` is the known holder."""
 
     def __init__(self, me: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._me, self._clock = me, clock
@@ -31,11 +31,11 @@ class Lease:
         self.holder = ""
 
     def held(self) -> bool:
-        """Whether this host may act now."""
+        """Return whether this host may act now."""
         return self._renewed is not None and self._clock() - self._renewed < SAFE_S
 
     def take(self, api: Api) -> bool:
-        """Renews the lease, or takes one that nobody renews; whether this host holds it. Raises Trouble."""
+        """Renew the lease, or take over an expired one; return whether this host holds it. Raises Trouble."""
         began = self._clock()
         found = api.get(f"{PATH}/{NAME}")
         try:
@@ -65,7 +65,7 @@ class Lease:
         return True
 
     def _free(self, found: Resource) -> bool:
-        """Ours, nobody's, or not renewed for its duration as seen by this host's own clock."""
+        """Return whether it is ours, free, or not renewed for its duration by this host's own clock."""
         spec = found.setdefault("spec", {})
         mark = f"{spec.get('holderIdentity')} {spec.get('renewTime')}"
         if mark != self._seen[0]:

@@ -1,4 +1,4 @@
-"""Who owns a pod, up to what a person made, and how each kind is ended so that it does not come back at once."""
+"""Finds the owner of a pod, up to what a person created, and how to end each kind so that it does not come back at once."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ PLURALS = {
     ("batch/v1", "Job"): "jobs",
     ("v1", "Pod"): "pods",
 }
-"""What is known how to end, by version and kind. Anything else is left alone, and said."""
+"""Kinds that can be ended, by version. All others are left alone and reported."""
 TOPMOST = frozenset({("batch/v1", "CronJob"), ("batch/v1beta1", "CronJob")})
-"""Owners that make something new at their own time: what they made ends, they stay."""
+"""Owners that create new work on a schedule: their work is ended, they stay."""
 STEPS = 5
 FEW = 20
-"""So many of a kind are asked for one by one; where more are not known, all of that kind are: 10,000 come in 20 pages."""
+"""Number of objects of a kind read one by one; beyond it, all objects of that kind are listed: 10,000 take 20 pages."""
 NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
-"""The API takes any text for the name of an owner, x/log as well, and a member may write that on a pod."""
+"""The API accepts any text as an owner's name, such as x/log, and a member may write it on a pod."""
 
 
 class Known(NamedTuple):
-    """An owner as it was read: who owns it, and the queue on its label."""
+    """An owner as read: its owner, and its queue label."""
 
     owner: Owner | None
     queue: str
 
 
 class Owners:
-    """Reads each owner once: what owns it does not change in its life.
+    """Reads each owner once, because an object's owner never changes.
 
-    By all that names it: a member may write the UID of one resource beside the name of another.
+    The key has all of its identity: a member may combine one resource's UID with another's name.
     """
 
     def __init__(self) -> None:
@@ -50,12 +50,12 @@ class Owners:
         self._gone: set[Owner] = set()
 
     def root(self, api: Api, first: Owner, queue: str) -> tuple[Owner, str]:
-        """The topmost owner this program can end, and the queue of the work. Raises Unknown, Unowned."""
+        """Return the topmost owner that this program can end, and the queue of the work. Raises Unknown, Unowned."""
         here = first
         for _ in range(STEPS):
             if _kind(here) not in PLURALS:
                 raise Unknown(
-                    f"it belongs to a {here.kind} ({here.api_version}), which is not known here"
+                    f"it belongs to a {here.kind} ({here.api_version}), which this program does not support"
                 )
             known = self._read(api, here)
             queue = queue or known.queue
@@ -65,7 +65,7 @@ class Owners:
         raise Unowned(f"it has more than {STEPS} owners above each other")
 
     def learn(self, api: Api, owners: Iterable[Owner]) -> None:
-        """Reads these and what is above them, as far as they are many; they are of a list before. Raises Trouble."""
+        """Read these and their owners in lists, if there are many. Raises Trouble."""
         self._gone.clear()
         for _ in range(STEPS):
             new: dict[tuple[str, str], set[Owner]] = {}
@@ -81,12 +81,12 @@ class Owners:
             ]
 
     def above(self, api: Api, first: Owner) -> tuple[Owner, ...]:
-        """An owner and the owner of that. Raises Unknown."""
+        """Return an owner and its owner. Raises Unknown."""
         known = self._read(api, first) if _kind(first) in PLURALS else None
         return (first, known.owner) if known and known.owner else (first,)
 
     def keep(self, uids: set[str]) -> None:
-        """Forgets all others."""
+        """Forget all others."""
         self._known = {one: known for one, known in self._known.items() if one.uid in uids}
 
     def _read(self, api: Api, owner: Owner) -> Known:
@@ -100,7 +100,7 @@ class Owners:
         return self._known[owner]
 
     def _listed(self, api: Api, wanted: set[Owner]) -> Iterator[Known]:
-        """Those of one kind that a list of all of it has."""
+        """Return those of one kind that a complete list contains."""
         one = next(iter(wanted))
         for found in api.items(_base(one), accept=METADATA):
             meta = found["metadata"]
@@ -112,16 +112,18 @@ class Owners:
 
 
 def path(owner: Owner) -> str:
-    """Where it is in the API."""
+    """Return its path in the API."""
     base, _, plural = _base(owner).rpartition("/")
     return f"{base}/namespaces/{owner.namespace}/{plural}/{owner.name}"
 
 
 def end(api: Api, root: Owner, pods: Sequence[Pod] = (), *, again: bool = False) -> str:
-    """Ends it, and says how; "" where it is gone or another one by now. Raises Trouble.
+    """End it, and return how; "" if it is gone or was replaced.
 
-    ``pods``: of it, as seen; ``again``: it was ended before. A StatefulSet scaled down deletes its pods one by one, and one
-    that is not ready keeps the others. No controller deletes a pod anew that somebody deleted with a grace of his own.
+    Raises Trouble.
+    ``pods``: its pods as seen; ``again``: it was ended before. A StatefulSet that is scaled down deletes its
+    pods one by one, and one that is not ready blocks the others. A controller does not shorten the grace
+    period of a pod that a member deleted with a longer one.
     """
     how = _end(api, root)
     if how:
@@ -139,7 +141,7 @@ def _end(api: Api, root: Owner) -> str:
         api.delete(path(root), root.uid, grace_of(found))
         return "deleted: a pod of its own cannot be stopped otherwise"
     if root.kind == "Job":
-        # The Job's own controller ends its pods, with their grace, and makes no new ones: it has failed, DeadlineExceeded.
+        # The Job's controller ends its pods, within their grace periods, and creates no new ones: it has failed, DeadlineExceeded.
         api.patch(path(root), {"metadata": {"uid": root.uid}, "spec": {"activeDeadlineSeconds": 1}})
         return "its deadline is over: the Job stays to be read, as failed"
     before = found.get("spec", {}).get("replicas", 1)
@@ -148,7 +150,7 @@ def _end(api: Api, root: Owner) -> str:
 
 
 def _base(owner: Owner) -> str:
-    """Where all of its kind are."""
+    """Return the API path of its kind."""
     base = "/apis" if "/" in owner.api_version else "/api"
     return f"{base}/{owner.api_version}/{PLURALS[_kind(owner)]}"
 

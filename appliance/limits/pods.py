@@ -1,4 +1,4 @@
-"""Pods as the API gives them, and the workloads they belong to."""
+"""Pods as the API returns them, and their workloads."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ FACTORS: dict[str, int] = {
 }
 """Suffixes of the API's quantities."""
 GRACE = 30
-"""Seconds, of a pod that says nothing (Kubernetes)."""
+"""Seconds, for a pod that sets none (Kubernetes)."""
 LONGEST_GRACE = 600
-"""What the policy appliance-end lets a project's work have."""
+"""Maximum that policy appliance-end allows a project's work."""
 SHARED = ("gpu-fraction", "gpu-memory")
 """Annotations of KAI for a part of a GPU."""
 FRACTION = re.compile(r"nvidia\.com/container\..+\.gpu-memory\.(request|limit)")
-"""The same with NVIDIA's fractions (KAI v0.18): one for each container."""
+"""The same with NVIDIA's fractions (KAI v0.18): one per container."""
 
 
 class Owner(NamedTuple):
-    """What names a resource."""
+    """Identity of a resource."""
 
     api_version: str
     kind: str
@@ -46,9 +46,9 @@ class Owner(NamedTuple):
 
 
 class Pod(NamedTuple):
-    """``started``: when its host took it, in seconds; None: not yet. ``shared``: has a part of a GPU.
+    """``started``: when its host accepted it, in seconds; None: not yet. ``shared``: has a part of a GPU.
 
-    ``held``: somebody deleted it with a longer grace than its own, and it works on until then.
+    ``held``: it was deleted with a longer grace period than its own, and runs until then.
     """
 
     me: Owner
@@ -63,7 +63,7 @@ class Pod(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What starts and ends together, under the name of what owns all of it."""
+    """Pods that start and end together, named after their common owner."""
 
     root: Owner
     queue: str
@@ -71,7 +71,7 @@ class Work(NamedTuple):
 
 
 def pod(found: Resource) -> Pod | None:
-    """One pod; None for one that has ended or is about to. Raises Unknown for a date nobody can read."""
+    """Return one pod; None if it has ended or is ending. Raises Unknown for an unreadable date."""
     meta, spec, status = found["metadata"], found.get("spec", {}), found.get("status", {})
     if status.get("phase") in ("Succeeded", "Failed"):
         return None
@@ -95,20 +95,20 @@ def pod(found: Resource) -> Pod | None:
 
 
 def grace_of(found: Resource) -> int:
-    """Seconds a pod is given to end: its own, within what a project's work may have."""
+    """Return the seconds that a pod has to end: its own, within the maximum for projects."""
     own = found.get("spec", {}).get("terminationGracePeriodSeconds")
     return min(GRACE if own is None else int(own), LONGEST_GRACE)
 
 
 def containers(spec: Resource) -> list[Resource]:
-    """Those that run side by side: sidecars are init containers that are started again (Kubernetes 1.29)."""
+    """Return the containers that run concurrently: sidecars are init containers with a restart policy (Kubernetes 1.29)."""
     first = spec.get("initContainers") or ()
     sidecars = [box for box in first if box.get("restartPolicy") == "Always"]
     return [*(spec.get("containers") or ()), *sidecars]
 
 
 def controller(meta: Resource, namespace: str) -> Owner | None:
-    """Who makes another of it when it is gone."""
+    """Return the controller that recreates it."""
     for one in meta.get("ownerReferences") or ():
         if one.get("controller"):
             return Owner(one["apiVersion"], one["kind"], namespace, one["name"], one["uid"])
@@ -116,7 +116,7 @@ def controller(meta: Resource, namespace: str) -> Owner | None:
 
 
 def seconds(date: str) -> float:
-    """A date of the API, as 2026-11-22T03:00:00Z. Raises Unknown."""
+    """Return a date of the API, such as 2026-11-22T03:00:00Z. Raises Unknown."""
     try:
         return float(calendar.timegm(time.strptime(date, "%Y-%m-%dT%H:%M:%SZ")))
     except (ValueError, TypeError):
@@ -124,14 +124,14 @@ def seconds(date: str) -> float:
 
 
 def _gpus(container: Resource) -> int:
-    """Whole GPUs and MIG instances."""
+    """Return whole GPUs and MIG instances."""
     limits = (container.get("resources") or {}).get("limits") or {}
     named = [n for n in limits if n == GPU + "gpu" or n.startswith(GPU + "mig-")]
     return sum(amount(limits[name]) for name in named)
 
 
 def amount(said: object) -> int:
-    """A whole number as the API writes it: 12, but 1k for 1000, and 1e3 where it was asked for so."""
+    """Return an integer as the API writes it: 12, but also 1k for 1000, or 1e3 if it was written so."""
     text = str(said)
     number = text.rstrip("kKMGTPEi")
     return round(float(number) * FACTORS[text[len(number) :]])

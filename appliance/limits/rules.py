@@ -1,4 +1,4 @@
-"""What is to be done about a workload: pure judgement, in which nothing unknown ever ends work."""
+"""Decides what to do about a workload: pure functions; unknown facts never end work."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ UNITS = {"m": 60, "h": 3600, "d": 86400}
 DURATION = re.compile(r"([1-9]\d{0,4})([mhd])")
 LONGEST_NOTICE_S = 900.0
 AHEAD_S = 60.0
-"""A pod that starts later than now by this much says that a clock is wrong."""
+"""A pod that starts more than this much in the future means that a clock is wrong."""
 TIME, IDLE = "time", "idle"
 
 
 class Limits(NamedTuple):
-    """Of one queue, in seconds; None: no such limit."""
+    """The limits of one queue, in seconds; None: no such limit."""
 
     time: float | None
     idle: float | None
@@ -42,7 +42,7 @@ class Due(NamedTuple):
 
 
 def parse(said: str) -> tuple[str, Limits]:
-    """A queue and its limits from what the cluster has about it. Raises Unknown."""
+    """A queue and its limits from the cluster's objects. Raises Unknown."""
     try:
         given = json.loads(said)
         return str(given["queue"]), Limits(
@@ -53,7 +53,7 @@ def parse(said: str) -> tuple[str, Limits]:
 
 
 def time_due(work: Work, limit: float, now: float) -> Due | None:
-    """The time limit once its notice has begun: counted from the oldest pod that has not ended. Raises Unknown."""
+    """The time limit once its warning period has begun, counted from the oldest unfinished pod. Raises Unknown."""
     starts = _starts(work, now)
     return _begun(Due(TIME, limit, limit - (now - min(starts)))) if starts else None
 
@@ -61,7 +61,7 @@ def time_due(work: Work, limit: float, now: float) -> Due | None:
 def idle_due(
     work: Work, limit: float, now: float, idle: Callable[[Pod, float], float]
 ) -> Due | None:
-    """The idle limit once its notice has begun. ``idle(pod, limit)`` is asked only where it matters. Raises Unknown."""
+    """The idle limit once its warning period has begun. ``idle(pod, limit)`` is called only if it matters. Raises Unknown."""
     if not _starts(work, now) or not _long_enough(work, limit, now):
         return None
     return _begun(
@@ -71,7 +71,7 @@ def idle_due(
 
 def _starts(work: Work, now: float) -> list[float]:
     if any(pod.phase == "Running" and pod.started is None for pod in work.pods):
-        raise Unknown("a pod runs and does not say since when")
+        raise Unknown("a pod runs without a start time")
     starts = [pod.started for pod in work.pods if pod.started is not None]
     if starts and max(starts) > now + AHEAD_S:
         raise Unknown("a pod starts in the future: a clock is wrong")
@@ -83,7 +83,7 @@ def _begun(due: Due) -> Due | None:
 
 
 def _long_enough(work: Work, limit: float, now: float) -> bool:
-    """Whether all of it runs for as long as the limit: what is younger, or waits, is not idle."""
+    """Whether all of it has run for as long as the limit: younger or waiting pods are not idle."""
     holders = [pod for pod in work.pods if _has_gpu(pod)]
     running = all(
         p.phase == "Running" and p.started is not None and now - p.started >= limit
@@ -94,7 +94,7 @@ def _long_enough(work: Work, limit: float, now: float) -> bool:
 
 def _idle(pod: Pod, limit: float, idle: Callable[[Pod, float], float]) -> float:
     if pod.shared:
-        raise Unknown("it has a part of a GPU, and metrics do not say whose use it is")
+        raise Unknown("it has a fraction of a GPU, and metrics do not show whose use it is")
     return idle(pod, limit)
 
 
@@ -112,7 +112,7 @@ def _seconds(said: str | None) -> float | None:
 
 
 def words(seconds: float) -> str:
-    """A duration for people, as 8 h or 30 min."""
+    """A duration for people, such as 8 h or 30 min."""
     for size, unit in ((3600, "h"), (60, "min")):
         if seconds >= size and seconds % size == 0:
             return f"{seconds / size:g} {unit}"

@@ -1,1 +1,1 @@
-"""The program that divides a host's GPUs as declared; runs on the hosts, needs nothing but Python 3.8."""
+"""The program that divides a host's GPUs as declared. It runs on the hosts and needs only Python 3.8."""

@@ -1,4 +1,4 @@
-"""Reads a request from standard input and prints what came of it, both JSON."""
+"""Reads a request from standard input and prints the result, both in JSON."""
 
 from __future__ import annotations
 

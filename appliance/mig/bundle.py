@@ -1,4 +1,4 @@
-"""Packs the program for hosts: as the file a host keeps, and as what one SSH round trip carries."""
+"""Packs the program for hosts: as the file that a host stores, and as the payload of one SSH round trip."""
 
 from functools import cache
 from pathlib import Path
@@ -16,30 +16,30 @@ PROBE = (
     "places.py",
     "problems.py",
 )
-"""What it shares with the probe."""
+"""Modules that it shares with the probe."""
 SHEBANG = b"#!/usr/bin/python3 -ISB\n"
 START = b"import sys\nfrom appliance.mig.command import main\nsys.exit(main())\n"
 
 
 @cache
 def program() -> bytes:
-    """The archive without a start of its own, the same bytes for the same sources."""
+    """Return the archive without an entry point, the same bytes for the same sources."""
     return bundle.packed(_files())
 
 
 @cache
 def executable() -> bytes:
-    """The file /usr/local/sbin/appliance-mig."""
+    """Return the file /usr/local/sbin/appliance-mig."""
     return bundle.packed([*_files(), ("__main__.py", START)], before=SHEBANG)
 
 
 def command(python: str = "python3") -> list[str]:
-    """What to start on a host to have a request answered."""
+    """Return the command that answers a request on a host."""
     return bundle.command(python, bundle.bootstrap("appliance.mig.__main__", "appliance-mig"))
 
 
 def payload(request: dict[str, object]) -> bytes:
-    """Standard input for ``command``."""
+    """Return the standard input for ``command``."""
     return bundle.payload(request, program())
 
 

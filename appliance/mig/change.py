@@ -1,4 +1,4 @@
-"""Makes one GPU what it is to be: all of it, or as it was."""
+"""Changes one GPU to its wanted layout, completely or not at all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BAD = frozenset({REFUSED, FAILED, PENDING})
 
 
 class Outcome(NamedTuple):
-    """What became of a GPU: the state, why, who used it, and what was to be done."""
+    """Result for a GPU: the state, the reason, its users, and the planned steps."""
 
     state: str
     why: str = ""
@@ -36,7 +36,7 @@ class _Waits(Exception):
 
 
 def change(gpu: Gpu, wanted: Layout) -> Outcome:
-    """Divides the GPU as wanted; touches nothing where it is so already, or where somebody computes on it."""
+    """Divide the GPU as wanted; do nothing if it is divided so already, or if a process uses it."""
     found = gpu.layout()
     pending = gpu.mode()[1]
     steps = tuple(differences(found, wanted))
@@ -82,7 +82,7 @@ def _make(gpu: Gpu, wanted: Layout) -> None:
 
 
 def _mode(gpu: Gpu, on: bool) -> None:
-    """MIG mode on or off, at once: by itself, without those who only watch, or by a reset."""
+    """Set MIG mode immediately: directly, without monitoring clients, or by a reset."""
     if gpu.mode() == (on, on) or gpu.ask_mode(on):
         return
     if clients.stop() and gpu.ask_mode(on):
@@ -102,7 +102,7 @@ def _unknown_profile(gpu: Gpu, wanted: Layout) -> str:
 
 
 def _check_places(gpu: Gpu, wanted: Layout) -> None:
-    """The driver's own table has the last word, before an instance is touched."""
+    """Check against the driver's own table before an instance is changed."""
     for spot in wanted.spots:
         offered = gpu.places(spot.id)
         if (spot.start, spot.size) not in offered:
@@ -111,7 +111,7 @@ def _check_places(gpu: Gpu, wanted: Layout) -> None:
 
 
 def _restored(gpu: Gpu, before: Layout) -> str:
-    """Puts back what was there; says how it ended."""
+    """Restore the previous layout; return the outcome."""
     try:
         _make(gpu, before)
     except (_Waits, Failure, Refused) as error:

@@ -1,4 +1,4 @@
-"""Daemons that watch GPUs and keep a new MIG mode from taking effect: stopped for the moment of the change."""
+"""Monitoring daemons that keep a new MIG mode from taking effect: stopped during the change."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ WATCHERS = (
     "nvsm.service",
     "nvsm-core.service",
 )
-"""Units NVIDIA's mig-parted stops too, in the order they are stopped in."""
+"""Units that NVIDIA's mig-parted stops, too, in this order."""
 UNIT = "appliance-mig.service"
 UNIT_FILE = "/etc/systemd/system/" + UNIT
 RUN = os.environ.get("APPLIANCE_MIG_RUN", "/run")
 STOPPED = RUN + "/appliance-mig.stopped"
-"""What is stopped now, for the next run if this one is killed."""
+"""The units that are stopped now, for the next run if this one is killed."""
 SECONDS = 60
 
 
@@ -44,7 +44,7 @@ def _run(*argv: str) -> bool:
 
 
 def stop() -> list[str]:
-    """Stops the watchers that run; returns them."""
+    """Stop the running monitoring units; return them."""
     found = [unit for unit in WATCHERS if _run("systemctl", "is-active", "--quiet", unit)]
     if found:
         _note(sorted({*found, *_noted()}, key=WATCHERS.index))
@@ -53,7 +53,7 @@ def stop() -> list[str]:
 
 
 def start_again() -> None:
-    """Starts what this run, or one that was killed, had stopped."""
+    """Start the units that this run, or a killed one, had stopped."""
     noted = _noted()
     if noted:
         _run("systemctl", "start", *reversed(noted))
@@ -61,7 +61,7 @@ def start_again() -> None:
 
 
 def retire() -> None:
-    """The unit that divides GPUs at boot has nothing to do any more, and goes."""
+    """Remove the unit that divides GPUs at boot, which has nothing left to do."""
     _run("systemctl", "disable", "--now", UNIT)
     if files.exists(UNIT_FILE):
         os.unlink(UNIT_FILE)  # noqa: PTH108
@@ -69,7 +69,7 @@ def retire() -> None:
 
 
 def reset(index: int) -> bool:
-    """Resets a GPU nobody uses, which makes a pending mode current."""
+    """Reset an unused GPU, which activates a pending mode."""
     return _run("nvidia-smi", "--gpu-reset", "-i", str(index))
 
 

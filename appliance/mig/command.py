@@ -1,4 +1,4 @@
-"""The command line of the program on a host, and the way the control host calls it."""
+"""The command line of the program on a host, and the interface for the control host."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it: 0 all as declared, 1 some GPU is not, 2 the request itself cannot be carried out."""
+    """Run it: 0 all as declared, 1 some GPU is not, 2 the request is invalid."""
     parser = argparse.ArgumentParser(
         "appliance-mig",
         description="Divides the GPUs of this host (MIG) as declared.",
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def answer(request: bytes) -> dict[str, Any]:
-    """The request ``{"verb", "declared"}`` of the control host carried out: ``gpus``, or ``error``."""
+    """Run the control host's request ``{"verb", "declared"}``: returns ``gpus``, or ``error``."""
     try:
         asked = json.loads(request)
         declared = parse(json.dumps(asked["declared"])) if asked.get("declared") else None
@@ -62,7 +62,7 @@ def answer(request: bytes) -> dict[str, Any]:
 
 
 def carry_out(verb: str, declared: Declared | None) -> list[dict[str, Any]]:
-    """One of show, plan, apply and disable. Raises Refused."""
+    """Run one of show, plan, apply and disable. Raises Refused."""
     if verb == "disable":
         with host.alone(), host.driver() as library:
             return host.disable(library)
@@ -77,7 +77,7 @@ def carry_out(verb: str, declared: Declared | None) -> list[dict[str, Any]]:
 
 
 def text(results: list[dict[str, Any]]) -> str:
-    """A line per GPU, and one for each instance where they are shown."""
+    """Return a line per GPU, and one per instance if they are shown."""
     lines = []
     for one in results:
         told = one.get("error") or one.get("why") or "; ".join(one.get("steps", ()))

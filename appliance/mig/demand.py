@@ -1,4 +1,4 @@
-"""MIG on demand on one host, as judgement: where a new instance goes, and which ones nobody has used for long."""
+"""MIG on demand on one host: decides where a new instance is created, and which unused ones are removed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 FILE = "/etc/appliance/mig-demand.json"
 VERSION = 1
 MOST = 112
-"""Instances of one wish at most: sixteen GPUs of seven."""
+"""Maximum instances of one request: sixteen GPUs of seven."""
 SLICES = 8
 """Memory slices of a GPU (NVIDIA MIG user guide)."""
 
 
 class Size(NamedTuple):
-    """A profile that may be made: its id, the memory slices it takes, and where it may begin."""
+    """An allowed profile: its id, its memory slices, and its possible placements."""
 
     name: str
     id: int
@@ -37,7 +37,7 @@ class Size(NamedTuple):
 
 
 class Policy(NamedTuple):
-    """``gpus``: numbers of those that may be divided; ``whole``: how many of the host's stay whole; ``present``: all there are."""
+    """``gpus``: numbers of those that may be divided; ``whole``: how many GPUs of the host stay whole; ``present``: all GPUs."""
 
     node: str
     present: int
@@ -48,7 +48,7 @@ class Policy(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """What the cluster wants made here, by profile; ``at`` its time of day."""
+    """Instances that the cluster requests here, by profile; ``at``: its time of day."""
 
     serial: str
     at: float
@@ -56,7 +56,7 @@ class Wish(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A GPU at a moment. ``held``: its instances that a pod has or a process computes on; ``busy``: so the whole of it."""
+    """A GPU at a moment. ``held``: its instances in use by a pod or process; ``busy``: the whole GPU is in use."""
 
     number: int
     layout: Layout
@@ -65,22 +65,22 @@ class Seen(NamedTuple):
 
     @property
     def free(self) -> tuple[Spot, ...]:
-        """Its instances nobody has."""
+        """Its unused instances."""
         return () if self.busy else tuple(s for s in self.layout.spots if s not in self.held)
 
     @property
     def is_empty(self) -> bool:
-        """In MIG mode without instances: of no use to anybody."""
+        """Whether it is in MIG mode without instances, so that nothing can use it."""
         return self.layout.on and not self.layout.spots and not self.busy
 
     @property
     def idle(self) -> bool:
-        """Whole, and nobody's."""
+        """Whether it is whole and unused."""
         return not self.layout.on and not self.busy
 
 
 def parse(text: str) -> Policy:
-    """The policy of a host. Raises Refused."""
+    """Return the policy of a host. Raises Refused."""
     try:
         said = json.loads(text)
         if said["version"] != VERSION:
@@ -106,7 +106,7 @@ def parse(text: str) -> Policy:
 
 
 def wish(said: Mapping[str, Any]) -> Wish | None:
-    """None where there is none that can be read."""
+    """Return None if there is no readable request."""
     try:
         make = {str(name): int(count) for name, count in said["make"].items()}
         found = Wish(str(said["serial"]), float(said["at"]), make)
@@ -119,7 +119,7 @@ def wish(said: Mapping[str, Any]) -> Wish | None:
 def arranged(
     gpus: Sequence[Seen], size: Size, count: int, policy: Policy
 ) -> dict[int, tuple[Spot, ...]]:
-    """New instances by GPU, up to ``count``: beside others first, on the fullest GPU; then on as few whole ones as can be."""
+    """Return new instances by GPU, up to ``count``: first next to others on the fullest GPU, then on as few whole GPUs as possible."""
     found: dict[int, tuple[Spot, ...]] = {}
     left = count
     fullest = sorted(divided(gpus, policy), key=lambda gpu: -_taken_slices(gpu.layout.spots))
@@ -134,19 +134,19 @@ def arranged(
 
 
 def divided(gpus: Sequence[Seen], policy: Policy) -> list[Seen]:
-    """Divided GPUs that may take another instance."""
+    """Return divided GPUs with room for another instance."""
     return [g for g in gpus if g.layout.on and not g.busy and g.number in policy.gpus]
 
 
 def spare(gpus: Sequence[Seen], policy: Policy) -> list[Seen]:
-    """Whole GPUs that may be divided now: nobody's, and beyond those that stay whole."""
+    """Return whole GPUs that may be divided now: unused, and beyond those that stay whole."""
     whole = sum(1 for gpu in gpus if not gpu.layout.on)
     idle = [gpu for gpu in gpus if gpu.idle and gpu.number in policy.gpus]
     return idle[: max(0, whole - policy.whole)]
 
 
 def room(gpus: Sequence[Seen], size: Size, policy: Policy) -> tuple[int, int]:
-    """How many more of a profile can be made: on GPUs that are divided already, and with whole ones."""
+    """Return how many more instances of a profile are possible, on divided GPUs and in total."""
     most = len(fitting((), size, SLICES, policy.sizes))
     beside = sum(
         len(fitting(gpu.layout.spots, size, SLICES, policy.sizes)) for gpu in divided(gpus, policy)
@@ -157,7 +157,7 @@ def room(gpus: Sequence[Seen], size: Size, policy: Policy) -> tuple[int, int]:
 def fitting(
     there: Iterable[Spot], size: Size, count: int, sizes: Sequence[Size]
 ) -> tuple[Spot, ...]:
-    """Up to ``count`` instances beside those that are there, each where it leaves most room for what else may be asked."""
+    """Return up to ``count`` instances next to existing ones, each where it leaves most room for other profiles."""
     taken = list(there)
     new: list[Spot] = []
     while len(new) < count:
@@ -171,7 +171,7 @@ def fitting(
 
 
 def unused(gpus: Iterable[Seen]) -> Iterator[Unused]:
-    """What nobody has: instances with their GPU's number, and None for the whole of one in MIG mode that has none."""
+    """Return unused instances with their GPU's number, and None for a GPU in MIG mode without instances."""
     for gpu in gpus:
         yield from ((gpu.number, spot) for spot in gpu.free)
         if gpu.is_empty:
@@ -181,7 +181,7 @@ def unused(gpus: Iterable[Seen]) -> Iterator[Unused]:
 def outdated(
     gpus: Iterable[Seen], since: Mapping[Unused, float], now: float, policy: Policy
 ) -> dict[int, tuple[Spot, ...]]:
-    """Instances by GPU that nobody has had for the policy's time; ``since`` when each was first seen free."""
+    """Return instances by GPU that were unused for the policy's time; ``since``: when each was first seen unused."""
     found: dict[int, tuple[Spot, ...]] = {}
     for number, spot in unused(gpus):
         is_old = now - since.get((number, spot), now) >= policy.unused_s
@@ -195,7 +195,7 @@ def _is_free(taken: Iterable[Spot], start: int, size: int) -> bool:
 
 
 def _left(taken: Sequence[Spot], sizes: Sequence[Size]) -> int:
-    """Memory slices in all places where one of the profiles could still lie, each profile counted for itself."""
+    """Return the memory slices of all placements that are still possible, each profile counted by itself."""
     return sum(
         size.size for size in sizes for start in size.starts if _is_free(taken, start, size.size)
     )

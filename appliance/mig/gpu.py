@@ -1,4 +1,4 @@
-"""One GPU, its division read and changed through NVML."""
+"""Reads and changes the MIG layout of one GPU through NVML."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_PERMITTED = "MIG instances can be read by root only"
 
 
 class Gpu:
-    """A device by its number. ``Failure`` is raised by everything that NVML refuses."""
+    """A device by its number. All methods raise ``Failure`` if NVML refuses."""
 
     def __init__(self, library: Library, index: int) -> None:
         self.library = library
@@ -29,14 +29,14 @@ class Gpu:
         self.minor = library.number("nvmlDeviceGetMinorNumber", self.device) or 0
 
     def mode(self) -> tuple[bool, bool]:
-        """MIG mode now, and after the next reset. Raises Refused for a GPU that has none."""
+        """Return MIG mode now, and after the next reset. Raises Refused for a GPU without MIG."""
         found = mig.mode(self.library, self.device)
         if found is None:
             raise Refused(f"GPU {self.index} ({self.name}) cannot be divided")
         return found
 
     def instances(self) -> list[mig.Instance]:
-        """Its instances; none while MIG mode is off. Raises Refused where they may not be read."""
+        """Return its instances; none while MIG mode is off. Raises Refused if they may not be read."""
         if not self.mode()[0]:
             return []
         found = mig.instances(self.library, self.device)
@@ -45,33 +45,33 @@ class Gpu:
         return found
 
     def layout(self) -> Layout:
-        """How it is divided now."""
+        """Return its current layout."""
         return as_found(self.mode()[0], self.instances())
 
     def profiles(self) -> dict[int, tuple[str, int]]:
-        """Sizes of instance it has: id -> name, compute slices."""
+        """Return the available instance sizes: id -> name, compute slices."""
         return mig.profiles(self.library, self.device)
 
     def places(self, profile: int) -> list[tuple[int, int]]:
-        """Where instances of a profile can lie; known in MIG mode only."""
+        """Return the possible placements of a profile; known in MIG mode only."""
         return mig.places(self.library, self.device, profile)
 
     def processes(self) -> list[int]:
-        """Whoever computes on it."""
+        """Return the processes that use it."""
         return mig.processes(self.library, self.device)
 
     def used(self) -> set[int]:
-        """Ids of the instances somebody computes on; ``NO_INSTANCE`` among them: it may be any."""
+        """Return ids of the instances in use; ``NO_INSTANCE`` among them: it may be any."""
         return {instance for _, instance in mig.users(self.library, self.device)}
 
     def ask_mode(self, on: bool) -> bool:
-        """Asks for MIG mode on or off; False where it waits for a reset because somebody uses the GPU."""
+        """Request MIG mode on or off; return False if it waits for a reset because the GPU is in use."""
         status = ctypes.c_int(SUCCESS)
         self._do("nvmlDeviceSetMigMode", self.device, UINT(on), ctypes.byref(status))
         return self.mode() == (on, on)
 
     def make(self, spot: Spot) -> None:
-        """A GPU instance at its place with its compute instances; nothing of it stays where one part fails."""
+        """Create a GPU instance with its compute instances at its placement; if one part fails, remove all of it."""
         handle = ctypes.c_void_p()
         place = mig.Place(spot.start, spot.size)
         create = "nvmlDeviceCreateGpuInstanceWithPlacement"
@@ -82,7 +82,7 @@ class Gpu:
         try:
             self._fill(handle, spot, made)
         except Failure:
-            # The first failure is the one to be told.
+            # Report the first failure.
             for part in made:
                 self.library.call("nvmlComputeInstanceDestroy", part)
             self.library.call("nvmlGpuInstanceDestroy", handle)
@@ -99,7 +99,7 @@ class Gpu:
             made.append(part)
 
     def remove(self, instance: mig.Instance) -> None:
-        """A GPU instance with its compute instances."""
+        """Remove a GPU instance with its compute instances."""
         what = f"{instance.name} at {instance.start}"
         for part in instance.parts:
             self._do("nvmlComputeInstanceDestroy", part.handle, what=what)

@@ -1,4 +1,4 @@
-"""All GPUs of this host: what they are, what they should be, and the way from one to the other."""
+"""All GPUs of this host: their layouts, the declared ones, and the changes between them."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from typing import IO, Any
 
 LOCK = clients.RUN + "/appliance-mig.private.lock"
-"""Root's alone: whoever may open a file, for reading even, can hold a lock on it."""
+"""Readable by root only: anyone who can open a file, even for reading, can lock it."""
 PATIENCE_S, PAUSE_S = 240.0, 0.2
-"""Less than what starts this program at boot and from the control host waits for it."""
+"""Shorter than the timeouts of the boot unit and of the control host."""
 PLANNED = "differs"
 PROGRAM = "/usr/local/sbin/appliance-mig"
 
 
 @contextmanager
 def driver() -> Iterator[Library]:
-    """NVML while it is needed. Raises Refused where there is no driver."""
+    """Open NVML. Raises Refused without a driver."""
     try:
         library = Library()
     except Unreadable as error:
@@ -53,7 +53,7 @@ def driver() -> Iterator[Library]:
 
 @contextmanager
 def alone(seconds: float = PATIENCE_S) -> Iterator[None]:
-    """One change at a time on this host: waits so long for another one. Raises Refused. The lock dies with its holder."""
+    """Allow one change at a time on this host, waiting up to this time. Raises Refused. The lock ends with its process."""
     try:
         private = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         lock = open(os.open(LOCK, private, 0o600), "w", encoding="utf-8")  # noqa: PTH123, SIM115 - closed below
@@ -82,26 +82,26 @@ def _locked(lock: IO[str]) -> bool:
 
 
 def show(library: Library) -> list[dict[str, Any]]:
-    """Every GPU as it is, with its instances, their UUIDs and whoever computes on it."""
+    """Return every GPU with its instances, their UUIDs, and its processes."""
     return [_shown(library, index) for index in range(answering(library))]
 
 
 def plan(library: Library, declared: Declared) -> list[dict[str, Any]]:
-    """Every declared GPU with what would be done to it, and what would keep it from being done."""
+    """Return every declared GPU with the planned steps and obstacles."""
     check_count(library, declared)
     return [_planned(library, index, wanted) for index, wanted in sorted(declared.gpus.items())]
 
 
 def apply(library: Library, declared: Declared) -> list[dict[str, Any]]:
-    """Makes every declared GPU what it should be; one that fails does not keep the others from it."""
+    """Apply the declared layout to every GPU; a failure of one does not stop the others."""
     check_count(library, declared)
     return [_applied(library, index, wanted) for index, wanted in sorted(declared.gpus.items())]
 
 
 def disable(library: Library) -> list[dict[str, Any]]:
-    """Makes every GPU whole; where all are, what divides them at boot is taken off the host, this program with it.
+    """Undivide every GPU; if all are whole, remove the unit that divides them at boot, and this program.
 
-    Raises Refused where some of the host's GPUs do not answer: nobody would come back for those.
+    Raises Refused if some GPUs do not answer, because nothing would undivide them later.
     """
     count, present = answering(library), _present()
     if count < present:
@@ -112,7 +112,7 @@ def disable(library: Library) -> list[dict[str, Any]]:
     results = [_applied(library, index, WHOLE) for index in range(count)]
     if good(results):
         clients.retire()
-        # Where GPUs are divided on demand the program is still needed.
+        # MIG on demand still needs the program.
         for path in (DECLARED,) if files.exists(demand.FILE) else (DECLARED, PROGRAM):
             if files.exists(path):
                 os.unlink(path)  # noqa: PTH108
@@ -120,12 +120,12 @@ def disable(library: Library) -> list[dict[str, Any]]:
 
 
 def good(results: list[dict[str, Any]]) -> bool:
-    """Whether every GPU is now what it should be."""
+    """Return whether every GPU has its declared layout."""
     return not any(result["state"] in BAD for result in results)
 
 
 def check_count(library: Library, declared: Declared) -> None:
-    """Numbers of GPUs move when one is missing: then a number names a GPU only if all are alike. Raises Refused."""
+    """GPU numbers shift if one is missing: then a number identifies a GPU only if all layouts are equal. Raises Refused."""
     if not declared.gpus:
         return
     count = answering(library)
@@ -141,7 +141,7 @@ def check_count(library: Library, declared: Declared) -> None:
 
 
 def answering(library: Library) -> int:
-    """Of GPUs the driver knows. Raises Refused where there is none: what is not seen is not as it should be."""
+    """Return the GPUs that the driver lists. Raises Refused if there is none, because an invisible GPU is not as declared."""
     count = library.number("nvmlDeviceGetCount_v2")
     if not count:
         raise Refused("the driver shows no GPU: nothing is known, and nothing was touched")
@@ -149,7 +149,7 @@ def answering(library: Library) -> int:
 
 
 def _present() -> int:
-    """GPUs the host has when all are there, as the declared layout counts them; 0 where none is left."""
+    """Return the number of GPUs of the complete host, as in the declared layout; 0 if no GPU is left."""
     try:
         return parse(files.read(DECLARED)).present
     except (OSError, Refused):

@@ -1,4 +1,4 @@
-"""What a GPU is to be, and what it is: instances by size and place, in the words both sides share."""
+"""Wanted and actual layouts of a GPU: instances by size and placement, in a form that both sides share."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ DECLARED = "/etc/appliance/mig.json"
 
 
 class Refused(Exception):
-    """What was asked cannot be done; the text is one line for the user, and nothing was touched."""
+    """The request cannot be carried out; the text is one line for the user, and nothing was changed."""
 
 
 class Spot(NamedTuple):
-    """An instance: profile id as nvidia-smi shows it, first memory slice, number of them, name.
+    """An instance: profile id of nvidia-smi, first memory slice, number of slices, name.
 
-    ``parts``: compute slices of its compute instances; None for one that takes all.
+    ``parts``: compute slices of its compute instances; None for one that uses all.
     """
 
     id: int
@@ -32,7 +32,7 @@ class Spot(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """What two instances of one GPU differ in."""
+        """The fields that distinguish two instances of one GPU."""
         return self.id, self.start, self.size
 
     def __str__(self) -> str:
@@ -50,14 +50,14 @@ WHOLE = Layout(False)
 
 
 class Declared(NamedTuple):
-    """The wanted layout by GPU; ``present`` is how many GPUs there are when all are there."""
+    """The wanted layout by GPU; ``present``: the number of GPUs of the complete host."""
 
     present: int
     gpus: Mapping[int, Layout]
 
 
 def as_found(on: bool, instances: Iterable[Instance]) -> Layout:
-    """The layout of a GPU as it is."""
+    """Return the layout of a GPU."""
     spots = [
         Spot(
             one.profile,
@@ -76,7 +76,7 @@ def _slices(one: Instance) -> tuple[int, ...]:
 
 
 def parse(text: str) -> Declared:
-    """The declared layouts of a host. Raises Refused."""
+    """Return the declared layouts of a host. Raises Refused."""
     try:
         document = json.loads(text)
         if document["version"] != VERSION:
@@ -100,7 +100,7 @@ def _layout(spots: Any) -> Layout:
 
 
 def differences(found: Layout, wanted: Layout) -> list[str]:
-    """What would have to be done, one short phrase each; nothing where it is as wanted."""
+    """Return the steps to the wanted layout, one short phrase each; empty if it is reached."""
     gone, new = excess(found, wanted), missing(found, wanted)
     steps = [f"remove {spot}" for spot in gone]
     if found.on and not wanted.on:
@@ -111,13 +111,13 @@ def differences(found: Layout, wanted: Layout) -> list[str]:
 
 
 def excess(found: Layout, wanted: Layout) -> tuple[Spot, ...]:
-    """Instances that are there and must go."""
+    """Return existing instances to remove."""
     keep = {(spot.place, spot.parts) for spot in wanted.spots}
     return tuple(spot for spot in found.spots if (spot.place, spot.parts) not in keep)
 
 
 def missing(found: Layout, wanted: Layout) -> tuple[Spot, ...]:
-    """Instances to be made, the biggest first."""
+    """Return instances to create, the largest first."""
     there = {(spot.place, spot.parts) for spot in found.spots}
     new = (spot for spot in wanted.spots if (spot.place, spot.parts) not in there)
     return tuple(sorted(new, key=lambda spot: (-spot.size, spot.start)))

@@ -1,4 +1,4 @@
-"""This host as Kubernetes has it: its node and pods by kubelet's own identity, and the devices kubelet has given to pods."""
+"""This host as a node of Kubernetes: node and pods through kubelet's identity, and the devices that kubelet allocated to pods."""
 
 from __future__ import annotations
 
@@ -17,40 +17,45 @@ if TYPE_CHECKING:
     Resource = dict[str, Any]
 
 KUBECONFIG = "/etc/kubernetes/kubelet.conf"
-"""kubelet's own: it may change this node and delete pods of this node, and nothing else (NodeRestriction)."""
+"""kubelet's own: it may change this node and delete pods of this node only (NodeRestriction)."""
 CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
-"""Which pod has which device, as kubelet's device manager keeps it for its own restart (Kubernetes 1.10 to 1.36)."""
+"""Allocated devices by pod, in the checkpoint of kubelet's device manager (Kubernetes 1.10 to 1.36)."""
 PODS = "/var/lib/kubelet/pods"
 VENDOR = "nvidia.com/"
 WHOLE = "gpu"
 PART = VENDOR + "mig-"
-PLUGIN = ("gpu-operator", "app", "nvidia-device-plugin-daemonset")
-"""Namespace and label of NVIDIA's device plugin, which looks at MIG at its start only (k8s-device-plugin, issue 992, 2024-10)."""
+PLUGINS = (
+    ("gpu-operator", "app", "nvidia-device-plugin-daemonset"),
+    ("nvidia-device-plugin", "app.kubernetes.io/name", "nvidia-device-plugin"),
+)
+"""Namespace and label of NVIDIA's device plugin in either chart; it reads MIG layouts only when it starts
+(k8s-device-plugin, issue 992, 2024-10).
+"""
 DRAINED, OWNER = "appliance/drained", "appliance/owner"
-"""Annotation that says what the appliance has cordoned a node for; taint of a host that is another scheduler's."""
+"""Annotation with the reason of the appliance's cordon; taint of a host of another scheduler."""
 REASON = "appliance: MIG on demand"
-"""What this program cordons its node for. A drain that comes meanwhile writes its own reason over it, and has the cordon then."""
+"""This program's reason for a cordon. A drain in the meantime replaces the reason and takes over the cordon."""
 AT_WORK = "appliance/mig-at-work"
-"""Annotation with the serial of the wish, from the cordon until nothing is changed any more: a drain waits for it."""
+"""Annotation with the serial number of the request, from the cordon to the end of the change: a drain waits for it."""
 UNIT = "appliance-mig-demand.service"
 WISH, STATE = "appliance/mig-wish", "appliance/mig-state"
 CACHE = "/run/appliance-mig/kubectl"
 STATIC = "kubernetes.io/config.hash"
 CONFLICT = "(Conflict)"
-"""kubectl's word for a change of a resource that is another by now."""
+"""kubectl's text for a change of a resource that has changed since."""
 OVER = frozenset({"Succeeded", "Failed"})
 NO_WAIT = ("--wait=false", "--ignore-not-found")
 SECONDS = 60
 TRIES = 5
-"""kubelet changes its node, too: so often a change is made anew of what is there now."""
+"""kubelet changes its node, too: number of attempts with the node read again."""
 
 
 class Conflict(Refused):
-    """The node is not as it was when it was read."""
+    """The node changed after it was read."""
 
 
 class Node:
-    """The node this host is. Everything raises Refused where nobody answers or what was said cannot be read."""
+    """The node of this host. All methods raise Refused if there is no answer or an unreadable one."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -58,18 +63,18 @@ class Node:
         self.pods: list[Resource] = []
 
     def look(self) -> None:
-        """Reads the node and its pods."""
+        """Read the node and its pods."""
         self.resource = self._json("get", "node", self.name)
         chosen = f"spec.nodeName={self.name}"
         found = self._json("get", "pods", "--all-namespaces", "--field-selector", chosen)
         self.pods = list(found.get("items") or ())
 
     def annotation(self, name: str) -> str:
-        """What an annotation of the node says."""
+        """Return an annotation of the node."""
         return str((self.resource["metadata"].get("annotations") or {}).get(name, ""))
 
     def document(self, name: str) -> dict[str, Any]:
-        """What an annotation that is a JSON object says; {} for any other."""
+        """Return an annotation that is a JSON object; {} for any other."""
         try:
             found = json.loads(self.annotation(name))
         except ValueError:
@@ -78,17 +83,17 @@ class Node:
 
     @property
     def is_cordoned(self) -> bool:
-        """Whether no new pods come."""
+        """Whether the node accepts no new pods."""
         return bool(self.resource.get("spec", {}).get("unschedulable"))
 
     @property
     def is_held(self) -> bool:
-        """Whether no new pods come because this program wants none."""
+        """Whether the node accepts no new pods because of this program."""
         return self.is_cordoned and self._is_marked
 
     @property
     def left(self) -> str | None:
-        """The wish this program was at work on, "" for none in particular; None where it is at no work."""
+        """Return the request that this program was working on, "" for none in particular; None if there is no work."""
         notes = self.resource["metadata"].get("annotations") or {}
         told = notes.get(AT_WORK, "" if self._is_marked else None)
         return None if told is None else str(told)
@@ -99,7 +104,7 @@ class Node:
 
     @property
     def closed(self) -> str:
-        """Why nothing may be changed here for pods of the cluster, "" where it may: a drain, a cordon, another owner."""
+        """Return why nothing may be changed here for pods of the cluster, "" if it may: a drain, a cordon, another owner."""
         taints, reason = self.resource.get("spec", {}).get("taints") or (), self.annotation(DRAINED)
         owners = [t.get("value", "") for t in taints if t.get("key") == OWNER]
         if owners:
@@ -109,13 +114,13 @@ class Node:
         return "it is cordoned" if self.is_cordoned and not self._is_marked else ""
 
     def offers(self) -> dict[str, int]:
-        """What kubelet gives out: MIG devices by profile, and as ``WHOLE`` the GPUs that are none."""
+        """Return the allocatable devices: MIG devices by profile, and whole GPUs as ``WHOLE``."""
         told = self.resource.get("status", {}).get("allocatable") or {}
         parts = {k[len(PART) :]: int(v) for k, v in told.items() if k.startswith(PART)}
         return {**parts, WHOLE: int(told.get(VENDOR + WHOLE, 0))}
 
     def hold(self, serial: str) -> None:
-        """No new pods while GPUs are changed. Raises Refused where somebody else has closed the host."""
+        """Cordon the node during a change. Raises Refused if another program has cordoned it."""
 
         def hold() -> None:
             if self.closed:
@@ -125,7 +130,7 @@ class Node:
         self._as_read(hold)
 
     def give_back(self) -> None:
-        """New pods again, and nothing is changed any more; a drain that came meanwhile keeps its cordon."""
+        """Uncordon the node and end the change; a drain in the meantime keeps its cordon."""
 
         def give_back() -> None:
             if self._is_marked:
@@ -136,11 +141,11 @@ class Node:
         self._as_read(give_back)
 
     def tell(self, report: str) -> None:
-        """The report, where the cluster reads it."""
+        """Write the report where the cluster reads it."""
         self._send({"metadata": {"annotations": {STATE: report}}})
 
     def _as_read(self, change: Callable[[], None]) -> None:
-        """A change of the node as it was read, judged again where it was changed meanwhile; then looks."""
+        """Change the node, and retry with the node read again if it was changed in the meantime."""
         for left in reversed(range(TRIES)):
             try:
                 change()
@@ -152,7 +157,7 @@ class Node:
         self.look()
 
     def _patch(self, annotations: dict[str, str | None], spec: Resource | None = None) -> None:
-        """Raises Conflict where the node was changed since it was read."""
+        """Raises Conflict if the node was changed since it was read."""
         version = self.resource["metadata"]["resourceVersion"]
         meta = {"annotations": annotations, "resourceVersion": version}
         self._send({"metadata": meta, **({"spec": spec} if spec else {})})
@@ -161,15 +166,15 @@ class Node:
         self._run("patch", "node", self.name, "--type", "merge", "--patch", json.dumps(change))
 
     def restart_plugin(self) -> None:
-        """NVIDIA's device plugin on this node starts anew; where another one runs, it looks by itself."""
-        space, label, value = PLUGIN
+        """Restart NVIDIA's device plugin on this node; another plugin detects changes itself."""
         for pod in self.pods:
             meta = pod["metadata"]
-            if meta["namespace"] == space and (meta.get("labels") or {}).get(label) == value:
+            labels, space = meta.get("labels") or {}, meta["namespace"]
+            if any(space == s and labels.get(key) == value for s, key, value in PLUGINS):
                 self._run("delete", "pod", meta["name"], "--namespace", space, *NO_WAIT)
 
     def given(self) -> set[str]:
-        """Devices pods have. One whose pod cannot be told to be over counts as given."""
+        """Return devices of pods. A device counts as allocated unless its pod is known to have ended."""
         over = {uid for pod in self.pods if _is_over(pod) for uid in _uids(pod)}
         known = {uid for pod in self.pods for uid in _uids(pod)}
         return {
@@ -180,7 +185,7 @@ class Node:
         }
 
     def arriving(self) -> list[str]:
-        """Pods of this node that ask for GPUs and that kubelet has not given any yet."""
+        """Return pods of this node that request GPUs and have none allocated yet."""
         entries = _entries()
         return [
             f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
@@ -221,7 +226,7 @@ class Node:
 
 
 def _entries() -> dict[str, set[str]]:
-    """GPUs and MIG devices by UID of the pod that was given them. Raises Refused."""
+    """Return GPUs and MIG devices by UID of their pod. Raises Refused."""
     found: dict[str, set[str]] = {}
     try:
         for one in json.loads(files.read(CHECKPOINT))["Data"]["PodDeviceEntries"] or ():
@@ -238,12 +243,12 @@ def _entries() -> dict[str, set[str]]:
 
 
 def _devices(said: Any) -> list[str]:
-    """By NUMA node since Kubernetes 1.20, a plain list before."""
+    """By NUMA node since Kubernetes 1.20, before that a plain list."""
     return [name for names in said.values() for name in names] if isinstance(said, dict) else said
 
 
 def _uids(pod: Resource) -> set[str]:
-    """What kubelet calls a pod: a static one by the digest of its file."""
+    """Return kubelet's identifier of a pod: for a static pod, the digest of its file."""
     meta = pod["metadata"]
     return {str(meta.get("uid", "")), str((meta.get("annotations") or {}).get(STATIC, ""))} - {""}
 

@@ -1,4 +1,4 @@
-"""Device nodes of MIG devices, where the driver did not make them by itself."""
+"""Creates device nodes of MIG devices if the driver has not created them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CAPABILITIES = "/proc/driver/nvidia/capabilities"
 
 
 def settle(minor: int, instances: Iterable[Instance], root: str = "") -> list[str]:
-    """Makes the nodes that are missing, as the driver's own description of each says; returns them. Raises Failure."""
+    """Create the missing nodes as in the driver's description of each; return them. Raises Failure."""
     made = []
     for one in instances:
         whole = f"{CAPABILITIES}/gpu{minor}/mig/gi{one.id}"
@@ -32,7 +32,7 @@ def settle(minor: int, instances: Iterable[Instance], root: str = "") -> list[st
 
 
 def _settle(description: str, root: str) -> str:
-    """Lines such as ``DeviceFileMinor: 12`` and ``DeviceFileMode: 292``."""
+    """Parse lines such as ``DeviceFileMinor: 12`` and ``DeviceFileMode: 292``."""
     told = dict(
         line.replace(" ", "").split(":", 1) for line in lines_of(description) if ":" in line
     )

@@ -1,4 +1,4 @@
-"""Who uses a GPU, as people name processes."""
+"""Names the processes that use a GPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from appliance.probe import files
 
 
 class Process(NamedTuple):
-    """A process that computes on a GPU."""
+    """A process that uses a GPU."""
 
     pid: int
     name: str
@@ -21,7 +21,7 @@ class Process(NamedTuple):
 
 
 def named(pid: int) -> Process:
-    """A process by its number; one this host cannot see is named so, for it uses the GPU all the same."""
+    """Return a process by its number; one that this host cannot see is reported, because it uses the GPU, too."""
     at = f"/proc/{pid}"
     try:
         user = _user(os.stat(at).st_uid)  # noqa: PTH116

@@ -1,4 +1,4 @@
-"""The loop of MIG on demand on a host: round after round, with news in the journal and a report for the probe."""
+"""The loop of MIG on demand on a host, with changes in the journal and a report for the probe."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOBODY = "waits for this host to join a cluster"
 
 
 def serve(policy: Policy) -> None:
-    """Round after round, until it is ended; a change it is at work on is then broken off in order."""
+    """Run rounds until it is stopped; a change in progress is then ended cleanly."""
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
     clock = Clock(ended=lambda: bool(signal.sigpending() & ENDS))
     server = Server(policy, Node(policy.node), clock)
@@ -49,7 +49,7 @@ def serve(policy: Policy) -> None:
 
 
 def look(server: Server) -> dict[str, Any]:
-    """One round, whatever comes of it."""
+    """Run one round, whatever its result is."""
     if not files.exists(KUBECONFIG):
         return {"problem": "", "waits": NOBODY, "taken_at": time.time()}
     report: dict[str, Any] = {"problem": ""}
@@ -58,13 +58,13 @@ def look(server: Server) -> dict[str, Any]:
     except (Refused, Failure) as error:
         report = {"problem": str(error)}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        # An answer of the API this program was not made for must not end it: the next round asks again.
+        # An unexpected answer of the API must not stop the program: the next round tries again.
         report = {"problem": f"an answer was not understood ({type(error).__name__}: {error})"}
     return {"waits": "", **report, "taken_at": time.time()}
 
 
 def leave(report: dict[str, Any]) -> None:
-    """The report where the probe reads it."""
+    """Write the report where the probe reads it."""
     os.makedirs(FOLDER, exist_ok=True)  # noqa: PTH103
     with open(REPORT + ".new", "w", encoding="utf-8") as file:  # noqa: PTH123
         file.write(json.dumps(report, sort_keys=True) + "\n")

@@ -1,4 +1,4 @@
-"""Makes instances the cluster wishes for on GPUs that are nobody's, and takes away those nobody uses, round after round."""
+"""Creates requested instances on unused GPUs, and removes unused instances, round after round."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
     Changes = dict[int, tuple[Spot, ...]]
 
 TELL_S = 60.0
-"""A report that has not changed is told again after it, so that the cluster sees that somebody looks."""
+"""An unchanged report is written again after this time, so that the cluster sees that the program runs."""
 QUIET_S = 10.0
-"""Own choice: a scheduler that chose this host before it was closed has bound its pod by then."""
+"""Own choice: by then, a scheduler that selected this host before the cordon has bound its pod."""
 SETTLE_S, OFFER_S = 60.0, 240.0
-"""How long pods on their way are waited for, and a device plugin that must start anew."""
+"""Maximum time for pods on their way, and for a device plugin that must restart."""
 LOCK_S = 30.0
-"""How long somebody else may divide GPUs of this host meanwhile."""
+"""Maximum time that another program may divide GPUs of this host."""
 PAUSE_S = 2.0
 WISH_S = 900.0
-"""A wish that is older was meant for a cluster that has moved on."""
+"""An older request was meant for an earlier state of the cluster."""
 TROUBLE_S = 1800.0
-"""How long what went wrong is told, where nothing came after it."""
+"""Time for which an error is reported if nothing follows it."""
 FAILURES = 2
-"""GPUs that may fail in one wish: what two refuse, the others would too."""
+"""Maximum failed GPUs of one request: after two failures, the others would fail, too."""
 
 
 class Clock(NamedTuple):
-    """The time of day, one that never jumps, a pause, and whether this program was told to end."""
+    """The time of day, a monotonic clock, a pause, and whether this program was told to stop."""
 
     wall: Callable[[], float] = time.time
     steady: Callable[[], float] = time.monotonic
@@ -51,11 +51,11 @@ class Clock(NamedTuple):
 
 
 class BrokenOff(Exception):
-    """A change that is not gone on with: the host is drained or opened by others, or this program ends."""
+    """A change that ends early: the host is drained or uncordoned by another program, or this program stops."""
 
 
 class Server:
-    """What must be remembered between rounds."""
+    """State kept between rounds."""
 
     def __init__(self, policy: demand.Policy, node: Node, clock: Clock | None = None) -> None:
         self._policy, self._node, self._clock = policy, node, clock or Clock()
@@ -66,11 +66,11 @@ class Server:
         self.totals = {"made": 0, "taken": 0}
 
     def round(self) -> dict[str, Any]:
-        """One look, and what is due; returns the report. Raises Refused where something is not known: nothing was touched."""
+        """Run one round; return the report. Raises Refused if something is unknown; then nothing was changed."""
         try:
             return self._round()
         except BaseException:
-            # What was not looked at may have been used: its time begins with the next look.
+            # An unobserved instance may have been used: its time starts again with the next round.
             self._since.clear()
             raise
 
@@ -79,7 +79,7 @@ class Server:
         self._go_on()
         wish = demand.wish(self._node.document(WISH))
         due = wish if wish and wish.serial != self._done else None
-        # Also where nothing comes of it: the cluster then asks another host.
+        # Also if it fails: then the cluster asks another host.
         self._done = due.serial if due else self._done
         if self._node.closed:
             self._since.clear()
@@ -91,7 +91,7 @@ class Server:
             raise
 
     def _done_and_seen(self, due: demand.Wish | None) -> list[demand.Seen]:
-        """What is due, then the GPUs as they are."""
+        """Do what is due, then read the GPUs."""
         gpus = self._look()
         unused = demand.outdated(gpus, self._since, self._clock.steady(), self._policy)
         if not due and not unused:
@@ -100,7 +100,7 @@ class Server:
         return self._look()
 
     def _go_on(self) -> None:
-        """Takes up what a program that was ended has left: its wish counts as carried out, as far as it came."""
+        """Finish the work of a stopped program: its request counts as carried out, as far as it got."""
         left = self._node.left
         self._done = self._done or left or str(self._node.document(STATE).get("serial", ""))
         if left is not None:
@@ -118,7 +118,7 @@ class Server:
         return seen
 
     def _read(self, library: Library) -> Iterator[demand.Seen]:
-        """Raises Refused where a GPU does not answer, for numbers move, or who has what is not known."""
+        """Raises Refused if a GPU does not answer, because numbers shift, or if its users are unknown."""
         count = host.answering(library)
         if count != self._policy.present:
             raise Refused(
@@ -133,7 +133,7 @@ class Server:
                 layout = as_found(gpu.mode()[0], instances)
             except Failure as error:
                 raise Refused(f"GPU {index}: {error}") from None
-            # A device without a UUID cannot be looked for among those that pods have.
+            # A device without a UUID cannot be found among those of pods.
             had = (
                 one
                 for one in instances
@@ -144,7 +144,7 @@ class Server:
             yield demand.Seen(index, layout, held, busy)
 
     def _carried_out(self, wish: demand.Wish) -> str:
-        """What went wrong, "" where nothing did."""
+        """Return the error, "" if there is none."""
         if abs(self._clock.wall() - wish.at) > WISH_S:
             return "a wish of the cluster came too late, or clocks differ: nothing was made"
         known = {size.name: size for size in self._policy.sizes}
@@ -155,7 +155,7 @@ class Server:
         return self._changed(lambda: self._make(wanted))
 
     def _changed(self, act: Callable[[], str]) -> str:
-        """A change while no pod can come; what went wrong, "" where nothing did or somebody else wants the host."""
+        """Make a change while no pod can arrive; return the error, "" if there is none or another program wants the host."""
         self._node.hold(self._done)
         try:
             self._settle()
@@ -169,14 +169,14 @@ class Server:
             self._node.give_back()
 
     def _pause(self) -> None:
-        """A look after a while. Raises BrokenOff."""
+        """Read the GPUs after a while. Raises BrokenOff."""
         self._clock.sleep(PAUSE_S)
         self._node.look()
         if self._clock.ended() or not self._node.is_held:
             raise BrokenOff
 
     def _settle(self) -> None:
-        """Waits until every pod that was sent here before has its devices. Raises Refused and BrokenOff."""
+        """Wait until every pod bound here before has its devices. Raises Refused and BrokenOff."""
         began = self._clock.steady()
         while True:
             self._pause()
@@ -201,7 +201,7 @@ class Server:
         return "; ".join([*troubles, *self._offered(least=expected, most={WHOLE: whole})])
 
     def _made(self, size: demand.Size, count: int) -> tuple[int, list[str]]:
-        """Up to so many new instances, on other GPUs where one fails; how many it became, and what went wrong."""
+        """Create up to this number of instances, on other GPUs if one fails; return how many, and the error."""
         made = 0
         failed: dict[int, str] = {}
         while made < count and len(failed) < FAILURES:
@@ -220,7 +220,7 @@ class Server:
         return made, told
 
     def _apply(self, changes: Changes) -> tuple[int, dict[int, str]]:
-        """New instances by GPU; how many there are now, and what went wrong where."""
+        """Create new instances by GPU; return how many exist now, and the error."""
         made, failed = 0, {}
         with host.driver() as library:
             for index, spots in changes.items():
@@ -239,7 +239,7 @@ class Server:
         return made, failed
 
     def _offered(self, least: dict[str, int], most: dict[str, int]) -> list[str]:
-        """Waits until kubelet gives out what there is now, and not what there was; what keeps it from that. Raises BrokenOff."""
+        """Wait until kubelet offers the new devices; return the obstacle. Raises BrokenOff."""
         self._node.restart_plugin()
         until = self._clock.steady() + OFFER_S
         while self._clock.steady() < until:
@@ -255,7 +255,7 @@ class Server:
         ]
 
     def _take(self, unused: Changes) -> str:
-        """Takes away what is free still; a GPU that has nothing left is whole again."""
+        """Remove what is still unused; a GPU without instances becomes whole again."""
         before = self._node.offers()
         gone: list[str] = []
         troubles = []
@@ -269,13 +269,13 @@ class Server:
                         troubles.append(f"GPU {index}: {error}")
         self.totals["taken"] += len(gone)
         if troubles:
-            # Not at once again: each try closes the host.
+            # Not again at once: each attempt cordons the host.
             self._since.clear()
         most = {name: max(0, before.get(name, 0) - gone.count(name)) for name in gone}
         return "; ".join([*troubles, *self._offered(least={}, most=most)])
 
     def _tell(self, gpus: list[demand.Seen], waits: str = "", problem: str = "") -> dict[str, Any]:
-        """The report, on the node too where it is new."""
+        """Write the report; on the node, too, if it changed."""
         rooms = {s.name: demand.room(gpus, s, self._policy) for s in self._policy.sizes}
         mine = [gpu for gpu in gpus if gpu.number in self._policy.gpus]
         free = [spot.name for gpu in mine for spot in gpu.free if spot.parts is None]
@@ -297,7 +297,7 @@ class Server:
 
 
 def _become(gpu: Gpu, wanted: Layout) -> None:
-    """All of a GPU as wanted. Raises Refused; a mode that would wait for a reset is asked for no longer."""
+    """Set the layout of a GPU. Raises Refused; a mode that would wait for a reset is no longer requested."""
     outcome = change(gpu, wanted)
     if outcome.state == PENDING:
         gpu.ask_mode(not wanted.on)
@@ -306,7 +306,7 @@ def _become(gpu: Gpu, wanted: Layout) -> None:
 
 
 def _taken(gpu: Gpu, seen: demand.Seen, spots: tuple[Spot, ...]) -> list[str]:
-    """Those of the instances nobody has are gone then; their names."""
+    """Return the names of the unused instances that were removed."""
     free = set(spots) & set(seen.free)
     if seen.busy:
         return []

@@ -1,1 +1,1 @@
-"""Frozen data shapes shared by all rooms."""
+"""Frozen data types shared by all packages."""

@@ -1,4 +1,4 @@
-"""Acceptance: the measurements a hardware class must show before a site is taken over, and what is known of each."""
+"""Acceptance: the measurements that a hardware class requires before a site is accepted, and the state of each."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -12,7 +12,7 @@ from appliance.models.waiver import Waiver
 
 
 class Level(StrEnum):
-    """What a gate is about; acceptance goes through them in this order, a host's own before the cluster's."""
+    """The subject of a gate; acceptance goes through them in this order, single hosts before the cluster."""
 
     HARDWARE = "hardware"
     FIRMWARE = "firmware"
@@ -29,7 +29,7 @@ class Level(StrEnum):
 
 
 class GateState(StrEnum):
-    """What is known of one gate. ``open``: nothing that counts."""
+    """The state of a gate. ``open``: no valid evidence."""
 
     OPEN = "open"
     PASSED = "passed"
@@ -39,8 +39,8 @@ class GateState(StrEnum):
 class Gate(Model):
     """One required measurement. ``why``: one line on a state that is not passed; ``close``: the command that closes it.
 
-    ``source`` says where the evidence lies, ``run`` which run recorded it, ``measured`` when it was measured.
-    ``waivers``: those without which this gate would hold acceptance back; its state stays what it is.
+    ``source`` is the path of the evidence, ``run`` the run that recorded it, ``measured`` the time of the measurement.
+    ``waivers``: those without which this gate would block acceptance; its state is unchanged.
     """
 
     id: Line
@@ -56,24 +56,23 @@ class Gate(Model):
     source: Line = ""
     run: Line = ""
     measured: AwareDatetime | None = None
-    dated_by: Line = Field(
-        default="", description="What the date of the measurement was taken from"
-    )
+    dated_by: Line = Field(default="", description="Source of the date of the measurement")
     waivers: tuple[Waiver, ...] = ()
+    profile: Line = Field(default="", description="Its hardware class, if the site has several")
 
     @property
     def is_of_checks(self) -> bool:
-        """Whether it sums up checks of now, and no measurement; the report's template reads it."""
+        """Whether it summarizes current checks instead of a measurement; used by the report's template."""
         return self.id.startswith("checks.")
 
     @property
     def holds_back(self) -> bool:
-        """Whether the site is not accepted because of it."""
+        """Whether it blocks the acceptance of the site."""
         return self.state is not GateState.PASSED and not self.waivers
 
 
 class Accepted(StrEnum):
-    """The verdict on a site as a whole; ``no gates``: its profile asks for no measurement."""
+    """The verdict on a site as a whole; ``no gates``: its profile requires no measurement."""
 
     YES = "yes"
     NOT_YET = "not yet"
@@ -83,9 +82,9 @@ class Accepted(StrEnum):
 
 
 class Acceptance(Model):
-    """Whether a site can be taken over. ``why``: what holds it back beside its gates, one line.
+    """Whether a site can be accepted. ``why``: what blocks it in addition to its gates, one line.
 
-    ``waivers``: those that acceptance rests on.
+    ``waivers``: those that acceptance depends on.
     """
 
     verdict: Accepted

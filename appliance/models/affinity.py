@@ -1,4 +1,4 @@
-"""Which adapters are nearest to each GPU: the rails of a host, as its PCI tree tells them."""
+"""The nearest adapters of each GPU: the rails of a host, from its PCI tree."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from appliance.stages.gpu.facts import Gpu
 
 
 def rails(facts: HostFacts) -> dict[int, tuple[str, ...]]:
-    """GPU index -> the devices that share most of its way to the processor; () where that is not known."""
+    """GPU index -> the devices that share most of its path to the processor; () if that is unknown."""
     gpus = facts.gpus.devices if facts.gpus else ()
     return {gpu.index: _nearest(gpu, facts.ports) for gpu in gpus}
 
@@ -20,6 +20,6 @@ def _nearest(gpu: Gpu, ports: Iterable[Port]) -> tuple[str, ...]:
 
 
 def _common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
-    """Bridges both have above them."""
+    """Bridges above both of them."""
     pairs = list(zip(one, other, strict=False))
     return next((at for at, (a, b) in enumerate(pairs) if a != b), len(pairs))

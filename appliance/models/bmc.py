@@ -1,19 +1,19 @@
-"""What a management controller says of its machine over Redfish; it speaks also where the machine is powered off.
+"""A BMC's inventory of its machine over Redfish; available also while the machine is off.
 
-Names of fields follow the schemas of DMTF (DSP8010). Makers leave out what they like: None is "it does not say", and an
-area of ``unread`` is known in part or not at all.
+Names of fields follow the schemas of DMTF (DSP8010). Vendors omit fields freely: None means "not reported", and an area
+of ``unread`` is known partly or not at all.
 """
 
 from enum import StrEnum
 
 from pydantic import Field
 
-from appliance.models.base import Numerous
+from appliance.models.base import Model
 from appliance.models.fact_types import Count, Line, Real
 
 
 class BmcArea(StrEnum):
-    """A part of the inventory that is read by itself."""
+    """A part of the inventory that is read separately."""
 
     SYSTEM = "system"
     MANAGER = "manager"
@@ -30,7 +30,7 @@ class BmcArea(StrEnum):
 
 
 class Condition(StrEnum):
-    """Status.Health of a part (Redfish Resource); UNKNOWN: the controller does not say."""
+    """Status.Health of a part (Redfish Resource); UNKNOWN: not reported."""
 
     OK = "OK"
     WARNING = "Warning"
@@ -39,15 +39,15 @@ class Condition(StrEnum):
 
 
 class DeviceKind(StrEnum):
-    """What a PCIe device is for."""
+    """The function of a PCIe device."""
 
     GPU = "gpu"
     HCA = "hca"
     OTHER = "other"
 
 
-class Part(Numerous):
-    """Anything that can be named and ill; ``id``: what the controller tells it from its like by."""
+class Part(Model):
+    """A named part with a health state; ``id``: distinguishes it from similar parts."""
 
     name: Line
     id: Line = ""
@@ -90,14 +90,14 @@ class BmcDrive(Part):
 
 
 class BmcInterface(Part):
-    """A network port of the machine, not of the controller; Mb/s."""
+    """A network port of the machine, not of the BMC; Mb/s."""
 
     mac: Line = ""
     speed: Count | None = None
 
 
 class Supply(Part):
-    """A power supply; ``present``: whether its bay holds one."""
+    """A power supply; ``present``: whether its bay contains one."""
 
     present: bool | None = None
     model: Line = ""
@@ -111,8 +111,8 @@ class Sensor(Part):
     unit: Line = ""
 
 
-class BmcEvent(Numerous):
-    """An entry of the machine's event log. ``created`` as the controller's clock had it."""
+class BmcEvent(Model):
+    """An entry of the machine's event log. ``created`` by the BMC's clock."""
 
     created: Line = ""
     severity: Condition = Condition.UNKNOWN
@@ -120,7 +120,7 @@ class BmcEvent(Numerous):
     resolved: bool = False
 
 
-class Machine(Numerous):
+class Machine(Model):
     """The system itself."""
 
     maker: Line = ""
@@ -137,8 +137,8 @@ class Machine(Numerous):
 BiosValue = bool | int | float | Line
 
 
-class BmcFacts(Numerous):
-    """One controller's answer. ``unread``: area -> why it is not known, or not as a whole."""
+class BmcFacts(Model):
+    """One BMC's inventory. ``unread``: area -> why it is unknown or incomplete."""
 
     host: Line
     taken: Line
@@ -158,7 +158,7 @@ class BmcFacts(Numerous):
     sensors: tuple[Sensor, ...] = ()
     events: tuple[BmcEvent, ...] = ()
     must_change_password: bool = False
-    default_password: bool = Field(default=False, description="It is one of a maker's handbook")
+    default_password: bool = Field(default=False, description="It is a vendor's default")
     unread: dict[Line, Line] = Field(default_factory=dict)
 
     def of_kind(self, kind: DeviceKind) -> tuple[Device, ...]:

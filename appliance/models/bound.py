@@ -1,4 +1,4 @@
-"""What a limit of a check may be: its unit and its range, or one of a few words."""
+"""The bounds of a check's limit: its unit and its range, or one of a few words."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Bound:
-    """The range of a number in ``unit`` (``whole``: a whole number), or the ``words`` it may be.
+    """The range of a number in ``unit`` (``whole``: a whole number), or the accepted ``words``.
 
-    ``above`` and ``below`` are outside of the range, ``most`` is inside, and so is ``least``, which stands for ``above``. ``each``: what a limit of a part is, whose number
-    stands behind the id (gpu.xid.63).
+    ``above`` and ``below`` are exclusive, ``most`` and ``least`` inclusive; ``least`` replaces ``above``. ``each``: the bounds
+    for a part, whose number is appended to the id (gpu.xid.63).
     """
 
     unit: str = ""
@@ -47,11 +47,11 @@ def _figure(number: float) -> str:
 
 
 Bounds = Mapping[str, Bound | None]
-"""By the id of a verdict; None where site and profile can set no limit."""
+"""By the id of a verdict; None if site and profile can set no limit."""
 
 
 def bound_of(name: str, known: Bounds) -> Bound | None:
-    """The bound behind the id of a limit. Raises KeyError where no check has that id."""
+    """The bounds for the id of a limit. Raises KeyError if no check has that id."""
     if name in known:
         return known[name]
     check, _, part = name.rpartition(".")

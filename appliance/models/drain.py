@@ -1,12 +1,12 @@
-"""Why hosts are freed of work."""
+"""Reasons for draining hosts."""
 
 from enum import StrEnum
 
 
 class Why(StrEnum):
-    """What a host is drained for; kept with the host, so that the next run knows a drain of ours.
+    """The reason for a drain; stored with the host, so that the next run recognizes it.
 
-    Each begins with the word by which the stages know drains they may take back.
+    Each begins with the word by which the stages recognize drains that they may end.
     """
 
     DRIVER = "appliance: the driver is changed"
@@ -16,4 +16,4 @@ class Why(StrEnum):
 
 
 CONTRADICTS = "appliance: facts contradict what was accepted: "
-"""How the reason begins where the engine drained a host for that; no host takes it back for itself."""
+"""Prefix of the reason for a drain by the engine; a host never ends such a drain itself."""

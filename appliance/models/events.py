@@ -1,4 +1,4 @@
-"""What happens during a run, as frozen events; whoever shows progress is an Observer."""
+"""What happens during a run, as frozen events; an Observer shows progress."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Literal, Protocol
@@ -17,11 +17,11 @@ def _now() -> datetime:
 
 
 class RunStarted(Model):
-    """A verb begins. ``stages``: all that will be looked at, in order; ``note``: e.g. where it runs."""
+    """A verb begins. ``stages``: all that are in scope, in order; ``note``: such as where it runs."""
 
     time: AwareDatetime = Field(default_factory=_now)
     event: Literal["run_started"] = "run_started"
-    version: int = Field(default=1, description="Of the form of all events of the run")
+    version: int = Field(default=1, description="Version of the format of all events of the run")
     run: Line
     verb: Line
     site: Line
@@ -33,7 +33,7 @@ class RunStarted(Model):
 
 
 class FactsTaken(Model):
-    """All probes answered or failed. ``hosts``: all that were asked; ``unreachable``: of them, host -> why."""
+    """All probes answered or failed. ``hosts``: all that were contacted; ``unreachable``: of them, host -> why."""
 
     time: AwareDatetime = Field(default_factory=_now)
     event: Literal["facts_taken"] = "facts_taken"
@@ -43,7 +43,7 @@ class FactsTaken(Model):
 
 
 class StageStarted(Model):
-    """A stage begins on ``hosts``; ``expected_seconds`` is None where nothing is known."""
+    """A stage begins on ``hosts``; ``expected_seconds`` is None if unknown."""
 
     time: AwareDatetime = Field(default_factory=_now)
     event: Literal["stage_started"] = "stage_started"
@@ -63,7 +63,7 @@ class HostTask(Model):
 
 
 class HostDone(Model):
-    """A host is through with a stage."""
+    """A host has finished a stage."""
 
     time: AwareDatetime = Field(default_factory=_now)
     event: Literal["host_done"] = "host_done"
@@ -77,7 +77,7 @@ class HostDone(Model):
 
 
 class StageDone(Model):
-    """All hosts are through with a stage; ``note`` is the one line worth knowing."""
+    """All hosts have finished a stage; ``note`` is the most important line."""
 
     time: AwareDatetime = Field(default_factory=_now)
     event: Literal["stage_done"] = "stage_done"
@@ -99,7 +99,7 @@ class CheckDone(Model):
 
 
 class Message(Model):
-    """Something the user should read now."""
+    """A message that the user should read now."""
 
     time: AwareDatetime = Field(default_factory=_now)
     event: Literal["message"] = "message"
@@ -109,7 +109,7 @@ class Message(Model):
 
 
 class RunFinished(Model):
-    """The verb is over. ``report``: where the report lies; ``acceptance``: the verdict on the whole site."""
+    """The verb has ended. ``report``: path of the report; ``acceptance``: the verdict on the whole site."""
 
     time: AwareDatetime = Field(default_factory=_now)
     event: Literal["run_finished"] = "run_finished"
@@ -135,7 +135,7 @@ Event = Annotated[
 
 
 class Observer(Protocol):
-    """Whoever wants to know; called from any thread, and must not raise."""
+    """A receiver of events; called from any thread, and must not raise."""
 
     def handle(self, event: Event) -> None:
-        """Take note of ``event``."""
+        """Processes ``event``."""

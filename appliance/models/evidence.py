@@ -1,4 +1,4 @@
-"""Evidence: what a benchmark has shown, of which site and class, and by whose word; the journal keeps it."""
+"""Evidence: the results of a benchmark, its site and class, and its origin; kept in the journal."""
 
 from enum import StrEnum
 from typing import Any, Literal, Self
@@ -14,7 +14,7 @@ from appliance.text import plural
 
 
 class Source(StrEnum):
-    """How evidence came into the record. Only what the program measured itself is ordered by the journal alone."""
+    """The origin of evidence. Only the program's own measurements are ordered by the journal alone."""
 
     NOW = "measured by this program"
     LOGS = "logs from elsewhere"
@@ -22,7 +22,7 @@ class Source(StrEnum):
 
 
 class EvidenceFile(Model):
-    """A file as it was read: path, digest, which part of the benchmark it is of, and when that began, by ``dated_by``."""
+    """A file as it was read: path, digest, the part of the benchmark it belongs to, and when that began, by ``dated_by``."""
 
     path: Line
     sha256: Line
@@ -33,11 +33,11 @@ class EvidenceFile(Model):
 
 
 class Evidence(Model):
-    """What one benchmark has shown, and of which site, class and limits.
+    """The results of one benchmark, with its site, class and limits.
 
-    ``origin``: where it lies, for people. ``began``: when measuring began, by ``dated_by``. ``gpu``: the model as gates
-    name it, "" where hosts did not agree. ``hosts``: the site's GPU hosts then; of the form of version 1 their number
-    alone is known, ``size``. ``limits``: by gate. ``simulated``: what of the hardware was not real.
+    ``origin``: its path, for people. ``began``: when measuring began, by ``dated_by``. ``gpu``: the model in the notation of
+    gates, "" if hosts differed. ``hosts``: the site's GPU hosts at that time; version 1 recorded only their number,
+    ``size``. ``limits``: by gate. ``simulated``: the simulated areas of hardware.
     """
 
     version: Literal[2] = 2
@@ -62,19 +62,19 @@ class Evidence(Model):
     @model_validator(mode="before")
     @classmethod
     def _of_version_1(cls, given: Any) -> Any:
-        """Version 1 knew logs of GPT-3 alone."""
+        """Version 1 supported only logs of GPT-3."""
         return _upgraded(given) if isinstance(given, dict) and given.get("version") == 1 else given
 
     @model_validator(mode="after")
     def _counts_its_hosts(self) -> Self:
         if self.hosts and len(self.hosts) != self.size:
             raise ValueError(
-                f"{plural(len(self.hosts), 'host is', 'hosts are')} named, {self.size} counted"
+                f"{plural(len(self.hosts), 'host is', 'hosts are')} listed, but {self.size} were counted"
             )
         return self
 
     def began_of(self, part: str) -> tuple[AwareDatetime, str] | None:
-        """When measuring of a part began, and by what that is dated; None where no file of it could be read."""
+        """When measuring of a part began, and the source of that date; None if none of its files could be read."""
         if not part:
             return self.began, self.dated_by
         own = [file for file in self.files if file.part == part]

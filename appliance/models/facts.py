@@ -1,11 +1,10 @@
-"""What the probe found on one host; the same document is judged by plan, verify, health and report."""
+"""Facts of one host from the probe; plan, verify, health and report judge the same document."""
 
 from enum import StrEnum
-from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from appliance.models.base import Numerous, shared, slim
+from appliance.models.base import Model
 from appliance.models.fact_types import (
     BusId,
     Count,
@@ -21,14 +20,17 @@ from appliance.models.fact_types import (
     UnitName,
 )
 from appliance.models.facts_host import (
+    Access,
     Clock,
     Cpu,
     Disk,
     Filesystem,
     Interface,
+    KernelEvent,
     KernelModule,
     Memory,
     MemoryErrors,
+    Neighbours,
     NumaNode,
     Nvme,
     Os,
@@ -39,7 +41,7 @@ from appliance.models.result import Kind
 from appliance.stages.base.facts import Weekly
 from appliance.stages.fabric.facts import Port, SubnetManager, Topology
 from appliance.stages.gpu.facts import Gpus, Xid
-from appliance.stages.kubernetes.facts import Ground, Kubernetes
+from appliance.stages.kubernetes.facts import Ground, Kubernetes, Offer
 from appliance.stages.limits.facts import Limits
 from appliance.stages.mig.facts import MigDemand
 from appliance.stages.observe.facts import Observe
@@ -50,8 +52,8 @@ Resource = dict[StateText, StateText | Number | bool | list[StateText] | None]
 """Observed state of one managed resource: ``kind``, ``name`` and the fields of its kind."""
 
 
-class Drift(Numerous):
-    """A managed resource that is not as its stage left it."""
+class Drift(Model):
+    """A managed resource that has changed since its stage."""
 
     kind: Line
     name: Line
@@ -59,7 +61,7 @@ class Drift(Numerous):
     found: Line
 
 
-class Receipt(Numerous):
+class Receipt(Model):
     """What a finished stage left on the host, and what has changed since."""
 
     stage: Line
@@ -72,16 +74,16 @@ class Receipt(Numerous):
     unread: Count = Field(
         default=0, description="Resources that could not be compared; such a receipt proves nothing"
     )
-    inputs: Annotated[dict[Line, Line], AfterValidator(shared)] = Field(
-        default_factory=dict, description="What the stage was applied with: name -> digest"
+    inputs: dict[Line, Line] = Field(
+        default_factory=dict, description="Inputs of the stage: name -> digest"
     )
     versions: dict[PackageName, PackageVersion] = Field(
-        default_factory=dict, description="Package versions the stage left"
+        default_factory=dict, description="Package versions after the stage"
     )
 
 
-class Lease(Numerous):
-    """The run that changes the host now, in words of the host; ``owner``: the checkout it runs from."""
+class Lease(Model):
+    """The run that is changing the host, by its lease; ``owner``: the checkout it runs from."""
 
     owner: Line
     who: Line
@@ -90,41 +92,41 @@ class Lease(Numerous):
     since: Line
 
 
-class Assignment(Numerous):
-    """A value of a kernel parameter, and the file that sets it last."""
+class Assignment(Model):
+    """A value of a kernel parameter, and the last file that sets it."""
 
     value: Line
     file: Line
 
 
-class Foreign(Numerous):
-    """Something in a place a stage owns that is nobody's there. ``modified`` in s since the epoch."""
+class Foreign(Model):
+    """An unmanaged entry in a place that a stage owns. ``modified`` in s since the epoch."""
 
     kind: Line = Field(
-        description="file, link, folder, changed, key, line, account, or more; of an account of the system password, shell, group or primary group"
+        description="file, link, folder, changed, key, line, account, or more; for a system account password, shell, group or primary group"
     )
     at: Line
     owner: Line
     modified: Moment
     line: Line = Field(
-        default="", description="Its first line, where a link leads, the key, or the group"
+        default="", description="Its first line, the target of a link, the key, or the group"
     )
-    lines: Count = Field(default=0, description="How many lines of it say something")
+    lines: Count = Field(default=0, description="Number of its lines that are not comments")
 
 
-class Posture(Numerous):
-    """What a host is beside its stages, for comparing with another day."""
+class Posture(Model):
+    """The state of a host that no stage owns, for comparison with another day."""
 
     things: dict[Line, dict[Line, Line]] = Field(
-        description="By kind (account, package, ...) what there is, and what is told of each; a kind that was not read lacks"
+        description="By kind (account, package, ...) the entries and their description; kinds that were not read are missing"
     )
     owned: tuple[Line, ...] = Field(
         default=(),
-        description="What stages left and judge themselves: a path, account X, unit X, package X",
+        description="Entries that stages own and judge themselves: a path, account X, unit X, package X",
     )
 
 
-class Unit(Numerous):
+class Unit(Model):
     """A systemd unit: load, active, sub and unit-file state."""
 
     load: Line
@@ -134,7 +136,7 @@ class Unit(Numerous):
 
 
 class ProblemKind(StrEnum):
-    """What kept the probe from reading something, where something hangs on it."""
+    """What prevented the probe from reading something, if code depends on it."""
 
     OTHER = ""
     DENIED = "denied"
@@ -143,8 +145,8 @@ class ProblemKind(StrEnum):
     VERSION_MISMATCH = "version_mismatch"
 
 
-class Problem(Numerous):
-    """A part of an area that could not be read. ``at``: a path it is about, "" for the area; ``text`` for people."""
+class Problem(Model):
+    """A part of an area that could not be read. ``at``: its path, "" for the area; ``text`` for people."""
 
     area: Line
     text: Line
@@ -152,24 +154,25 @@ class Problem(Numerous):
     at: Line = ""
 
 
-class HostFacts(Numerous):
-    """One probe's answer. ``simulated`` names areas whose hardware is simulated."""
+class HostFacts(Model):
+    """One probe's answer. ``simulated`` names areas with simulated hardware."""
 
     version: Number
     host: Line
     taken: Stamp
     cpu_seconds: Real
     user: Line
+    printed: Line = Field(default="", description="What login scripts print before the answer")
     simulated: tuple[Line, ...] = ()
     errors: dict[Line, Line] = Field(
         default_factory=dict, description="Area -> why it could not be read"
     )
     problems: tuple[Problem, ...] = Field(
-        default=(), description="Those of them of a known kind, or about a path"
+        default=(), description="Those of a known kind, or with a path"
     )
     os: Os
     modules: dict[Line, KernelModule] = Field(
-        default_factory=dict, description="Loaded ones among those a stage brings or evicts"
+        default_factory=dict, description="Loaded ones among those a stage installs or removes"
     )
     cpu: Cpu
     memory: Memory
@@ -178,18 +181,16 @@ class HostFacts(Numerous):
     filesystems: tuple[Filesystem, ...] = ()
     interfaces: tuple[Interface, ...] = ()
     clock: Clock
-    memory_errors: Annotated[MemoryErrors, AfterValidator(shared)] | None = Field(
-        default=None, description="None: not read"
+    neighbours: Neighbours | None = Field(
+        default=None, description="None: not requested, or not read"
     )
-    pcie_errors: Annotated[PcieErrors, AfterValidator(shared)] | None = Field(
-        default=None, description="None: not read"
-    )
-    nvme: Annotated[Nvme, AfterValidator(shared)] | None = Field(
-        default=None, description="None: not read"
-    )
+    access: Access | None = Field(default=None, description="None: not read")
+    memory_errors: MemoryErrors | None = Field(default=None, description="None: not read")
+    pcie_errors: PcieErrors | None = Field(default=None, description="None: not read")
+    nvme: Nvme | None = Field(default=None, description="None: not read")
     sysctl: dict[SysctlKey, Line] = Field(default_factory=dict)
     sysctl_at_boot: dict[SysctlKey, Assignment] | None = Field(
-        default=None, description="What the next boot makes of them; None: not read"
+        default=None, description="Their values after the next boot; None: not read"
     )
     gpus: Gpus | None = None
     pci_gpus: Count | None = Field(default=None, description="NVIDIA GPUs on the PCI bus")
@@ -197,16 +198,19 @@ class HostFacts(Numerous):
     fabric_manager: Line | None = Field(
         default=None, description="Its own version; empty: not installed"
     )
-    ports: tuple[Annotated[Port, AfterValidator(slim)], ...] = ()
+    ports: tuple[Port, ...] = ()
     subnet_manager: SubnetManager | None = None
     topology: Topology | None = None
-    units: dict[UnitName, Annotated[Unit, AfterValidator(shared)]] = Field(default_factory=dict)
+    units: dict[UnitName, Unit] = Field(default_factory=dict)
     packages: dict[PackageName, PackageVersion] = Field(default_factory=dict)
     nfs_client: Line = Field(default="", description='"kernel", "libnfs" or "" (none)')
     slurm: Slurm | None = None
     containers: Containers | None = None
     kubernetes: Kubernetes | None = None
-    ground: Ground | None = Field(default=None, description="What a cluster is built on")
+    ground: Ground | None = Field(default=None, description="Needed by a cluster")
+    offer: Offer | None = Field(
+        default=None, description="Packages and images available for an upgrade"
+    )
     scheduler: SchedulerFacts | None = None
     observe: Observe | None = None
     limits: Limits | None = None
@@ -220,18 +224,21 @@ class HostFacts(Numerous):
     switch_events: tuple[Xid, ...] = Field(
         default=(), description="The last SXid messages of NVSwitches, as xid_events"
     )
+    kernel_events: tuple[KernelEvent, ...] | None = Field(
+        default=None, description="Failures in the kernel log; None: not read, or not its own"
+    )
     kernel_log_span: Real | None = Field(
         default=None, description="Age in s of the oldest kernel message; None: since boot"
     )
     receipts: dict[Line, Receipt] = Field(default_factory=dict)
-    lease: Lease | None = Field(default=None, description="None: nobody changes the host now")
+    lease: Lease | None = Field(default=None, description="None: no run is changing the host")
     foreign: tuple[Foreign, ...] | None = Field(
-        default=None, description="What nobody put into places of the stages; None: not looked"
+        default=None, description="Unmanaged entries in places of the stages; None: not read"
     )
     resources: tuple[Resource, ...] = Field(
-        default=(), description="State of the resources asked for"
+        default=(), description="State of the requested resources"
     )
-    posture: Posture | None = Field(default=None, description="None: nobody asked, or not read")
+    posture: Posture | None = Field(default=None, description="None: not requested, or not read")
 
     def has(self, area: str, kind: ProblemKind) -> bool:
         """Whether an area has a problem of this kind."""
@@ -239,10 +246,10 @@ class HostFacts(Numerous):
 
     @property
     def is_system_unread(self) -> bool:
-        """Whether it is not known what the host is, a container for example; what stands in ``os`` says nothing then."""
+        """Whether the operating system is unknown, as in a container; then ``os`` is meaningless."""
         return "os" in self.errors and not self.os.kernel
 
     def gap(self, area: str, otherwise: str = "not read") -> Gap:
-        """Why an area is not known; ``otherwise``: where the probe says nothing."""
+        """Why an area is unknown; ``otherwise``: if the probe gives no reason."""
         denied = self.has(area, ProblemKind.DENIED)
         return Gap(self.errors.get(area) or otherwise, kind=Kind.DENIED if denied else Kind.OTHER)

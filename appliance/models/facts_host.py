@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from appliance.models.base import Numerous
+from appliance.models.base import Model
 from appliance.models.fact_types import (
     BusId,
     Count,
@@ -16,7 +16,7 @@ from appliance.models.fact_types import (
 )
 
 
-class Os(Numerous):
+class Os(Model):
     """Operating system. ``container`` is systemd's name for it, "" on a machine; uptime in s."""
 
     id: Line
@@ -31,23 +31,27 @@ class Os(Numerous):
     cgroup: Line = Field(description='"v1", "v2" or "hybrid"')
     state: Line = Field(default="", description="systemctl is-system-running")
     failed_units: tuple[UnitName, ...] = ()
+    boots_into: Line = Field(default="", description="default.target of /etc; empty: the system's")
+    lost_at_boot: tuple[Line, ...] = Field(
+        default=(), description="Mount points of fstab whose device is not there"
+    )
 
     @property
     def release(self) -> str:
-        """As profiles name it: "debian-12", "ubuntu-24.04", "rhel-9"."""
+        """In the notation of profiles: "debian-12", "ubuntu-24.04", "rhel-9"."""
         if self.id in {"rhel", "rocky", "almalinux", "ol", "centos"}:
             return f"rhel-{self.version_id.split('.')[0]}"
         return f"{self.id}-{self.version_id}"
 
 
-class KernelModule(Numerous):
-    """A loaded module of the kernel. Only modules from outside its tree tell a version, as a rule."""
+class KernelModule(Model):
+    """A loaded module of the kernel. Usually, only out-of-tree modules report a version."""
 
     version: Line = ""
 
 
-class Cpu(Numerous):
-    """Processors as the kernel counts them."""
+class Cpu(Model):
+    """Processors as counted by the kernel."""
 
     model: Line
     sockets: Count
@@ -55,7 +59,7 @@ class Cpu(Numerous):
     threads: Count
 
 
-class Memory(Numerous):
+class Memory(Model):
     """Bytes; huge pages of 2 MiB by count."""
 
     total: Count
@@ -63,7 +67,7 @@ class Memory(Numerous):
     hugepages_2m: Count = 0
 
 
-class NumaNode(Numerous):
+class NumaNode(Model):
     """``cpus`` in list format, memory in bytes."""
 
     node: Count
@@ -71,7 +75,7 @@ class NumaNode(Numerous):
     memory: Count
 
 
-class Disk(Numerous):
+class Disk(Model):
     """A whole block device; size in bytes."""
 
     name: DeviceName
@@ -81,7 +85,7 @@ class Disk(Numerous):
     transport: Line = ""
 
 
-class MemoryModule(Numerous):
+class MemoryModule(Model):
     """A memory module with errors; its label names its slot."""
 
     label: Line
@@ -89,17 +93,17 @@ class MemoryModule(Numerous):
     uncorrected: Count
 
 
-class MemoryErrors(Numerous):
-    """What EDAC counts of all memory controllers, and the modules that have errors."""
+class MemoryErrors(Model):
+    """Counts of EDAC for all memory controllers, and the modules that have errors."""
 
     controllers: Count = Field(description="0: no driver counts")
     corrected: Count
     uncorrected: Count
-    since_s: Real | None = Field(default=None, description="Age of the counts, where there are any")
+    since_s: Real | None = Field(default=None, description="Age of the counts, if there are any")
     modules: tuple[MemoryModule, ...] = ()
 
 
-class PcieDevice(Numerous):
+class PcieDevice(Model):
     """A device of the PCI bus with errors: a GPU, an adapter or drive by its name, or a bridge above one."""
 
     at: BusId
@@ -109,21 +113,21 @@ class PcieDevice(Numerous):
     correctable: Count
 
 
-class PcieErrors(Numerous):
-    """What the kernel counts (AER) of GPUs, adapters, NVMe drives and the bridges above them."""
+class PcieErrors(Model):
+    """Counts of the kernel (AER) for GPUs, adapters, NVMe drives and the bridges above them."""
 
-    devices: Count = Field(description="How many are counted")
+    devices: Count = Field(description="Number of devices with counters")
     uncounted: tuple[BusId, ...] = Field(
-        default=(), description="GPUs, adapters and drives that are not"
+        default=(), description="GPUs, adapters and drives without counters"
     )
     errors: tuple[PcieDevice, ...] = ()
 
 
-class Drive(Numerous):
-    """What an NVMe drive says of itself; ``warning`` as the bits of its health page, ``used`` and spare in percent."""
+class Drive(Model):
+    """Health of an NVMe drive; ``warning`` as the bits of its health page, ``used`` and spare in percent."""
 
     name: DeviceName
-    dead: bool = Field(default=False, description="The kernel has given its controller up")
+    dead: bool = Field(default=False, description="The kernel has disabled its controller")
     warning: Count = 0
     spare: Count = 100
     spare_least: Count = 0
@@ -131,16 +135,16 @@ class Drive(Numerous):
     media_errors: Count = 0
 
 
-class Nvme(Numerous):
-    """NVMe drives on the host's bus; named are those that say something worth a look."""
+class Nvme(Model):
+    """NVMe drives on the host's bus; ``notable`` ones need attention."""
 
     drives: Count
-    most_used: Count | None = Field(default=None, description="Percent of the drive most worn")
+    most_used: Count | None = Field(default=None, description="Percent used of the most worn drive")
     unasked: tuple[DeviceName, ...] = ()
     notable: tuple[Drive, ...] = ()
 
 
-class Filesystem(Numerous):
+class Filesystem(Model):
     """A mounted file system that holds data; bytes, and free inodes."""
 
     at: Line
@@ -150,12 +154,13 @@ class Filesystem(Numerous):
     free: Count
     inodes_free: Count
     read_only: bool = False
-    turned: bool = Field(
-        default=False, description="The kernel made it read-only; it was mounted to be written"
+    turned: bool = Field(default=False, description="The kernel remounted it read-only")
+    largest: Line = Field(
+        default="", description="Largest content of a full one: bytes, owner and path"
     )
 
 
-class Interface(Numerous):
+class Interface(Model):
     """A network interface; addresses with prefix length, speed in Mb/s, None if unknown."""
 
     name: InterfaceName
@@ -166,12 +171,186 @@ class Interface(Numerous):
     addresses: tuple[Line, ...] = ()
 
 
-class Clock(Numerous):
-    """Host time (s since the epoch) and what the time daemon says; offset in s."""
+class PeerPort(Model):
+    """A port of another host as seen from this one."""
+
+    port: Count
+    state: Line = Field(
+        description="open, refused (nothing listens), silent (no answer), unreachable, hung (accepts connections but does not answer)"
+    )
+
+
+class Peer(Model):
+    """Another host as seen from this one."""
+
+    name: Line
+    address: Line
+    own: bool = Field(default=False, description="The host itself")
+    small: bool | None = Field(
+        default=None, description="A small packet is answered; None: not sent"
+    )
+    large: bool | None = Field(default=None, description="Also one of ``size`` bytes, unfragmented")
+    size: Count = 0
+    ports: tuple[PeerPort, ...] = ()
+    resolved: tuple[Line, ...] | None = Field(
+        default=None, description="Addresses of its name; None: no answer in time"
+    )
+    mac: Line = Field(
+        default="", description="MAC address that answers for its address; empty: unknown"
+    )
+    barrier: Line = Field(
+        default="",
+        description="Local obstacle to packets for it: the arguments of ip that remove it",
+    )
+
+
+class NameServer(Model):
+    """A server of resolv.conf."""
+
+    address: Line
+    answers: bool
+    route: bool = Field(default=True, description="False: no route of the host leads there")
+
+
+class Block(Model):
+    """A rule that refuses packets, in a table that no stage loaded."""
+
+    by: Line = Field(description="The arguments of nft delete that remove it")
+    says: Line
+    ports: tuple[Count, ...] = Field(default=(), description="Empty: any port")
+
+
+class Neighbours(Model):
+    """Reachability of a few other hosts, and packets refused from them."""
+
+    peers: tuple[Peer, ...] = ()
+    name_servers: tuple[NameServer, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    sources: Line | None = Field(
+        default=None, description="Where names are looked up, by nsswitch.conf"
+    )
+
+
+class KernelEvent(Model):
+    """Messages of one kind in the kernel log, by a row of kernel_log.yml; ``age`` of the last one in s."""
+
+    id: Line
+    what: Line = Field(default="", description="The part that it names")
+    count: Count
+    age: Real
+    text: Line
+
+
+class Spot(Model):
+    """A folder or device file that every user needs; bytes, None if another file system's space counts."""
+
+    at: Line
+    kind: Line = Field(
+        description="folder, room (only its free space counts), device, gpu, other, missing; common, program and empty (of what every user reads and runs, only those that are closed or empty)"
+    )
+    mode: Count
+    owner: Line = ""
+    group: Line = ""
+    closed_by: Line = Field(default="", description="Folder on the path that users cannot enter")
+    size: Count | None = None
+    free: Count | None = None
+    inodes_free: Count | None = None
+    largest: Line = Field(
+        default="", description="Largest content of a full folder: bytes, owner and path"
+    )
+
+
+class Home(Model):
+    """An unusable home of a user."""
+
+    user: Line
+    at: Line
+    trouble: Line
+
+
+class ClosedAccount(Model):
+    """An account of a user by which nobody can log in."""
+
+    user: Line
+    trouble: Line
+
+
+class Lookup(Model):
+    """A database of nsswitch.conf(5), and where it is looked up instead of in the host's own files."""
+
+    name: Line
+    says: Line
+
+
+class Proxy(Model):
+    """A proxy that a file of the system sets for every login, and that takes no connection."""
+
+    at: Line
+    name: Line
+    server: Line
+
+
+class Variable(Model):
+    """A variable that a file of the system sets for every login."""
+
+    at: Line
+    name: Line
+
+
+class Crowd(Model):
+    """A control group outside jobs with very many processes and threads, or close to its limit."""
+
+    group: Line
+    tasks: Count
+    most: Count | None = None
+    program: Line = Field(default="", description="The most frequent one")
+    owner: Line = ""
+
+
+class Access(Model):
+    """What an ordinary user finds on the host."""
+
+    spots: tuple[Spot, ...] = ()
+    device_mode: Count | None = Field(
+        default=None, description="The driver's mode for its device files; None: not reported"
+    )
+    nologin: tuple[Line, ...] = Field(default=(), description="Files that prevent logins")
+    munge: Line | None = Field(
+        default=None,
+        description="Error of munge for the user nobody; empty: it signs. None: not tried",
+    )
+    munge_key_is_newer: bool = Field(
+        default=False, description="The key was written after munged started"
+    )
+    homes: tuple[Home, ...] | None = Field(
+        default=None, description="Unusable ones; None: no answer in time"
+    )
+    closed_accounts: tuple[ClosedAccount, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
+    proxies: tuple[Proxy, ...] = ()
+    job_limits: dict[Line, Count] = Field(
+        default={}, description="Hard limits of slurmd that are not unlimited"
+    )
+    startups: tuple[Count, ...] | None = Field(
+        default=None,
+        description="Of sshd: logins in progress, and the numbers from which some and all are refused",
+    )
+    variables: tuple[Variable, ...] = Field(
+        default=(), description="Those that select the GPUs or libraries of programs"
+    )
+    crowds: tuple[Crowd, ...] = ()
+
+
+class Clock(Model):
+    """Host time (s since the epoch) and the answer of the time daemon; offset in s."""
 
     time: Moment
     synchronised: bool | None = None
     offset: Real | None = None
     source: Line = ""
-    updated: Moment | None = Field(default=None, description="When the source last told the time")
+    updated: Moment | None = Field(default=None, description="Last update from the time source")
+    online: Count | None = Field(default=None, description="Number of servers that chronyd queries")
+    sources: tuple[Line, ...] | None = Field(
+        default=None, description="The servers of chronyd, if none is selected"
+    )
     daemon: Line = ""

@@ -1,4 +1,4 @@
-"""Why something is not known, before a check makes a result of it."""
+"""Why something is unknown, before a check turns it into a result."""
 
 from dataclasses import dataclass, replace
 
@@ -7,16 +7,16 @@ from appliance.models.result import Kind
 
 @dataclass(frozen=True)
 class Gap:
-    """``text`` for people; ``names``: the hosts, or parts of theirs, of which it is not known."""
+    """``text`` for people; ``names``: the hosts, or parts of them, for which it is unknown."""
 
     text: str
     names: tuple[str, ...] = ()
     kind: Kind = Kind.OTHER
 
     def of(self, text: str) -> "Gap":
-        """The same in other words."""
+        """The same with another text."""
         return replace(self, text=text)
 
     def after(self, words: str) -> "Gap":
-        """The same behind other words."""
+        """The same with a prefix."""
         return self.of(words + self.text)

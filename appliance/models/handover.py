@@ -1,4 +1,4 @@
-"""What is handed over: the site as it was built, and the form in which that is kept for later comparison."""
+"""What is handed over: the accepted state of the site, and its format for later comparison."""
 
 from typing import Literal
 
@@ -11,15 +11,15 @@ from appliance.models.run import HostRecord
 
 
 class Baseline(Model):
-    """The site as it was accepted: what ``--since handover`` compares with.
+    """The accepted state of the site: ``--since handover`` compares with it.
 
-    Kept twice, in the same form: as ``baseline.json`` of the hand-over, and in the site's journal as the entry of kind
+    Kept twice, in the same format: as ``baseline.json`` of the hand-over, and in the site's journal as the entry of kind
     ``handover``, data ``{"baseline": this, "archive": file name, "sha256": of the archive, "signer": fingerprint or ""}``.
-    The entry written last counts.
+    The last entry counts.
 
-    ``hosts``: inventory with serials, UUIDs, GUIDs and firmware as reports have it (HostRecord); ``versions``: host ->
-    component -> version; ``declared``: digest of each section of site and profile and of each role, as
-    engine/deployed.py makes them; ``results``: every check and benchmark with its value on that day, to compare
+    ``hosts``: inventory with serials, UUIDs, GUIDs and firmware as in reports (HostRecord); ``versions``: host ->
+    component -> version; ``declared``: digest of each section of site and profile and of each role, from
+    engine/accept/deployment_state.py; ``results``: every check and benchmark with its value on that day, to compare
     counters and rates with.
     """
 
@@ -36,9 +36,9 @@ class Baseline(Model):
 
 
 class Difference(Model):
-    """Something of the site that is not as it was. ``host``: "" of the site itself; empty ``then``: new, empty ``now``: gone.
+    """A difference from the earlier state. ``host``: "" for the site itself; empty ``then``: new, empty ``now``: gone.
 
-    Both empty: it is another, and nobody kept what it was. Where ``known`` is False nobody can say: ``what`` says why, and it may have changed.
+    Both empty: it differs, and its earlier value was not recorded. ``known`` False: undecidable; ``what`` says why.
     """
 
     host: Line = ""

@@ -1,4 +1,4 @@
-"""Container images that run on a cluster, and those somebody accepted."""
+"""Container images that run on a cluster, and the accepted ones."""
 
 import re
 from enum import StrEnum
@@ -8,7 +8,7 @@ from pydantic import Field
 
 from appliance.models.base import Model
 from appliance.models.line import Line
-from appliance.models.texts import HOSTS, ImageName
+from appliance.models.text_types import HOSTS, ImageName
 
 IDENTITY = r"^(digest|id) sha256:[0-9a-f]{64}$"
 LOCAL = re.compile(r"(?:docker://)?(sha256:[0-9a-f]{64})")
@@ -17,7 +17,7 @@ Identity = Annotated[str, Field(pattern=IDENTITY)]
 
 
 class Held(StrEnum):
-    """By what an image that runs is held to be the right one."""
+    """How a running image is verified."""
 
     NAME = "its name"
     LOCK = "images.lock"
@@ -27,7 +27,7 @@ class Held(StrEnum):
 
 
 class RunningImage(Model):
-    """An image by the name pods ask for it. ``identity``: what runs; "" where the host does not say it."""
+    """An image by its name in pods. ``identity``: what runs; "" if the host does not report it."""
 
     image: Line
     identity: Line
@@ -36,18 +36,18 @@ class RunningImage(Model):
 
     @property
     def is_wrong(self) -> bool:
-        """Another was accepted."""
+        """Another one was accepted."""
         return self.held is Held.DIFFERS
 
 
 class ImageLock(Model):
-    """What was accepted: what runs, by the name pods ask for it."""
+    """What was accepted: the identity of the image, by its name in pods."""
 
     version: Literal[1]
     images: Annotated[dict[ImageName, Identity], Field(max_length=HOSTS)]
 
     def holds(self, image: str, identity: str) -> Held:
-        """Whether it is the one that was accepted."""
+        """Whether it is the accepted one."""
         accepted = self.images.get(image)
         if accepted is None:
             return Held.NOTHING
@@ -57,10 +57,10 @@ class ImageLock(Model):
 
 
 def identity_of(image_id: str) -> str:
-    """Of a pod's ``imageID``: "digest sha256:..." as a registry has it, "id sha256:..." of one imported from an archive.
+    """Of a pod's ``imageID``: "digest sha256:..." from a registry, "id sha256:..." if imported from an archive.
 
-    containerd gives a registry's digest where it has one, else the digest of the image's configuration; these are no more
-    alike than two images are. "" where it is neither.
+    containerd reports a registry's digest if it has one, else the digest of the image's configuration; the two cannot be
+    compared. "" for anything else.
     """
     if found := FETCHED.fullmatch(image_id):
         return f"digest {found[1]}"
@@ -74,17 +74,17 @@ def kind(identity: str) -> str:
 
 
 def short(identity: str) -> str:
-    """Enough of it to tell it from another."""
+    """A distinguishing prefix."""
     return identity.partition(" ")[2][: len("sha256:") + 12]
 
 
 def is_pinned(image: str) -> bool:
-    """Whether its name carries the digest: the host refuses any other."""
+    """Whether its name contains the digest: the host refuses any other."""
     return "@sha256:" in image
 
 
 def full(image: str) -> str:
-    """As containerd completes what a pod asks for: registry, project and tag written out."""
+    """As completed by containerd: with registry, project and tag."""
     first, slash, _ = image.partition("/")
     if not slash:
         image = f"docker.io/library/{image}"

@@ -1,4 +1,4 @@
-"""The type of text of others that people will read."""
+"""The type of external text that people will read."""
 
 from sys import intern
 from typing import Annotated
@@ -8,16 +8,16 @@ from pydantic import AfterValidator
 from appliance.text import LONGEST, one_line, shortened
 
 SHORT = 32
-"""Characters of a text that hosts may well share: "active", "1980 MHz"; serial numbers and UUIDs are nobody else's."""
+"""Characters of a text that hosts may share: "active", "1980 MHz"; longer ones such as serial numbers and UUIDs are unique."""
 
 
 def line(text: str) -> str:
-    """A text as people may read it."""
-    # Of the 800 texts in the facts of a host nearly all are clean, and most of those are said by every host.
+    """A text that is safe to display."""
+    # Of the 800 texts in the facts of a host nearly all are clean, and most of those are equal on every host.
     if len(text) <= SHORT and text.isprintable():
         return intern(str(text))
     return text if len(text) <= LONGEST and text.isprintable() else shortened(one_line(text))
 
 
 Line = Annotated[str, AfterValidator(line)]
-"""A text for people, wherever it comes from; it is cleaned, never refused."""
+"""A text for people from any source; it is sanitized, never refused."""

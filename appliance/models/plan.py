@@ -6,13 +6,13 @@ from enum import StrEnum
 from pydantic import Field
 
 from appliance.models.acceptance import Acceptance
-from appliance.models.base import Document, Numerous
+from appliance.models.base import Document, Model
 from appliance.models.line import Line
 from appliance.models.result import CheckResult
 
 
 class Action(StrEnum):
-    """What becomes of one stage on one host."""
+    """What happens with one stage on one host."""
 
     RUN = "run"
     REPAIR = "repair"
@@ -30,7 +30,7 @@ class Action(StrEnum):
 CHANGES = frozenset({Action.RUN, Action.REPAIR})
 
 
-class HostStage(Numerous):
+class HostStage(Model):
     """One stage on one host. ``pins``: package versions a repair restores."""
 
     stage: Line
@@ -38,39 +38,39 @@ class HostStage(Numerous):
     action: Action
     why: Line = ""
     differences: tuple[Line, ...] = Field(
-        default=(), description="Each change since the stage left it, of which why tells the first"
+        default=(), description="All changes since the stage; why shows the first"
     )
     minutes: float = Field(default=0.0, ge=0)
     reboot: bool = False
-    drain: bool = Field(default=False, description="The host must be free of work for it")
+    drain: bool = Field(default=False, description="The host must be drained for it")
     wave: int = Field(
-        default=0, ge=0, description="Its turn among those; 0: at once with the others"
+        default=0, ge=0, description="Its wave among those; 0: at once with the others"
     )
-    known: bool = Field(default=False, description="The host holds a receipt of this stage")
+    known: bool = Field(default=False, description="The host has a receipt of this stage")
     fingerprint: Line = ""
     pins: dict[str, str] = Field(default_factory=dict)
     purge: tuple[Line, ...] = Field(
-        default=(), description="Strangers' files it moves out of places of the appliance"
+        default=(), description="Unmanaged files that it moves out of places of the appliance"
     )
     restarts: tuple[Line, ...] = Field(
         default=(), description="Units and static pods that it restarts or reloads"
     )
     may_restart: tuple[Line, ...] = Field(
-        default=(), description="Those of which it is not known before whether it restarts them"
+        default=(), description="Those that it may restart, which is unknown beforehand"
     )
 
     @classmethod
     def done(cls, stage: str, host: str, fingerprint: str) -> "HostStage":
-        """A stage that has nothing to do on a host, as most have: its texts are the site's own, and are not looked at again."""
+        """A stage that has nothing to do on a host, as most: its texts are the site's own, and are not validated again."""
         names = {"stage": stage, "host": host, "fingerprint": fingerprint}
-        return _DONE._of_values(_DONE.__dict__ | names)
+        return _DONE.model_copy(update=names)
 
 
 _DONE = HostStage(stage="", host="", action=Action.SKIP, known=True)
 
 
 def expected_minutes(cells: Iterable[HostStage]) -> float:
-    """One stage on these hosts: those of a wave side by side, the waves one after the other."""
+    """One stage on these hosts: those of a wave in parallel, the waves one after the other."""
     slowest: dict[int, float] = {}
     for cell in cells:
         slowest[cell.wave] = max(slowest.get(cell.wave, 0.0), cell.minutes)
@@ -82,18 +82,22 @@ class Plan(Document):
 
     site: Line
     profile: Line
+    classes: dict[Line, Line] = Field(
+        default_factory=dict,
+        description="Hardware class by host, if the site has several; default: all have profile",
+    )
     hosts: tuple[Line, ...]
     stages: tuple[Line, ...]
     cells: tuple[HostStage, ...] = ()
     results: tuple[CheckResult, ...] = Field(
-        default=(), description="What is wrong on the hosts and no stage of this plan mends"
+        default=(), description="Faults on the hosts that no stage of this plan fixes"
     )
     acceptance: Acceptance | None = Field(
-        default=None, description="Whether the site can be taken over as it is, and what is open"
+        default=None, description="Whether the site can be accepted as it is, and what is open"
     )
 
     def cell(self, stage: str, host: str) -> HostStage | None:
-        """The cell of one stage on one host, None where the plan has none."""
+        """The cell of one stage on one host, None if the plan has none."""
         return self._made_of(self.cells, _by_place).get((stage, host))
 
     def by_stage(self, stage: str) -> tuple[HostStage, ...]:
@@ -129,17 +133,17 @@ class Plan(Document):
 
     @property
     def drained(self) -> tuple[str, ...]:
-        """Hosts that are freed of work at least once."""
+        """Hosts that are drained at least once."""
         drained = {c.host for c in self.pending() if c.drain}
         return tuple(h for h in self.hosts if h in drained)
 
     @property
     def draining_stages(self) -> tuple[str, ...]:
-        """Stages for which a host is freed of work."""
+        """Stages that drain a host."""
         return tuple(s for s in self.stages if any(c.drain for c in self.by_stage(s)))
 
     def restarts(self, host: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What is restarted on a host, and what may be: by stages that run, and by those that look again."""
+        """Restarts on a host, certain and possible: of stages that run, and of those that only verify."""
         cells = [c for c in self.by_host(host) if c.action.changes or c.action is Action.SKIP]
         sure = tuple(dict.fromkeys(unit for c in cells for unit in c.restarts))
         maybe = dict.fromkeys(unit for c in cells for unit in c.may_restart if unit not in sure)
@@ -147,7 +151,7 @@ class Plan(Document):
 
     @property
     def blocked(self) -> tuple[HostStage, ...]:
-        """Cells that wait for something this run does not do."""
+        """Cells that wait for something that this run does not do."""
         return tuple(c for c in self.cells if c.action is Action.BLOCKED)
 
     @property
@@ -167,7 +171,7 @@ def _places(hosts: tuple[str, ...]) -> dict[str, int]:
 
 
 def _by_place(cells: tuple[HostStage, ...]) -> dict[tuple[str, str], HostStage]:
-    """Of several cells of one place the first."""
+    """Of several cells of one place, the first."""
     return {(cell.stage, cell.host): cell for cell in reversed(cells)}
 
 

@@ -1,4 +1,4 @@
-"""The profile: what a hardware class is, runs and must reach."""
+"""The profile: the hardware, software and limits of a hardware class."""
 
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -8,7 +8,7 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from appliance.models.base import Model
 from appliance.models.result import Value
-from appliance.models.texts import (
+from appliance.models.text_types import (
     HOSTS,
     LINE,
     BiosSetting,
@@ -30,7 +30,7 @@ from appliance.models.texts import (
 
 
 class Interconnect(StrEnum):
-    """How the GPUs of one host reach each other."""
+    """How the GPUs of one host are connected."""
 
     NVSWITCH = "nvswitch"
     NVLINK_BRIDGE = "nvlink-bridge"
@@ -38,7 +38,7 @@ class Interconnect(StrEnum):
 
 
 GPUS = 16
-"""Of one host at most: a DGX-2 has 16, all later boards 8 or fewer."""
+"""Maximum per host: a DGX-2 has 16, all later boards 8 or fewer."""
 
 
 class GpuExpectation(Model):
@@ -47,88 +47,108 @@ class GpuExpectation(Model):
     count: int = Field(
         ge=1,
         le=GPUS,
-        description="GPUs of one host at most; a host that has fewer says so in the site, hosts[].gpus",
+        description="Maximum number of GPUs per host; a host with fewer declares that in the site, hosts[].gpus",
     )
     models: Few[Product] = Field(min_length=1, description="Accepted NVML product names")
-    memory_gib: int = Field(ge=1, le=1024, description="Of one GPU, as marketed")
-    interconnect: Interconnect = Field(description="How the GPUs of a host reach each other")
+    memory_gib: int = Field(ge=1, le=1024, description="Memory of one GPU, as marketed")
+    interconnect: Interconnect = Field(description="How the GPUs of a host are connected")
     pcie_generation: int = Field(ge=3, le=6, description="Lower bound")
     pcie_width: int = Field(default=16, ge=1, le=16, description="Lanes, lower bound")
+
+
+NO_GPUS = GpuExpectation.model_construct(
+    count=0, models=(), memory_gib=0, interconnect=Interconnect.PCIE, pcie_generation=0
+)
 
 
 class FabricExpectation(Model):
     """High-speed ports of one GPU host. Rate in Gb/s per port."""
 
     link_layer: Literal["InfiniBand", "Ethernet", "none"] = Field(
-        description="Of the high-speed ports"
+        description="Link layer of the high-speed ports"
     )
-    ports: int = Field(ge=0, le=16, description="High-speed ports of one host")
+    ports: int = Field(ge=0, le=16, description="Number of high-speed ports per host")
     rate_gbps: int = Field(ge=0, le=1600, description="Gb/s per port, lower bound")
 
 
+NO_FABRIC = FabricExpectation.model_construct(link_layer="none", ports=0, rate_gbps=0)
+
+
 class HostExpectation(Model):
-    """Processors, memory (GiB) and disks (GiB) of one GPU host; lower bounds."""
+    """Processors, memory (GiB) and disks (GiB) of one host; lower bounds."""
 
     sockets: int = Field(ge=1, le=64, description="Processors")
     cores: int = Field(ge=1, le=4096, description="Cores of all processors together")
     memory_gib: int = Field(ge=1, le=1_048_576, description="Main memory")
     numa_nodes: int = Field(ge=1, le=1024, description="NUMA nodes")
-    system_disk_gib: int = Field(ge=0, le=1_048_576, description="Disk the system is on")
-    scratch_disk_gib: int = Field(
-        ge=0, le=1_048_576, description="Local disks for scratch together"
-    )
+    system_disk_gib: int = Field(ge=0, le=1_048_576, description="System disk")
+    scratch_disk_gib: int = Field(ge=0, le=1_048_576, description="Local disks for scratch, total")
 
 
 class Hardware(Model):
-    """What a GPU host of this class is made of."""
+    """The hardware of a host of this class."""
 
-    gpu: GpuExpectation = Field(description="GPUs")
-    fabric: FabricExpectation = Field(description="High-speed ports")
-    host: HostExpectation = Field(description="Lower bounds for the rest")
+    gpu: GpuExpectation = Field(
+        default=NO_GPUS, description="GPUs; default: a class of hosts without GPUs"
+    )
+    fabric: FabricExpectation = Field(
+        default=NO_FABRIC, description="High-speed ports; default: no such ports"
+    )
+    host: HostExpectation = Field(description="Lower bounds for other hardware")
 
 
 class Software(Model):
-    """Chosen releases. None = what the distribution carries."""
+    """Chosen releases. None: the distribution's own."""
 
     operating_systems: Few[System] = Field(
-        min_length=1, description='Supported systems, as "debian-12", "ubuntu-24.04", "rhel-9"'
+        min_length=1, description='Supported systems, such as "debian-12", "ubuntu-24.04", "rhel-9"'
     )
-    driver_branch: Release = Field(description="NVIDIA driver and fabric manager, as 580")
+    driver_branch: Release = Field(description="NVIDIA driver and fabric manager, such as 580")
     cuda: Release = Field(description="CUDA toolkit")
     slurm: Release | None = Field(default=None, description="Slurm")
-    pyxis: Release | None = Field(default=None, description="Pyxis, containers in Slurm jobs")
-    enroot: Release | None = Field(default=None, description="enroot, what Pyxis runs them with")
-    doca_ofed: Release | None = Field(default=None, description="DOCA-OFED in place of inbox RDMA")
+    pyxis: Release | None = Field(default=None, description="Pyxis, for containers in Slurm jobs")
+    enroot: Release | None = Field(
+        default=None, description="enroot, the container runtime of Pyxis"
+    )
+    doca_ofed: Release | None = Field(default=None, description="DOCA-OFED instead of inbox RDMA")
     kubernetes: Release | None = Field(default=None, description="Kubernetes")
     containerd: Release | None = Field(default=None, description="containerd")
     gpu_operator: Release | None = Field(default=None, description="NVIDIA GPU Operator")
+    device_plugin: Release | None = Field(
+        default=None, description="NVIDIA device plugin without the GPU Operator"
+    )
     network_operator: Release | None = Field(default=None, description="NVIDIA Network Operator")
     kai: Release | None = Field(default=None, description="KAI Scheduler")
 
 
+NO_SOFTWARE = Software.model_construct(operating_systems=(), driver_branch="", cuda="")
+OF_A_HOST = frozenset({"operating_systems", "driver_branch", "cuda", "doca_ofed"})
+"""Releases that each class chooses for its own hosts; all others apply to the whole site."""
+
+
 class Limit(Model):
-    """A bound a check judges against, with where the number comes from."""
+    """A bound for a check, with its source."""
 
     value: Value = Field(description="The bound")
     unit: Unit = Field(default="", description="Its unit")
-    source: Line = Field(description="Where the number comes from")
-    date: Date = Field(default="", description="Of the source")
+    source: Line = Field(description="Source of the number")
+    date: Date = Field(default="", description="Date of the source")
 
 
 class StageOptions(Model):
     """Choices per stage that belong to the hardware class rather than to a site."""
 
     sysctl: Named[SysctlKey, SysctlValue] = Field(
-        default_factory=dict, description="Kernel parameters to add"
+        default_factory=dict, description="Kernel parameters to set"
     )
     hugepages_2m: int = Field(
         default=0, ge=0, le=16_777_216, description="Pages of 2 MiB reserved at boot"
     )
     mig: LayoutText | None = Field(
-        default=None, description="MIG layout of all GPUs; a site may say otherwise"
+        default=None, description="MIG layout of all GPUs; a site can override it"
     )
     slurm_memory_reserve_mib: int = Field(
-        default=4096, ge=0, le=1_048_576, description="Memory kept from jobs, MiB per host"
+        default=4096, ge=0, le=1_048_576, description="Memory reserved from jobs, MiB per host"
     )
 
 
@@ -141,56 +161,75 @@ BiosValue = (
 
 
 class ServerModel(Model):
-    """What BIOS and firmware of one model of servers shall be; names are those of its controller."""
+    """Expected BIOS settings and firmware of one server model; names are those of its BMC."""
 
     model: Line = Field(
         min_length=1,
-        description="Model as appliance discover shows it; * stands for any letters, ? for one",
+        description="Model as shown by appliance discover; * matches any letters, ? a single one",
     )
     bios: Named[BiosSetting, BiosValue] = Field(
-        default_factory=dict, description="BIOS settings, as appliance bios show names them"
+        default_factory=dict, description="BIOS settings, by the names in appliance bios show"
     )
     firmware: Named[Firmware, Firmware] = Field(
-        default_factory=dict, description="The oldest version of a component that will do"
+        default_factory=dict, description="Minimum version by component"
     )
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if not self.bios and not self.firmware:
-            raise ValueError("it names neither settings nor firmware")
+            raise ValueError("it sets neither bios nor firmware")
         return self
 
 
 class HostRange(Model):
-    """How many GPU hosts one appliance has, both ends included."""
+    """The number of GPU hosts of one appliance, inclusive."""
 
-    minimum: int = Field(default=1, ge=1, le=HOSTS, description="GPU hosts at least")
+    minimum: int = Field(default=1, ge=1, le=HOSTS, description="Minimum number of GPU hosts")
     maximum: int = Field(
-        default=128, ge=1, le=HOSTS, description="One control host drives some hundred GPU hosts"
+        default=128,
+        ge=1,
+        le=HOSTS,
+        description="Maximum; one control host manages some hundred GPU hosts",
     )
 
 
 class Profile(Model):
-    """A hardware class: facts about it are expectations, software is a choice, limits carry sources."""
+    """A hardware class: hardware is expected, software is a choice, limits have sources."""
 
-    version: Literal[1] = Field(description="Of this file's schema")
+    version: Literal[1] = Field(description="Version of this file's schema")
     name: LabelValue = Field(description="Name of the hardware class")
     title: Line = Field(min_length=1, description="One line for people")
     gpu_hosts: HostRange = Field(
         default=HostRange.model_construct(), description="Size of an appliance"
     )
-    hardware: Hardware = Field(description="What a GPU host is: checked")
-    software: Software = Field(description="What runs: chosen, must go together")
+    hardware: Hardware = Field(description="Expected hardware, checked on the hosts")
+    software: Software = Field(
+        default=NO_SOFTWARE,
+        description="Software releases, which must be compatible; a class without GPUs may leave it to the site's",
+    )
     stages: StageOptions = Field(
         default=StageOptions.model_construct(), description="Choices per stage"
     )
     servers: Few[ServerModel] = Field(
-        default=(), description="BIOS settings and firmware by model of server; the first that fits"
+        default=(), description="BIOS settings and firmware by server model; the first match counts"
     )
-    limits: Named[LimitName, Limit] = Field(
-        default_factory=dict, description="What must be reached, by check id"
-    )
+    limits: Named[LimitName, Limit] = Field(default_factory=dict, description="Limits by check id")
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether it describes GPU hosts."""
+        return bool(self.hardware.gpu.count)
+
+    def beside(self, site: "Profile") -> "Profile":
+        """This class on a site whose own profile is ``site``: releases of the whole site come from that profile."""
+        others = {
+            name: getattr(site.software, name)
+            for name in Software.model_fields
+            if name not in OF_A_HOST or "software" not in self.model_fields_set
+        }
+        software = self.software.model_copy(update=others)
+        return self.model_copy(update={"software": software})
 
     def server(self, model: str) -> ServerModel | None:
-        """What is wanted of servers of this model; None where the profile names none."""
+        """The expectations for servers of this model; None if the profile has none."""
         return next((s for s in self.servers if fnmatchcase(model, s.model)), None)

@@ -17,7 +17,7 @@ class Step(StrEnum):
 
 
 class Change(Model):
-    """One resource that is not as the site says; ``details`` are fields in words, or the reason."""
+    """One resource that differs from the site; ``details`` are fields for people, or the reason."""
 
     step: Step
     kind: str
@@ -29,7 +29,7 @@ class Change(Model):
 
 
 class QueuePlan(Document):
-    """All changes, in the order they are made, and how many resources are as they should be."""
+    """All changes, in their order, and the number of unchanged resources."""
 
     site: str
     server: str
@@ -39,7 +39,7 @@ class QueuePlan(Document):
 
     @property
     def refused(self) -> tuple[Change, ...]:
-        """What stands in the way."""
+        """What blocks the changes."""
         return tuple(c for c in self.changes if c.step is Step.REFUSE)
 
     @property
@@ -49,7 +49,7 @@ class QueuePlan(Document):
 
 
 class QueueRow(Model):
-    """One queue as people read it. GPUs, cores and GB; None is without bound."""
+    """One queue for people. GPUs, cores and GB; None is unlimited."""
 
     name: str
     title: str
@@ -64,6 +64,40 @@ class QueueRow(Model):
     rules: tuple[str, ...] = ()
 
 
+class QueueUse(Model):
+    """A leaf queue's GPUs as its scheduler counts them, parts of GPUs as parts; None where the cluster has no such queue."""
+
+    name: str
+    pool: str
+    gpu_quota: float
+    gpu_limit: float | None
+    gpu_allocated: float | None
+    gpu_requested: float | None
+    waiting: int
+
+
+class WaitingPod(Model):
+    """A pod without a host: what it requests, since when it waits (seconds), why, and what to do."""
+
+    name: str
+    namespace: str
+    queue: str
+    pool: str
+    requests: str
+    waits_s: float
+    cause: str
+    fix: str = ""
+
+
+class QueueState(Document):
+    """Leaf queues of the cluster, and the pods that wait in them, longest first."""
+
+    site: str
+    server: str
+    queues: tuple[QueueUse, ...]
+    waiting: tuple[WaitingPod, ...]
+
+
 class PoolRow(Model):
     """One node pool: its hosts, its GPUs, and how many of them are guaranteed."""
 
@@ -74,7 +108,7 @@ class PoolRow(Model):
 
 
 class QueueTree(Document):
-    """The site's queues by pool, parents before children. ``admission``: what becomes of work that asks for what is not its own."""
+    """The site's queues by pool, parents before children. ``admission``: what happens to work that violates its project's rules."""
 
     site: str
     kind: str

@@ -1,20 +1,20 @@
-"""The verdict every check and benchmark gives, and how verdicts add up."""
+"""The verdict of every check and benchmark, and the sum of verdicts."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from pydantic import ConfigDict, Field, model_validator
 
-from appliance.models.base import Model, Numerous, slim
+from appliance.models.base import Model
 from appliance.models.line import Line, line
 
 Value = bool | int | float | Line | None
 
 
 class Status(StrEnum):
-    """What became of one check; the order of severity is SEVERITY's."""
+    """The result of one check; its severity is given by SEVERITY."""
 
     PASS = "pass"
     WARN = "warn"
@@ -25,7 +25,7 @@ class Status(StrEnum):
 
 
 COMPLAINTS = frozenset({Status.FAIL, Status.ERROR, Status.WARN})
-"""What says that something is wrong, or may be."""
+"""Statuses that report a fault, or a possible one."""
 SEVERITY = (
     Status.PASS,
     Status.SKIP,
@@ -37,26 +37,26 @@ SEVERITY = (
 
 
 class Kind(StrEnum):
-    """What a cause is, where something hangs on it."""
+    """The kind of a cause, if code depends on it."""
 
     OTHER = ""
     DENIED = "denied"
     TOO_FEW_GPUS = "too_few_gpus"
     WAITS = "waits"
-    """For a command that somebody has to give: time alone changes nothing."""
+    """Waits for a command of an operator: waiting does not help."""
 
 
 CLUSTER = "cluster"
 
 
 class Place(NamedTuple):
-    """What a result speaks of: a host, None for the cluster, and where it is about these alone, parts of it."""
+    """The subject of a result: a host, None for the cluster, and parts of it if only these are meant."""
 
     host: str | None = None
     parts: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """As people read it: "gpu-1/GPU 3,5"."""
+        """For people: "gpu-1/GPU 3,5"."""
         return f"{self.host or CLUSTER}{_told_of(self.parts)[0]}"
 
 
@@ -72,20 +72,29 @@ def _joined(parts: tuple[str, ...]) -> str:
 
 
 def _read(target: str) -> Place:
-    """The inverse, for records of before results had their host and parts."""
+    """The inverse, for records from before results had host and parts."""
     where, _, part = target.partition("/")
     stem, _, numbers = part.rpartition(" ")
     parts = [f"{stem} {number}" for number in numbers.split(",")] if stem else [part]
     return place(where, *filter(None, parts))
 
 
-class CheckResult(Numerous):
-    """One judged value. ``target`` is what people read of ``host`` and ``parts``: "gpu-1/GPU 5", "cluster".
+class ResultKey(NamedTuple):
+    """Distinguishes results; ``aspect`` as in CheckResult."""
 
-    ``names``: what its cause names beside them: hosts (or parts of theirs as "gpu-1/GPU 5"), units, adapters, alerts.
+    check: str
+    target: str
+    aspect: str = ""
+
+
+class CheckResult(Model):
+    """One judged value. ``target`` shows ``host`` and ``parts`` to people: "gpu-1/GPU 5", "cluster".
+
+    ``aspect``: the subject within the target, if a check reports several things of one target: "Xid 79".
+    ``names``: what its cause names in addition: hosts (or parts of them such as "gpu-1/GPU 5"), units, adapters, alerts.
     """
 
-    # A host has some fifty results, most of them passes: what a default says needs no cleaning each time.
+    # A host has some fifty results, most of them passes: default values need no cleaning each time.
     model_config = ConfigDict(validate_default=False)
 
     id: Line
@@ -93,6 +102,9 @@ class CheckResult(Numerous):
     host: Line | None = None
     parts: tuple[Line, ...] = ()
     names: tuple[Line, ...] = ()
+    aspect: Line = Field(
+        default="", description="The subject within the target, if a check finds several things"
+    )
     kind: Kind = Kind.OTHER
     status: Status
     value: Value = None
@@ -105,21 +117,28 @@ class CheckResult(Numerous):
     required: bool = True
     simulated: bool = False
     explained_by: Line = Field(
-        default="", description="The failure this one follows from, by its name"
+        default="", description="The failure that caused this one, by its name"
     )
 
     def at(self, where: "Place | str") -> "CheckResult":
         """The same of another place, of which only the texts are looked at; a text: a host, or the cluster."""
-        values = self.__dict__.copy()
-        values["target"], values["host"], values["parts"] = (
-            _named(where) if isinstance(where, str) else _spelled(where)
-        )
-        return self._of_values(values)
+        target, host, parts = _named(where) if isinstance(where, str) else _spelled(where)
+        return self.model_copy(update={"target": target, "host": host, "parts": parts})
+
+    @property
+    def key(self) -> ResultKey:
+        """The same check, target and aspect: the same finding, at any time."""
+        return ResultKey(self.id, self.target, self.aspect)
 
     @property
     def name(self) -> str:
-        """What tells one result from another: "gpu.ecc gpu-1/GPU 5"."""
-        return f"{self.id} {self.target}"
+        """Its key for people: "gpu.ecc gpu-1/GPU 5", "gpu.xid gpu-1/GPU 5: Xid 79"."""
+        return f"{self.id} {self.place}"
+
+    @property
+    def place(self) -> str:
+        """Target and aspect: "gpu-1/GPU 5: Xid 79"."""
+        return f"{self.target}: {self.aspect}" if self.aspect else self.target
 
     @model_validator(mode="before")
     @classmethod
@@ -131,11 +150,11 @@ class CheckResult(Numerous):
 
 
 SAYINGS = 4096
-"""Results that differ in more than their place, and are kept: some sixty checks, each with a few values."""
+"""Cached results that differ in more than their place: some sixty checks, each with a few values."""
 
 
 class Judgement(NamedTuple):
-    """What a judge says of a place: ``told`` are fields of CheckResult. Which check says it, the check itself adds."""
+    """A judgement of a place: ``told`` are fields of CheckResult. The check adds its own id."""
 
     at: Place | str
     status: Status
@@ -147,7 +166,7 @@ class Judgement(NamedTuple):
         try:
             said = _said(check_id, status, **told)
         except TypeError:
-            # A list has no hash, and is read as what it holds.
+            # A list has no hash; its content is used instead.
             said = _said.__wrapped__(check_id, status, **told)
         return said.at(at)
 
@@ -155,13 +174,13 @@ class Judgement(NamedTuple):
 @lru_cache(SAYINGS, typed=True)
 def _said(check_id: str, status: Status, **told: Any) -> CheckResult:
     """What a result says beside where. Most hosts are told the same, so that it is validated once for all of them."""
-    return slim(CheckResult(id=check_id, target="", host=None, status=status, **told))
+    return CheckResult(id=check_id, target="", host=None, status=status, **told)
 
 
 Spelled = tuple[str, str | None, tuple[str, ...]]
 """Target, host and parts of a result."""
 NAMES = 16_384
-"""A plan goes through all hosts once for each stage: a site's names are all kept."""
+"""A plan goes through all hosts once per stage: all names of a site are cached."""
 
 
 def _spelled(where: Place) -> Spelled:
@@ -182,6 +201,40 @@ def _named(where: str) -> Spelled:
     return _spelled(place(where))
 
 
+def apart(said: Sequence[CheckResult]) -> Sequence[CheckResult]:
+    """Results of one check with unique keys: findings without distinguishing aspects are numbered, the worst first.
+
+    A pass shares the key of the finding about the same thing.
+    """
+    if len(said) < 2 or len({one.key for one in said}) == len(said):
+        return said
+    of_key: dict[ResultKey, list[CheckResult]] = {}
+    for one in said:
+        if one.status is not Status.PASS:
+            of_key.setdefault(one.key, []).append(one)
+    numbered = {
+        id(one): one.model_copy(update={"aspect": f"{one.aspect} {number}".strip()})
+        for same in of_key.values()
+        for number, one in enumerate(sorted(same, key=_gravity), start=1)
+        if number > 1
+    }
+    return [numbered.get(id(one), one) for one in said]
+
+
+def worst_of_each(results: Iterable[CheckResult]) -> dict[ResultKey, CheckResult]:
+    """The worst result of each key, in the order of the keys."""
+    found: dict[ResultKey, CheckResult] = {}
+    for result in results:
+        known = found.get(result.key)
+        if known is None or _gravity(result) < _gravity(known):
+            found[result.key] = result
+    return found
+
+
+def _gravity(result: CheckResult) -> int:
+    return -SEVERITY.index(result.status)
+
+
 class Verdict(StrEnum):
     """The sum of many results."""
 
@@ -196,7 +249,7 @@ class Verdict(StrEnum):
 
 
 def worse(one: Verdict, other: Verdict) -> Verdict:
-    """The graver of two: failed, then incomplete, then passed."""
+    """The worse of two: failed, then incomplete, then passed."""
     order = (Verdict.PASSED, Verdict.INCOMPLETE, Verdict.FAILED)
     return max(one, other, key=order.index)
 

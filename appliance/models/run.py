@@ -1,6 +1,5 @@
-"""The record of one run: all that a report says comes from here, and it goes through JSON unharmed."""
+"""The record of one run: the source of everything in a report; JSON keeps it unchanged."""
 
-from collections.abc import Sequence
 from enum import StrEnum
 from math import isfinite
 from typing import Literal, Self
@@ -11,18 +10,18 @@ from appliance.models.acceptance import Acceptance
 from appliance.models.affinity import rails
 from appliance.models.base import Document, Model
 from appliance.models.facts import HostFacts
-from appliance.models.gpus import gpu_total
+from appliance.models.gpu_counts import gpu_count, gpu_total
 from appliance.models.images import RunningImage
 from appliance.models.line import Line
 from appliance.models.profile import Profile
 from appliance.models.result import CheckResult, Measurement, Status, Value, Verdict
-from appliance.models.site import Host, Role
+from appliance.models.site import Host, Role, Site
 from appliance.models.waiver import Waiver
 from appliance.text import plural
 
 
 class StageState(StrEnum):
-    """How one stage ended on one host."""
+    """The result of one stage on one host."""
 
     DONE = "done"
     SKIPPED = "skipped"
@@ -34,7 +33,7 @@ class StageState(StrEnum):
 class StageOutcome(Model):
     """One stage on one host. Seconds of wall time; ``changes``: tasks that changed something.
 
-    ``away``: it failed because the host could not be reached any more.
+    ``away``: it failed because the host became unreachable.
     """
 
     stage: Line
@@ -76,8 +75,16 @@ class PortRecord(Model):
     link_layer: Line = ""
 
 
+class Expected(Model):
+    """What the profile expects, for the whole site or for one host: counts, and Gb/s per port."""
+
+    gpus: int = 0
+    ports: int = 0
+    rate_gbps: float = 0.0
+
+
 class HostRecord(Model):
-    """A host as inventory; memory in bytes. ``unreachable`` says why there are no facts."""
+    """A host as inventory; memory in bytes. ``unreachable``: why there are no facts."""
 
     name: Line
     roles: tuple[Line, ...] = ()
@@ -89,14 +96,11 @@ class HostRecord(Model):
     gpus: tuple[GpuRecord, ...] = ()
     ports: tuple[PortRecord, ...] = ()
     unreachable: Line = ""
-
-
-class Expected(Model):
-    """What the profile promises for the whole site: counts, and Gb/s per port."""
-
-    gpus: int = 0
-    ports: int = 0
-    rate_gbps: float = 0.0
+    profile: Line = Field(default="", description="Its hardware class; default: it has none")
+    expected: Expected | None = Field(
+        default=None,
+        description="What its class expects; default: the whole site has one class",
+    )
 
 
 class Series(Model):
@@ -117,7 +121,7 @@ class Plot(Model):
 
 
 class Table(Model):
-    """A table of a benchmark, with the plot that belongs to it."""
+    """A table of a benchmark, with its plot."""
 
     title: Line
     columns: tuple[Line, ...]
@@ -131,13 +135,13 @@ class HandOver(Model):
 
     signer: Line = ""
     archive: Line
-    pdf: Line = Field(default="", description="Why there is no PDF; empty where there is one")
+    pdf: Line = Field(default="", description="Why there is no PDF; empty if there is one")
     enclosed: int = Field(description="Files of evidence in the archive")
-    not_enclosed: tuple[Line, ...] = Field(default=(), description="Evidence that is named only")
+    not_enclosed: tuple[Line, ...] = Field(default=(), description="Evidence that is only listed")
 
 
 class KeptFile(Model):
-    """A file kept beside the report."""
+    """A file kept next to the report."""
 
     path: Line
     sha256: Line
@@ -145,12 +149,12 @@ class KeptFile(Model):
 
 
 class RunRecord(Document):
-    """One run from start to verdict. ``not_assessed``: sentences on what this run cannot say.
+    """One run from start to verdict. ``not_assessed``: sentences on what this run did not judge.
 
     The report's third headline is the measurement of unit ``tokens/s`` with the highest
-    ``detail["gpus"]``, set against ``detail["reference"]`` (tokens/s) and ``detail["source"]``;
-    ``detail["recalled"]`` says of which earlier run it is.
-    Version 1 knew no acceptance. Numbers are finite: JSON has no others, so a record with NaN or infinity is a ValueError.
+    ``detail["gpus"]``, compared with ``detail["reference"]`` (tokens/s) and ``detail["source"]``;
+    ``detail["recalled"]`` names the earlier run it is from.
+    Version 1 had no acceptance. Numbers are finite: JSON has no others, so a record with NaN or infinity is a ValueError.
     """
 
     version: Literal[1, 2] = 2
@@ -168,11 +172,13 @@ class RunRecord(Document):
     verdict: Verdict
     acceptance: Acceptance | None = Field(
         default=None,
-        description="Verdict on the whole site; None where the verb does not speak of it",
+        description="Verdict on the whole site; None if the verb does not judge it",
     )
-    narrowed: Line = Field(default="", description="Flags that kept the run to a part of the site")
+    narrowed: Line = Field(
+        default="", description="Flags that limited the run to a part of the site"
+    )
     left_out: tuple[Line, ...] = Field(
-        default=(), description="What a narrowed run did not judge, or did not choose to measure"
+        default=(), description="What a limited run did not judge or measure"
     )
     expected: Expected = Expected()
     hosts: tuple[HostRecord, ...] = ()
@@ -195,7 +201,7 @@ class RunRecord(Document):
         values += [(m.name, v) for m in self.measurements for v in (m.value, *m.detail.values())]
         for name, value in values:
             if isinstance(value, float) and not isfinite(value):
-                raise ValueError(f"{name}: {value} is not a number JSON can carry")
+                raise ValueError(f"{name}: {value} is not a number that JSON supports")
         return self
 
     @property
@@ -210,37 +216,57 @@ class RunRecord(Document):
 
     @property
     def ports_at_rate(self) -> int:
-        """RDMA ports of GPU hosts, of which ports are promised, that are active at no less than the rate the profile names."""
+        """RDMA ports of GPU hosts that are active at the profile's rate or above, if the profile expects ports."""
         hosts = (host for host in self.hosts if Role.GPU in host.roles)
-        return sum(self.is_at_rate(port) for host in hosts for port in host.ports)
+        return sum(self.is_at_rate(port, host) for host in hosts for port in host.ports)
 
-    def is_at_rate(self, port: PortRecord) -> bool:
-        """Whether ``port`` is active and as fast as the profile wants it."""
-        return "ACTIVE" in port.state.upper() and port.rate >= self.expected.rate_gbps
+    @property
+    def profiles(self) -> tuple[str, ...]:
+        """The hardware classes of its hosts; the site's own if none has another."""
+        found = dict.fromkeys(host.profile for host in self.hosts if host.profile)
+        return tuple(found) or (self.profile,)
+
+    def is_at_rate(self, port: PortRecord, host: HostRecord) -> bool:
+        """Whether ``port`` is active and at least as fast as its host's class expects."""
+        wanted = (host.expected or self.expected).rate_gbps
+        return "ACTIVE" in port.state.upper() and port.rate >= wanted
 
     @property
     def headline(self) -> Measurement | None:
-        """The training throughput that stands on the first screen."""
+        """The training throughput on the first page."""
         rates = [m for m in self.measurements if m.unit == "tokens/s"]
         return max(rates, key=lambda m: float(m.detail.get("gpus") or 0), default=None)
 
     def count(self, *statuses: Status) -> int:
-        """How many results have one of ``statuses``."""
+        """The number of results with one of ``statuses``."""
         return sum(1 for result in self.results if result.status in statuses)
 
 
-def expected_of(profile: Profile, gpu_hosts: Sequence[Host]) -> Expected:
-    """What ``profile`` and the site promise of these GPU hosts."""
-    hardware = profile.hardware
+def expected_of(profile: Profile, site: Site) -> Expected:
+    """What ``profile``, the classes of its hosts and the site expect of all GPU hosts; of rates the lowest."""
+    hosts = site.with_role(Role.GPU)
+    fabrics = [site.profile_of(host.name, profile).hardware.fabric for host in hosts]
+    rates = [fabric.rate_gbps for fabric in fabrics if fabric.ports]
     return Expected(
-        gpus=gpu_total(profile, gpu_hosts),
-        ports=hardware.fabric.ports * len(gpu_hosts),
-        rate_gbps=hardware.fabric.rate_gbps,
+        gpus=gpu_total(profile, site, hosts),
+        ports=sum(fabric.ports for fabric in fabrics),
+        rate_gbps=min(rates, default=profile.hardware.fabric.rate_gbps),
     )
 
 
+def of_its_class(record: HostRecord, profile: Profile, site: Site) -> HostRecord:
+    """``record`` with its class, and its expectations if the site has several; ``profile``: the site's own."""
+    host, own = site.host(record.name), site.profile_of(record.name, profile)
+    if Role.GPU not in host.roles:
+        return record.model_copy(update={"profile": own.name if host.has_class else ""})
+    fabric = own.hardware.fabric
+    told = Expected(gpus=gpu_count(own, host), ports=fabric.ports, rate_gbps=fabric.rate_gbps)
+    expected = told if site.has_classes else None
+    return record.model_copy(update={"profile": own.name, "expected": expected})
+
+
 def host_record(host: Host, facts: HostFacts | None, unreachable: str = "") -> HostRecord:
-    """The inventory of one host; without facts only what the site says, and why."""
+    """The inventory of one host; without facts only the site's values, and the reason."""
     known = HostRecord(
         name=host.name, roles=tuple(r.value for r in host.roles), address=str(host.address)
     )
@@ -254,7 +280,7 @@ def host_record(host: Host, facts: HostFacts | None, unreachable: str = "") -> H
 
 
 def host_versions(facts: HostFacts) -> dict[str, str]:
-    """Component -> version: system, driver, CUDA, Slurm and the packages the stages left."""
+    """Component -> version: system, driver, CUDA, Slurm and the packages of the stages."""
     versions = {"os": facts.os.release, "kernel": facts.os.kernel}
     if facts.gpus is not None:
         versions |= {"gpu driver": facts.gpus.driver, "cuda": facts.gpus.cuda}

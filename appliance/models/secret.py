@@ -5,7 +5,7 @@ from typing import Self
 from pydantic import ConfigDict, Field, model_validator
 
 from appliance.models.base import Model
-from appliance.models.texts import File
+from appliance.models.text_types import File
 
 VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"
 
@@ -24,5 +24,7 @@ class SecretRef(Model):
     @model_validator(mode="after")
     def _one(self) -> Self:
         if sum(v is not None for v in (self.file, self.env, self.vault)) != 1:
-            raise ValueError("names no single place: give exactly one of file, env, vault")
+            raise ValueError(
+                "does not have exactly one place: give exactly one of file, env, vault"
+            )
         return self

@@ -1,16 +1,17 @@
-"""The site: which machines make up one appliance, and where they stand."""
+"""The site: the machines of one appliance, and their configuration."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Network
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, PrivateAttr
 
 from appliance.models.base import Model
-from appliance.models.profile import GPUS, Limit
+from appliance.models.profile import GPUS, Limit, Profile
 from appliance.models.provision import ProvisionOptions, SystemDisk
 from appliance.models.secret import SecretRef
-from appliance.models.texts import (
+from appliance.models.text_types import (
     AccountName,
     Area,
     BmcUser,
@@ -47,14 +48,21 @@ MAC = r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$"
 
 Mac = Annotated[str, Field(pattern=MAC)]
 
+NO_SLURM = SlurmOptions()
+
 
 FILE_PATH = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,1024}$"
 
 FilePath = Annotated[str, Field(pattern=FILE_PATH)]
 
 
+def _slurm_of_version(site: dict[str, Any]) -> SlurmOptions | None:
+    """For a site without section slurm: in version 1 every site had Slurm."""
+    return NO_SLURM if site.get("version") == 1 else None
+
+
 class Role(StrEnum):
-    """What a host does; a host may have several."""
+    """A role of a host; a host may have several."""
 
     CONTROL = "control"
     GPU = "gpu"
@@ -63,7 +71,7 @@ class Role(StrEnum):
 
 
 class Owner(StrEnum):
-    """Who gives a GPU host its work; a host has one owner."""
+    """The scheduler that owns a GPU host; a host has one owner."""
 
     KUBERNETES = "kubernetes"
     SLURM = "slurm"
@@ -80,70 +88,88 @@ class Access(Model):
     known_hosts: FilePath = Field(
         default="known_hosts", description="Pinned host keys; path, relative to the site's folder"
     )
-    become: bool = Field(default=False, description="Use sudo; needed where user is not root")
+    become: bool = Field(default=False, description="Use sudo; required if user is not root")
 
 
 class Network(Model):
     """One IPv4 network of the site."""
 
-    cidr: IPv4Network = Field(description="Address and prefix length, as 10.0.0.0/24")
+    cidr: IPv4Network = Field(description="Address and prefix length, such as 10.0.0.0/24")
     gateway: IPv4Address | None = Field(default=None, description="Default gateway of the network")
     dns: Few[IPv4Address] = Field(default=(), description="Name servers")
     dhcp: Few[IPv4Address] = Field(
         default=(),
-        description="Servers that are meant to hand out addresses there; another one that answers a machine while it is installed is told",
+        description="Known DHCP servers in this network; any other that answers a machine during its installation is reported",
     )
     mtu: int = Field(default=1500, ge=1280, le=9216, description="Bytes")
 
 
 class Bmc(Model):
-    """A host's management controller."""
+    """A host's BMC."""
 
-    address: IPv4Address = Field(description="Its address; in network bmc where there is one")
-    user: BmcUser = Field(description="Account of the controller")
+    address: IPv4Address = Field(description="Its address; in network bmc if there is one")
+    user: BmcUser = Field(description="Account of the BMC")
     password: SecretRef = Field(description="Where its password is kept")
-    port: int = Field(default=443, ge=1, le=65535, description="Port of Redfish, always over TLS")
+    port: int = Field(default=443, ge=1, le=65535, description="Port of Redfish, always TLS")
     authority: FilePath | None = Field(
         default=None,
-        description="Certificate of who signs the controllers' own, relative to the site's folder; "
-        "none: each one's fingerprint is pinned (appliance trust --bmc)",
+        description="CA certificate of the BMCs' certificates, relative to the site's folder; "
+        "default: the fingerprint of each BMC is pinned (appliance trust --bmc)",
     )
+
+
+def _is_none(value: object) -> bool:
+    return value is None
 
 
 class Host(Model):
     """One machine. ``address`` is its address in the management network."""
 
-    name: HostName = Field(description="Host name; a name of its own")
-    roles: Few[Role] = Field(min_length=1, description="What the host does")
+    # "class" is a keyword of Python; dumps use the key's name.
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    name: HostName = Field(description="Unique host name")
+    roles: Few[Role] = Field(min_length=1, description="Roles of the host")
     address: IPv4Address = Field(description="Address in network management")
     mac: Mac | None = Field(default=None, description="MAC address of its management port")
     addresses: NamedFew[NetworkName, IPv4Address] = Field(
         default_factory=dict, description="Addresses in other networks, by network name"
     )
-    bmc: Bmc | None = Field(default=None, description="Management controller")
+    bmc: Bmc | None = Field(default=None, description="BMC (management controller)")
     disk: SystemDisk | None = Field(
-        default=None, description="The system's disk; none: as provision.disk says"
+        default=None, description="System disk; default: provision.disk"
     )
     gpus: int | None = Field(
         default=None,
         ge=1,
         le=GPUS,
-        description="GPUs of a GPU host that has fewer than its class; none: as many as the profile says",
+        description="Number of GPUs, if fewer than in its class; default: the profile's",
+    )
+    hardware_class: ProfileName | None = Field(
+        default=None,
+        alias="class",
+        exclude_if=_is_none,
+        description="Hardware class of this host, in the notation of profile; default: the site's profile",
     )
     owner: Owner | None = Field(
         default=None,
-        description="Who gives a GPU host work; none: Kubernetes where the site has it, else Slurm",
+        description="Scheduler that owns a GPU host; default: Kubernetes if the site has it, else Slurm",
     )
+
+    @property
+    def has_class(self) -> bool:
+        """Whether a hardware class describes it: each GPU host has one, others if the site names it."""
+        return self.hardware_class is not None or Role.GPU in self.roles
 
 
 class Repositories(Model):
-    """Package sources besides the distribution's."""
+    """Package sources in addition to the distribution's."""
 
     gpu: GpuRepository = Field(
         default=GpuRepository.model_construct(), description="NVIDIA's packages"
     )
     doca: DocaRepository | None = Field(
-        default=None, description="DOCA-OFED; needed with fabric.driver doca"
+        default=None, description="DOCA-OFED; required with fabric.driver doca"
     )
     containerd: ContainerdRepository = Field(
         default=ContainerdRepository.model_construct(), description="containerd of Kubernetes hosts"
@@ -151,86 +177,129 @@ class Repositories(Model):
     kubernetes: KubernetesRepository = Field(
         default=KubernetesRepository.model_construct(), description="kubeadm, kubelet and kubectl"
     )
-    helm: HelmProgram = Field(default=HELM, description="Helm's program; not given: 3.21.4")
+    helm: HelmProgram = Field(default=HELM, description="Helm's program; default: 3.21.4")
 
 
 class Site(Model):
-    """One appliance, as its owner describes it; facts found on the machines never enter here."""
+    """One appliance as declared by its owner; it never contains facts from the machines."""
 
-    version: Literal[1] = Field(description="Of this file's schema")
+    version: Literal[1, 2] = Field(
+        description="Version of this file's schema; in version 1 a site has Slurm even without its section"
+    )
     name: HostName = Field(description="Name of the site")
     profile: ProfileName | None = Field(
         default=None, description="Hardware class: a name, or a file relative to the site's folder"
     )
     access: Access = Field(default=Access.model_construct(), description="How to log in")
-    networks: NamedFew[NetworkName, Network] = Field(description='Needs "management"')
+    networks: NamedFew[NetworkName, Network] = Field(description='Requires "management"')
     hosts: PerHost[Host] = Field(min_length=1, description="The machines")
     secrets: NamedFew[SecretName, SecretRef] = Field(
-        default_factory=dict, description="Where each secret is kept: munge_key, slurmdbd_password"
+        default_factory=dict,
+        description="Where each secret is kept, by the name that its section uses",
     )
     provision: ProvisionOptions | None = Field(
-        default=None, description="Systems for bare machines; none: they come with one"
+        default=None,
+        description="Installation of bare machines; default: they have an operating system",
     )
     base: BaseOptions = Field(
         default=BaseOptions.model_construct(), description="People, time, firewall"
     )
     repositories: Repositories = Field(
-        default=Repositories.model_construct(), description="Where packages come from"
+        default=Repositories.model_construct(), description="Package sources"
     )
     gpu: GpuOptions = Field(default=GpuOptions.model_construct(), description="Driver changes")
     mig: MigOptions = Field(
-        default=MigOptions.model_construct(), description="How GPUs are divided"
+        default=MigOptions.model_construct(), description="How GPUs are partitioned"
     )
     fabric: FabricOptions = Field(default=FabricOptions.model_construct(), description="InfiniBand")
     storage: StorageOptions = Field(
         default=StorageOptions.model_construct(), description="NFS and scratch"
     )
-    slurm: SlurmOptions = Field(
-        default=SlurmOptions.model_construct(), description="Partitions and accounts"
+    slurm: SlurmOptions | None = Field(
+        default_factory=_slurm_of_version,
+        description="Slurm: partitions and accounts; default: no Slurm, except in version 1",
     )
     observe: ObserveOptions = Field(
         default=ObserveOptions.model_construct(), description="Monitoring"
     )
     kubernetes: KubernetesOptions | None = Field(
-        default=None, description="A Kubernetes cluster; none: no cluster"
+        default=None, description="A Kubernetes cluster; default: no cluster"
     )
     scheduler: SchedulerOptions | None = Field(
-        default=None, description="Queues of Kubernetes; none: it has none"
+        default=None, description="Queues of Kubernetes; default: none"
     )
     workloads: WorkloadsOptions | None = Field(
-        default=None, description="What is installed for the cluster's users; none: nothing"
+        default=None, description="Add-ons for the cluster's users; default: none"
     )
     software: NamedFew[Component, Release] = Field(
         default_factory=dict, description="Releases that differ from the profile's"
     )
     limits: Named[LimitName, Limit] = Field(
         default_factory=dict,
-        description="Bounds of checks that differ from the profile's, by check id",
+        description="Limits of checks that differ from the profile's, by check id",
     )
     simulated: Few[Area] = Field(
         default=(),
-        description="Areas of hardware that are simulated; only the virtual rack sets it",
+        description="Areas of hardware that are simulated; set only by the virtual rack",
     )
 
+    _profiles: Mapping[str, Profile] = PrivateAttr(default_factory=dict)
+    """By host, the profile of its class; empty if all hosts have the site's."""
+    _is_mixed: bool = PrivateAttr(default=False)
+
+    def profile_of(self, host: str, default: Profile) -> Profile:
+        """The profile of a host's class; ``default``: the site's own."""
+        return self._profiles.get(host, default)
+
+    def profiles(self, default: Profile) -> tuple[Profile, ...]:
+        """The profiles of the site's GPU hosts, each once, in the hosts' order; ``default``: the site's own."""
+        if not self._profiles:
+            return (default,)
+        found = (self.profile_of(host.name, default) for host in self.with_role(Role.GPU))
+        return tuple({profile.name: profile for profile in found}.values()) or (default,)
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether hosts have different classes."""
+        return bool(self._profiles)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether GPU hosts have different classes; also true for a part of such a site."""
+        return self._is_mixed
+
+    def with_profiles(self, profiles: Mapping[str, Profile]) -> Self:
+        """The same site with the profile of each host; none: all hosts have the site's."""
+        made = self.model_copy()
+        made._profiles = profiles
+        names = {profiles[host.name].name for host in self.with_role(Role.GPU) if profiles}
+        made._is_mixed = len(names) > 1
+        return made
+
+    @property
+    def slurm_options(self) -> SlurmOptions:
+        """Section slurm; for a site without Slurm its defaults, which configure nothing."""
+        return self.slurm or NO_SLURM
+
     def with_role(self, role: Role) -> tuple[Host, ...]:
-        """The hosts that carry ``role``, in the site's order."""
+        """The hosts with ``role``, in the site's order."""
         return self._made_of(self.hosts, _by_role)[role]
 
     def owner(self, host: Host) -> Owner:
-        """Who gives ``host`` its work."""
+        """The scheduler that owns ``host``: as declared, else Kubernetes if the site has it, else Slurm."""
         return host.owner or (Owner.KUBERNETES if self.kubernetes else Owner.SLURM)
 
     def gpu_hosts_of(self, owner: Owner) -> tuple[Host, ...]:
-        """The GPU hosts that ``owner`` gives work."""
+        """The GPU hosts that ``owner`` owns."""
         return tuple(host for host in self.with_role(Role.GPU) if self.owner(host) is owner)
 
     @property
     def external_cluster(self) -> str | None:
-        """The kubeconfig of a Kubernetes cluster of somebody else's, relative to the site's folder."""
+        """The kubeconfig of an external Kubernetes cluster, relative to the site's folder."""
         return self.kubernetes.external if self.kubernetes else None
 
     def host(self, name: str) -> Host:
-        """The host called ``name``. Raises KeyError."""
+        """The host named ``name``. Raises KeyError."""
         return self._made_of(self.hosts, _by_name)[name]
 
 
@@ -239,5 +308,5 @@ def _by_role(hosts: tuple[Host, ...]) -> dict[Role, tuple[Host, ...]]:
 
 
 def _by_name(hosts: tuple[Host, ...]) -> dict[str, Host]:
-    """Of several hosts with one name the first."""
+    """Of several hosts with one name, the first."""
     return {host.name: host for host in reversed(hosts)}

@@ -1,4 +1,4 @@
-"""Local users and groups from /etc/passwd and /etc/group; a directory service is never asked."""
+"""Local users and groups from /etc/passwd and /etc/group; directory services are not queried."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 UNREAD = "not read"
-"""In place of a digest, where a user put a link, somebody else's file, or millions of lines."""
+"""Instead of a digest, if a user placed a link, another user's file, or millions of lines."""
 
 
 class Accounts:
@@ -27,7 +27,7 @@ class Accounts:
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
-        self._shadow: dict[str, str] | None = None
+        self._shadow: dict[str, list[str]] | None = None
         self.users = _table(files.read(ask.path("/etc/passwd")), USER)
         self.groups = _table(files.read(ask.path("/etc/group")), GROUP)
         self._user_of = {int(user[2]): name for name, user in reversed(list(self.users.items()))}
@@ -64,27 +64,41 @@ class Accounts:
 
     def password(self, name: str) -> str:
         """What opens the account: "locked" (no password does), "set", or "none" (it is open). Raises PermissionError."""
-        if self._shadow is None:
-            said = files.read(self._ask.path("/etc/shadow"))
-            lines = [line.strip() for line in lines_of(said) if ":" in line]
-            # Of two lines of one account the first counts.
-            self._shadow = dict(line.split(":")[:2] for line in reversed(lines))
         # What stands in passwd itself counts, but for the x that means shadow (passwd(5)); there a line that lacks opens nothing.
-        known = self.users[name][1]
-        secret = self._shadow.get(name, "*") if known == "x" else known
+        known, secret = self.users[name][1], self._row(name)[1]
+        secret = secret if known == "x" else known
         if not secret:
             return "none"
         return "locked" if secret.startswith(("*", "!")) else "set"
 
     def secret(self, name: str) -> str:
-        """The same, and of a password that is set a mark by which another one is told; what it is made of stays here."""
+        """The same; for a set password also a mark that changes with the password and does not reveal it."""
         state = self.password(name)
-        if state != "set" or self._shadow is None:
+        if state != "set":
             return state
-        return f"set ({hashlib.sha256(self._shadow.get(name, '').encode()).hexdigest()[:6]})"
+        return f"set ({hashlib.sha256(self._row(name)[1].encode()).hexdigest()[:6]})"
+
+    def closed(self, name: str, day: int) -> str:
+        """Why PAM admits no one by the account, whatever the key; empty if it does. ``day``: since 1970. Raises PermissionError."""
+        row = self._row(name)
+        last, most, expires = (int(row[n]) if row[n].isdigit() else None for n in (2, 4, 7))
+        if expires is not None and expires <= day:
+            return EXPIRED
+        if last == 0 or (last is not None and most is not None and day - last > most):
+            return AGED
+        return ""
+
+    def _row(self, name: str) -> list[str]:
+        """The fields of shadow(5)."""
+        if self._shadow is None:
+            said = files.read(self._ask.path("/etc/shadow"))
+            rows = [line.strip().split(":") for line in lines_of(said) if ":" in line]
+            # Of two lines of one account the first counts.
+            self._shadow = {row[0]: row + [""] * (SHADOW - len(row)) for row in reversed(rows)}
+        return self._shadow.get(name, [name, "*", *[""] * (SHADOW - 2)])
 
     def opened_groups(self) -> Iterator[tuple[str, str]]:
-        """Groups that a password opens, or that somebody beside root gives away (gshadow(5))."""
+        """Groups with a password or with administrators other than root (gshadow(5))."""
         for line in lines_of(files.text(self._ask.path("/etc/gshadow"))):
             fields = line.split(":")
             if len(fields) == 4:
@@ -108,8 +122,9 @@ class Accounts:
         return hashlib.sha256("\n".join(keys).encode()).hexdigest()
 
 
-USER, GROUP = 7, 4
-"""Fields of a line of passwd(5) and of group(5)."""
+USER, GROUP, SHADOW = 7, 4, 9
+"""Fields of a line of passwd(5), group(5) and shadow(5)."""
+EXPIRED, AGED = "has expired", "must change its password first"
 NUMBERS = {USER: (2, 4), GROUP: (2, 3)}
 """Which of them are numbers, without which libc takes a line for none."""
 NUMBER = re.compile(r"\s*[+-]?[0-9]{1,20}")

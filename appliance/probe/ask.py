@@ -1,4 +1,4 @@
-"""What was asked of the probe, and its ways to look: paths, programs, problems."""
+"""The request to the probe, and its access to the host: paths, programs, problems."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MARKER = "/etc/appliance/simulated.json"
 SYSTEMCTL_S = (5.0, 10.0)
-"""Seconds systemctl may take when it is asked, and when it is asked once more."""
+"""Timeouts of systemctl in seconds: first call, and repetition."""
 SLOW_S = 15.0
 """To this a slow host's programs get more time than those of another."""
 
@@ -27,7 +27,7 @@ class Refused(Exception):
 
 
 class Ask:
-    """One request. ``root`` is put before every path of the host, so that a captured tree can stand in."""
+    """One request. ``root`` is the prefix of every path, so that a recorded tree can replace the host."""
 
     def __init__(self, request: object, root: str = "") -> None:
         if not isinstance(request, dict):
@@ -37,9 +37,14 @@ class Ask:
         self.units = _texts(request, "units")
         self.packages = _texts(request, "packages")
         self.sysctl = _texts(request, "sysctl")
+        self.users = _texts(request, "users")
+        self.people = _texts(request, "people")
         self.resources = _resources(request)
         self.owned = _lists(request, "owned")
         self.keys = _lists(request, "keys")
+        self.peers = _peers(request)
+        self.kernel_log = _lists(request, "kernel_log")
+        self.offer = _lists(request, "offer")
         self.deep = request.get("deep") is True
         self.patience = 500.0
         self.slowness = 1.0
@@ -58,14 +63,14 @@ class Ask:
         return self.root + at
 
     def problem(self, area: str, said: str | Exception, kind: str = "", at: str = "") -> None:
-        """Note why (a part of) an area could not be read: ``at`` this path; an exception tells its kind itself."""
+        """Record why (a part of) an area could not be read: ``at`` this path; an exception contains its kind."""
         line = self.remark(area, said, kind, at)
         with self._lock:
             known = self.errors.get(area)
             self.errors[area] = known + "; " + line if known else line
 
     def remark(self, area: str, said: str | Exception, kind: str = "", at: str = "") -> str:
-        """The same where the area says it in a fact of its own; the line for people."""
+        """The same for an area with its own fact for it; the line for people."""
         line = " ".join(str(said).split())[:300]
         known = kind or getattr(said, "kind", "")
         if known or at:
@@ -96,7 +101,7 @@ class Ask:
         return command.run([self.tool(argv[0]), *argv[1:]], given, ok)
 
     def systemctl(self, *words: str) -> str:
-        """What systemctl says. It is asked twice: a first process answers nobody while it reads its units anew, which takes a busy host seconds.
+        """The output of systemctl. It is called twice: systemd does not answer while it reloads its units, which takes seconds on a busy host.
 
         Raises Absent or Unreadable.
         """
@@ -157,6 +162,22 @@ def _lists(request: dict[str, Any], key: str) -> dict[str, list[str]]:
     if not isinstance(value, dict):
         raise Refused('"' + key + '" must be an object of lists')
     return {str(name): _texts(value, name) for name in value}
+
+
+def _peers(request: dict[str, Any]) -> list[dict[str, Any]]:
+    value = request.get("peers") or []
+    try:
+        return [
+            {
+                "name": str(item["name"]),
+                "address": str(item["address"]),
+                "own": item.get("own") is True,
+                "ports": [int(port) for port in item["ports"]],
+            }
+            for item in value
+        ]
+    except (TypeError, KeyError, ValueError, AttributeError):
+        raise Refused('"peers" must be a list of {"name", "address", "ports"}') from None
 
 
 def _resources(request: dict[str, Any]) -> list[tuple[str, str]]:

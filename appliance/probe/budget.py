@@ -1,4 +1,4 @@
-"""How much of each owner is looked at and told: what one of them heaps up hides nothing of another, and what is cut off is said."""
+"""Limits findings by owner, so that one owner's files cannot hide another's; omissions are reported."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 MOST = 4_000
-"""Things of a kind that are told of root, and of all others together."""
+"""Findings of a kind that are listed for root, and for all others together."""
 OF_ONE = 1_000
-"""Things of a kind that are told of one owner besides root."""
+"""Findings of a kind that are listed for one owner other than root."""
 BYTES = 1 << 20
 """Characters of these things together."""
 BYTES_OF_ONE = 64 << 10
@@ -24,11 +24,11 @@ TOPS = 10_000
 LONGEST = 400
 """Characters of a name; of a longer one its beginning and a digest."""
 GAPS = 20
-"""Owners of which is said what was not looked at; of more their number."""
+"""Owners whose omissions are listed; more are counted."""
 
 
 class Budget:
-    """What was found by kind, and what was left out by owner."""
+    """Findings by kind, and omissions by owner."""
 
     def __init__(self, kinds: tuple[str, ...]) -> None:
         self.found: dict[str, dict[str, str]] = {kind: {} for kind in kinds}
@@ -71,7 +71,7 @@ class Budget:
         return self._deferred[whose] <= TOPS
 
     def left_out(self, whose: int, told: str, why: str) -> None:
-        """Something was not looked at, or is not told."""
+        """Something was not read, or is not listed."""
         reasons = self._gaps.setdefault(whose, {})
         first = reasons.setdefault(why, [told, 0])
         first[1] = int(str(first[1])) + 1
@@ -88,7 +88,7 @@ class Budget:
 
 
 def shown(text: str, longest: int = LONGEST) -> str:
-    """A name of the file system on one line, in characters that can be written; a long one cut, and told from others by a digest."""
+    """A file name on one line in printable characters; a long one is cut, with a digest for distinction."""
     if not text.isprintable():
         text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
     if len(text) > longest:

@@ -17,8 +17,8 @@ STAYS = frozenset({"bundle.py"})
 EPOCH = (1980, 1, 1, 0, 0, 0)
 UNCHECKED = MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)
 """The head of bytecode that is not compared with its source (PEP 552); another Python reads the source instead."""
-LEVEL = 4
-"""Of compression: 6 takes twice as long for 3 % less."""
+LEVEL = 6
+"""Compression level: 4 takes half as long, for 5 % more bytes."""
 
 BOOTSTRAP = """
 import sys
@@ -79,9 +79,9 @@ def sources() -> Iterator[tuple[str, Path | None]]:
 
 
 def packed(files: Iterable[tuple[str, bytes]], before: bytes = b"") -> bytes:
-    """Files of the package ``appliance`` as a zip archive, with what a kernel wants to see before it.
+    """Files of the package ``appliance`` as a zip archive with an interpreter line.
 
-    What is sent is not compressed yet: all files at once become a third smaller than each by itself.
+    The archive is not compressed: compressing all files together saves a third more than each alone.
     """
     kind = zipfile.ZIP_DEFLATED if before else zipfile.ZIP_STORED
     into = io.BytesIO()

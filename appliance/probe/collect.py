@@ -1,7 +1,8 @@
-"""Asks every area at once, each under its own deadline, and puts their facts into one document."""
+"""Reads all areas concurrently, each with its own deadline, into one document."""
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -26,6 +27,8 @@ AREAS = {
     "filesystems": ("appliance.probe.collectors.filesystems", 5.0),
     "network": ("appliance.probe.collectors.network", 5.0),
     "clock": ("appliance.probe.collectors.clock", 5.0),
+    "neighbours": ("appliance.probe.collectors.neighbours", 5.0),
+    "access": ("appliance.probe.collectors.access", 8.0),
     "edac": ("appliance.probe.collectors.edac", 5.0),
     "aer": ("appliance.probe.collectors.aer", 5.0),
     "nvme": ("appliance.probe.collectors.nvme", 10.0),
@@ -39,6 +42,7 @@ AREAS = {
     "nfs": ("appliance.stages.storage.collect", 5.0),
     "containers": ("appliance.stages.slurm.collect.containers", 15.0),
     "kubernetes": ("appliance.stages.kubernetes.collect.cluster", 15.0),
+    "offer": ("appliance.stages.kubernetes.collect.offer", 40.0),
     "ground": ("appliance.stages.kubernetes.collect.ground", 5.0),
     "scheduler": ("appliance.stages.scheduler.collect.scheduler", 15.0),
     "observe": ("appliance.stages.observe.collect", 5.0),
@@ -52,17 +56,19 @@ AREAS = {
     "posture": ("appliance.probe.posture", 40.0),
 }
 """Area -> its collector and the seconds it may take, of the 45 that the engine gives the whole. sacctmgr takes longest of all, so Slurm is
-asked first; where systemctl is asked twice there is time for it. A slow host gets more: where processors are emulated or busy, reading a few files takes seconds."""
+first; there is time for two calls of systemctl. A slow host gets more: with emulated or busy processors, reading a few files takes seconds."""
 DEEP = 550.0
 """Seconds the posture may take that reads every file."""
 USUAL_S = 0.5
 """A host that works well has read the collectors long before; one that takes longer is slow in all else, too."""
 WHOLE_S = 35.0
 """From the first question on: a slow host gets no more time beyond the seconds above."""
+LONGEST, LONGEST_BESIDE = 7 << 19, 15 << 20
+"""Characters of all areas together, without and with the posture: the engine refuses an answer of 4 or 16 MiB."""
 ALWAYS = ("os", "cpu", "clock")
-"""Facts without these are none."""
-NAMED_ONLY = frozenset({"topology", "posture"})
-"""Discovery sends a packet to every port of the fabric, and comparing with another day is asked for: not part of "all"."""
+"""Areas without which facts are invalid."""
+NAMED_ONLY = frozenset({"topology", "posture", "offer"})
+"""Areas that must be requested and are not part of "all": discovery sends a packet to every port; comparisons and repositories are slow."""
 
 
 class Shared:
@@ -116,12 +122,15 @@ def document(ask: Ask) -> Facts:
     for one in running:
         one.wait(ask, began)
     facts: Facts = {}
+    ended = []
     for one in running:
         # What came while others were waited for is no later than they are.
         if one.thread.is_alive():
             ask.problem(one.area, f"no answer within {one.patience:.3g} s")
         else:
-            facts.update(one.answer)
+            ended.append(one)
+    for one in within(ask, ended):
+        facts.update(one.answer)
     return {**_fallback(), **facts, **_frame(ask)}
 
 
@@ -130,6 +139,16 @@ def _load(*areas: str) -> None:
     import_module("appliance.probe.command")
     for area in areas:
         import_module(AREAS[area][0])
+
+
+def within(ask: Ask, ended: list[Running]) -> list[Running]:
+    """The areas that fit into the engine's size limit of one host; the largest is dropped, not the host."""
+    most = LONGEST_BESIDE if any(one.area == "posture" for one in ended) else LONGEST
+    sizes = {one.area: len(json.dumps(one.answer, ensure_ascii=False)) for one in ended}
+    while sum(sizes.values()) > most:
+        largest = max(sizes, key=lambda area: sizes[area])
+        ask.problem(largest, f"{sizes.pop(largest) >> 10} KiB are more than one area may say")
+    return [one for one in ended if one.area in sizes]
 
 
 class Running:
@@ -149,7 +168,7 @@ class Running:
 
 
 def _slowness(began: float) -> float:
-    """How many times as long this host takes as one that works well, by what it has done since; 1 at least."""
+    """The factor by which this host is slower than a good one, measured since the start; at least 1."""
     return max(1.0, (time.monotonic() - began) / USUAL_S)
 
 

@@ -12,9 +12,9 @@ from appliance.probe.lines import lines_of
 from appliance.probe.problems import FOLDERS, Absent, Denied, Late, Unreadable
 
 NOT_FOUND = 127
-"""What a wrapper ends with when the program behind it is not there."""
+"""Exit codes of a wrapper whose program is missing."""
 REFUSED = re.compile(r"not permitted|permission denied|open UMAD", re.IGNORECASE)
-"""EPERM and EACCES in glibc's words, and what libibumad says of a device it may not open."""
+"""EPERM and EACCES as text of glibc, and libibumad's message for a device without permission."""
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,6 +1,8 @@
-"""Tells in short words how a managed resource differs from what its stage left."""
+"""Describes how a managed resource differs from its receipt."""
 
 from __future__ import annotations
+
+import os
 
 from appliance.probe.accounts import UNREAD
 from appliance.probe.collectors.filesystems import without_password
@@ -22,7 +24,7 @@ APART: dict[str, Facts] = {
     "mount": {"flags": None},
     "user": {KEYS: None},
 }
-"""Fields of a kind that are told as one of their own."""
+"""Fields of a kind that are reported separately."""
 ARTICLE = {"directory": "a directory", "link": "a link", "file": "a file"}
 
 
@@ -51,6 +53,8 @@ def compare(was: Facts, now: Facts) -> tuple[str, str] | None:
     """Expected and found in short words, None where nothing changed."""
     if was.get("kind") == "unit":
         was, now = _settled(was, now), _settled(now, was)
+    if was.get("kind") == "link":
+        was, now = _led(was), _led(now)
     known = was.keys() | (now.keys() - LATER)
     fields = [name for name in {**was, **now} if name not in MUTE and name in known]
     changed = [name for name in fields if was.get(name) != now.get(name)]
@@ -60,7 +64,7 @@ def compare(was: Facts, now: Facts) -> tuple[str, str] | None:
 
 
 def _is_update(was: Facts, now: Facts) -> bool:
-    """Whether somebody brought a newer version of what its stage does not hold, as the distribution's updates do.
+    """Whether a package without hold was upgraded, as by updates of the distribution.
 
     Receipts of earlier releases do not say what was held: there what is held now counts.
     """
@@ -71,7 +75,7 @@ def _is_update(was: Facts, now: Facts) -> bool:
 
 
 def _definition(was: Facts, now: Facts) -> tuple[str, str] | None:
-    """What systemd has loaded of a unit, and whether its files say the same still."""
+    """The unit as loaded by systemd, and whether its files still match."""
     if "definition" in was and was["definition"] != now.get("definition"):
         before, after = str(was["definition"]).split(), str(now.get("definition") or "").split()
         gone = [path for path in before if path not in after]
@@ -85,6 +89,15 @@ def _definition(was: Facts, now: Facts) -> tuple[str, str] | None:
 def _settled(unit: Facts, other: Facts) -> Facts:
     passing = unit.get("active") in TRANSIENT or other.get("active") in TRANSIENT
     return {**unit, "active": None} if passing else unit
+
+
+def _led(link: Facts) -> Facts:
+    """Where it leads: timedatectl(1) writes the same target in relative words."""
+    if not link.get("target"):
+        return link
+    folder = str(link.get("name", "")).rpartition("/")[0]
+    target = os.path.join(folder, str(link["target"]))  # noqa: PTH118 - pathlib keeps ".."
+    return {**link, "target": os.path.normpath(target)}
 
 
 def _path(was: Facts, now: Facts, changed: list[str]) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""What only a look at every file tells: programs with rights, files that packages did not bring or bring otherwise, modes."""
+"""Reads every file: setuid programs, capabilities, unpackaged and changed files, modes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WHOLE = 1 << 20
 LISTS = "/var/lib/dpkg/info"
 DPKG = "/var/lib/dpkg/status"
 RECORDS = re.compile(r"^(.+)\.(list|md5sums|conffiles|triggers|preinst|postinst|prerm|postrm)$")
-"""By what dpkg judges files, and what it runs as root at the next update."""
+"""dpkg's data about files, and scripts that it runs as root at the next update."""
 VERSION = re.compile(r"^Package: (\S+)\n(?:(?!\n).*\n)*?Version: (\S+)$", re.M)
 BROUGHT = ("/usr/", "/opt/")
 MODED = ("/etc/", "/root/", "/boot/", *BROUGHT)
@@ -64,7 +64,7 @@ ACTING = (
     *("/var/lib/dpkg/diversions", "/var/lib/dpkg/statoverride", "/var/lib/dpkg/arch"),
     "/etc/ssl/certs/ca-certificates.crt",
 )
-"""Places beside /etc whose files decide what is done, and whom one trusts."""
+"""Directories other than /etc with configuration and trust."""
 NOT_ACTING = (
     "__pycache__",
     "hwdb.bin",
@@ -133,7 +133,7 @@ class Walk:
         self._ends = self._until = time.monotonic() + ask.patience * SLICE_S
 
     def of_root(self) -> None:
-        """Look at all that root alone can fill; what could not be looked into is noted."""
+        """Walks directories that only root can fill; unreadable ones are recorded."""
         self._below("/", places.ROOT)
 
     def of_others(self) -> None:
@@ -218,7 +218,7 @@ class Walk:
         stack.append(folder)
 
     def _unread(self, whose: int, told: str, error: OSError) -> None:
-        """What has gone meanwhile is no gap."""
+        """A file that disappeared meanwhile is ignored."""
         if not isinstance(error, FileNotFoundError):
             self._budget.left_out(whose, told, error.strerror or str(error))
 
@@ -480,7 +480,7 @@ def is_update(kind: str, was: str, now: str) -> bool:
 
 
 def described(ask: Ask, path: str) -> str:
-    """A file in few words; "" for what has no content."""
+    """A short description of a file; "" without content."""
     at = ask.path(path)
     target = files.link(at)
     if target is not None:

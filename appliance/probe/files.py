@@ -44,7 +44,7 @@ def text(path: str, default: str = "") -> str:
 
 
 def number(path: str) -> int | None:
-    """The integer a file holds (decimal or 0x), None where there is none."""
+    """The integer in a file (decimal or 0x), None if there is none."""
     try:
         return int(text(path), 0)
     except ValueError:
@@ -65,7 +65,7 @@ def listing(path: str) -> list[str]:
 
 
 def link(path: str) -> str | None:
-    """Where a symbolic link points, None if it is none."""
+    """The target of a symbolic link, None for other files."""
     try:
         return places.target(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""What programs and the kernel go by now, whatever their files say: sshd's settings, a table of the firewall."""
+"""Settings in force, independent of files: of sshd, and of a firewall table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from appliance.probe.ask import Facts
 
 STRANGER = "user=root,host=outside.invalid,addr=203.0.113.1"
-"""Who logs in, for what Match blocks decide: root, from an address of nobody (RFC 5737)."""
+"""The login for Match blocks: root, from a documentation address (RFC 5737)."""
 WEAK = {
     # Small or NIST's curves and groups, SHA-1, and groups whose size the client may talk down to 2,048 bits.
     "kexalgorithms": (
@@ -74,7 +74,7 @@ def table(ask: Ask, name: str) -> Facts:
 
 
 def statements(said: str) -> list[str]:
-    """Each line of a table with the chain or set it stands in: "chain input: tcp dport 22 accept"."""
+    """Each line of a table with its chain or set: "chain input: tcp dport 22 accept"."""
     found: list[str] = []
     within: list[str] = []
     for line in (raw.strip() for raw in lines_of(said)):

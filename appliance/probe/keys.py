@@ -1,4 +1,4 @@
-"""Keys of an authorized_keys file by their fingerprints; of a line nothing is told that could be a secret."""
+"""Keys of an authorized_keys file by fingerprint, without text that could be a secret."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PUBLIC = frozenset(
 LONGEST = 64
 """Characters of a remark, or of one option's value."""
 MOST = 200
-"""Keys of one account that are told."""
+"""Keys of one account that are listed."""
 BYTES = 256 << 10
 """Of one file that are read: some 500 keys."""
 LONGEST_LINE = 16_384
@@ -33,14 +33,14 @@ NOT_READ = "not read:"
 
 
 class Key:
-    """One line of such a file that sshd takes for a key."""
+    """One line that sshd accepts as a key."""
 
     def __init__(self, options: str, kind: str, fingerprint: str, remark: str) -> None:
         self.fingerprint, self.kind = fingerprint, kind
         self.options, self.remark = _options(options), _remark(remark)
 
     def told(self, fingerprint: str = "") -> str:
-        """Type, fingerprint where it is to be told, remark, and what its options are."""
+        """Type, optional fingerprint, comment and options."""
         words = " ".join(filter(None, (self.kind, fingerprint, self.remark)))
         return words + (f", with {', '.join(self.options)}"[:MOST_TOLD] if self.options else "")
 
@@ -119,7 +119,7 @@ def _end_of_options(line: str) -> int:
 
 
 def _options(text: str) -> list[str]:
-    """Each by its name; its value only where that can be told, else a digest of it."""
+    """Options by name, with the value if it is not secret, otherwise a digest."""
     told: list[str] = []
     at = 0
     while at < len(text) and len(told) < MOST_OPTIONS:

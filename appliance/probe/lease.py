@@ -1,4 +1,4 @@
-"""Who changes this host now: one note for all control machines. Sent to a host as it is and run there alone, its request as its argument.
+"""The lock of a host for all control machines. This file is sent to a host and runs there alone, with its request as argument.
 
 The note is written in place, under a lock that no other user of the host can take, and it ages by the time since the host's boot:
 a deployment sets the clock, and restarts the host.
@@ -26,7 +26,7 @@ LONGEST = 4096
 SHOWN = 128
 LOCK_S = 5.0
 MOST_S = 3600.0
-"""No note holds a host for longer without a sign of life, whatever it says of itself."""
+"""The longest lock without renewal, independent of its content."""
 
 
 def answer(request: Note, folder: str = FOLDER) -> Note:
@@ -75,7 +75,7 @@ def _take(number: int, request: Note, there: Note) -> Note:
 
 
 def is_old(note: Note, now: Note) -> bool:
-    """Whether nobody has renewed it in time; of an earlier boot it is as old as this one, at least."""
+    """Whether it was not renewed in time; after a reboot it is at least as old as the boot."""
     at, seconds = note.get("at"), note.get("seconds")
     if not isinstance(at, (int, float)) or not isinstance(seconds, (int, float)):
         return True
@@ -128,7 +128,7 @@ def _read(number: int) -> Note:
 
 
 def _parsed(text: str) -> Note:
-    """The note; one that was cut off, or is none, says nothing."""
+    """The lock's content; {} if it is incomplete or invalid."""
     try:
         note = json.loads(text[:LONGEST] or "{}")
     except (ValueError, RecursionError):

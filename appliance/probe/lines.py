@@ -1,4 +1,4 @@
-"""Lines of what the kernel, programs and users write: a newline ends one, and nothing else does."""
+"""Splits text of the kernel, programs and users into lines, only at newlines."""
 
 from __future__ import annotations
 

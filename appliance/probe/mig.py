@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 NOT_FOUND = 6
 PROFILES, PART_PROFILES = range(16), range(8)
-"""NVML_GPU_INSTANCE_PROFILE_* and NVML_COMPUTE_INSTANCE_PROFILE_*; a GPU says which of them it has."""
+"""NVML_GPU_INSTANCE_PROFILE_* and NVML_COMPUTE_INSTANCE_PROFILE_*; a GPU reports the ones that it supports."""
 MOST = 16
 """More instances than any GPU holds (it is 7, of places numbered 0 to 14)."""
 NO_INSTANCE = 0xFFFFFFFF
-"""What NVML says of a process that computes on the whole of a GPU."""
+"""NVML's instance id of a process that uses the whole GPU."""
 MINORS = "/proc/driver/nvidia-caps/mig-minors"
 NODES = "/dev/nvidia-caps/nvidia-cap"
 
@@ -172,7 +172,7 @@ def places(library: Library, device: Any, profile: int) -> list[tuple[int, int]]
 
 
 def instances(library: Library, device: Any) -> list[Instance] | None:
-    """What the GPU is divided into, in the order of its places; None where that may not be read. Raises Failure."""
+    """The GPU's instances by placement; None without permission. Raises Failure."""
     found: list[Instance] = []
     for profile, (name, slices) in profiles(library, device).items():
         count, room = UINT(MOST), (ctypes.c_void_p * MOST)()

@@ -17,7 +17,7 @@ LIB_RM_VERSION_MISMATCH = 18
 SILENT = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH})
 """Answers that mean that this GPU or driver has no such thing."""
 UNTOLD = frozenset({NO_PERMISSION, NO_DATA, DEPRECATED})
-"""Answers that speak of the question or of who asks, and not of the GPU."""
+"""Errors about the request or the caller, not about the GPU."""
 UINT, ULONG = ctypes.c_uint, ctypes.c_ulonglong
 
 

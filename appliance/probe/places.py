@@ -1,4 +1,4 @@
-"""Opens files on whose way somebody besides root may have put something: component by component, and each is judged.
+"""Opens files below directories that users can write to: component by component, each checked.
 
 Nothing is opened by its whole name. A component is first held by a descriptor that reads nothing (O_PATH), so that neither
 a device nor a pipe is ever opened, and nothing can be exchanged between the judgement and the reading.
@@ -213,6 +213,16 @@ def status(path: str, of: int | None = None, *, follow: bool = False) -> os.stat
     held = _reached(path, of, follow=follow)
     try:
         return os.fstat(held)
+    finally:
+        os.close(held)
+
+
+def entry(path: str) -> os.stat_result:
+    """Status of a name in its folder, of a link the link itself. It is not opened, so it may be closed to everyone else. Raises OSError."""
+    above, _, name = path.rstrip("/").rpartition("/")
+    held = folder(above or "/")
+    try:
+        return os.stat(name, dir_fd=held, follow_symlinks=False)
     finally:
         os.close(held)
 

@@ -1,4 +1,4 @@
-"""Why a host could not be asked: what is not there, not allowed, not answered."""
+"""Reasons of failed reads: missing, not permitted, not answered."""
 
 from __future__ import annotations
 

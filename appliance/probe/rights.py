@@ -26,7 +26,7 @@ OF_ROOTS_GROUP = frozenset({"sync", "shutdown", "halt", "operator"})
 
 
 def like_root(accounts: Accounts) -> Iterator[tuple[str, str]]:
-    """Account, and by what it is like root."""
+    """Privileged accounts, and the reason."""
     for name, row in accounts.users.items():
         if int(row[2]) == 0 and name != "root":
             yield name, "has root's number"

@@ -1,10 +1,17 @@
-"""Who listens on the host's network: the kernel's own tables, and the programs that hold these sockets."""
+"""Who listens on the host's network: the kernel's own tables, and the programs that hold these sockets; and its own services."""
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import socket
+import struct
+from contextlib import contextmanager
+from typing import NamedTuple
 
 from appliance.probe import files
+from appliance.probe.collectors.network import DONE, FAILED, HEADER, attributes, messages
 from appliance.probe.lines import lines_of
 
 TYPE_CHECKING = False
@@ -15,6 +22,14 @@ if TYPE_CHECKING:
 
 TABLES = {"tcp": "0A", "tcp6": "0A", "udp": "07", "udp6": "07"}
 """Table of /proc/net, and the state of a socket that waits for strangers (kernel.org, proc_net_tcp)."""
+SOCK_DIAG, BY_FAMILY, DUMP = 4, 20, 0x301
+"""linux/netlink.h, linux/sock_diag.h."""
+ONLY_V6 = 11
+"""INET_DIAG_SKV6ONLY, an attribute of IPv6 sockets that listen (linux/inet_diag.h)."""
+MAPPED = bytes(10) + b"\xff\xff"
+"""What stands before an IPv4 address in IPv6 (RFC 4291, 2.5.5.2)."""
+DIAG, OWNER = struct.Struct("=BBBBI48x"), struct.Struct("=I")
+"""inet_diag_req_v2 for all addresses, and a field of inet_diag_msg (linux/inet_diag.h)."""
 PEOPLE = 1000
 """From this number on a socket is somebody's work, and no part of the host."""
 JOBS = frozenset({"srun", "slurmstepd", "orted", "prted", "sshd-session"})
@@ -94,3 +109,87 @@ def _holders(ask: Ask, inodes: set[str]) -> dict[str, set[str]]:
                 program = files.text(ask.path(f"/proc/{pid}/comm"), "unknown")
                 found.setdefault(held.group(1), set()).add(program)
     return found
+
+
+class Stranger(ConnectionRefusedError):
+    """A person's program holds the port; ``strerror`` says whose."""
+
+
+@contextmanager
+def connected(address: tuple[str, int], patience: float) -> Iterator[socket.socket]:
+    """A connection to a service of this host. Raises OSError, Stranger where a person's program listens.
+
+    The kernel is asked before and after, so that nobody takes the port for the moment in between.
+    """
+    _require_service(address)
+    with socket.create_connection(address, patience) as wire:
+        _require_service(address)
+        yield wire
+
+
+def _require_service(address: tuple[str, int]) -> None:
+    owners = _owners(*address)
+    if not owners:
+        raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+    people = owners - {*range(PEOPLE), os.geteuid()}
+    if people:
+        raise Stranger(0, f"account {min(people)} holds port {address[1]}")
+
+
+class Listener(NamedTuple):
+    """A socket that listens. ``address``: its bytes, four or sixteen; ``only_v6``: takes no connection to an IPv4 address."""
+
+    address: bytes
+    port: int
+    uid: int
+    only_v6: bool = False
+
+
+def _owners(host: str, port: int) -> set[int]:
+    """Whose sockets take a connection to this IPv4 address.
+
+    The kernel prefers a socket of the address itself to one of all addresses (ip(7)). A person may listen on the same
+    port of another address, and takes nothing.
+    """
+    own = socket.inet_aton(host)
+    there = [one for one in (*_asked(socket.AF_INET), *_asked(socket.AF_INET6)) if one.port == port]
+    exact = {one.uid for one in there if one.address in {own, MAPPED + own}}
+    of_all = {one.uid for one in there if not any(one.address) and not one.only_v6}
+    return exact or of_all
+
+
+def _asked(family: int) -> list[Listener]:
+    """Each socket that listens, from the kernel (sock_diag(7)); its tables, where it lacks that, cost a walk over all."""
+    found: list[Listener] = []
+    is_whole = False
+    kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
+    with socket.socket(socket.AF_NETLINK, kind, SOCK_DIAG) as kernel:
+        kernel.settimeout(2.0)
+        body = DIAG.pack(family, socket.IPPROTO_TCP, 0, 0, 1 << int(TABLES["tcp"], 16))
+        kernel.sendto(HEADER.pack(HEADER.size + len(body), BY_FAMILY, DUMP, 1, 0) + body, (0, 0))
+        while not is_whole:
+            for kind, said in messages(kernel.recv(1 << 16)):
+                if kind == FAILED:
+                    return _listed("tcp6" if family == socket.AF_INET6 else "tcp")
+                is_whole = is_whole or kind == DONE
+                if kind == BY_FAMILY:
+                    found.append(_listener(family, said))
+    return found
+
+
+def _listener(family: int, said: bytes) -> Listener:
+    size = 16 if family == socket.AF_INET6 else 4
+    port, uid = int.from_bytes(said[4:6], "big"), OWNER.unpack_from(said, 64)[0]
+    return Listener(said[8 : 8 + size], port, uid, attributes(said[72:]).get(ONLY_V6) == b"\1")
+
+
+def _listed(table: str) -> list[Listener]:
+    rows = (line.split() for line in lines_of(files.text(f"/proc/net/{table}"))[1:])
+    return [_in_table(row[1], int(row[7])) for row in rows if row[3] == TABLES["tcp"]]
+
+
+def _in_table(local: str, uid: int) -> Listener:
+    """The kernel writes an address there as numbers of 32 bits in the order of the machine."""
+    address, _, port = local.partition(":")
+    words = [int(address[at : at + 8], 16) for at in range(0, len(address), 8)]
+    return Listener(struct.pack(f"={len(words)}I", *words), int(port, 16), uid)

@@ -53,7 +53,7 @@ def _order(char: str) -> int:
 
 
 def _rpm(text: str) -> list[Part]:
-    """Words and numbers, whatever stands between them; numbers are newer than words."""
+    """Splits a version into words and numbers; numbers are newer than words."""
     return [
         RPM_MARKS.get(part) or ((4, int(part)) if part.isdigit() else (3, part))
         for part in RPM_PART.findall(text)

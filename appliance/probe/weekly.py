@@ -1,4 +1,4 @@
-"""The look at every file that a host takes by itself once a week, of the lowest priority: what is another than at its first look.
+"""The weekly run over every file, at the lowest priority: compares with the first run.
 
 Nothing but its own record is written.
 """
@@ -62,7 +62,7 @@ def seen(ask: Ask) -> dict[str, dict[str, str]]:
 
 
 def compared(now: dict[str, dict[str, str]]) -> Facts:
-    """What is another than at the first look; the first is the one that is kept."""
+    """The differences to the first run, which is kept."""
     try:
         then = json.loads(files.read(FIRST, 64 << 20))
     except FileNotFoundError:

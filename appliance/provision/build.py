@@ -1,4 +1,4 @@
-"""Builds a disk image: Debian's packages, the ramdisk that installs it, and a manifest of all of it."""
+"""Builds a disk image: Debian's packages, the ramdisk that installs it, and a manifest of both."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ LEFT_OUT = (
     "path-include=/usr/share/doc/*/copyright",
     "path-exclude=/usr/share/locale/*/LC_MESSAGES/*",
 )
-"""Each installation would write it, and programs speak English there (LANG): a twelfth of the image. Manual pages stay."""
+"""Translations would be written by each installation, but programs use English there (LANG): a twelfth of the image. Manual pages are kept."""
 RAMDISK_FILES = ("__init__.py", "dhcp.py", "disks.py", "images.py", "main.py", "ports.py", "server.py", "shared.py", "system.py")  # fmt: skip
 
 
@@ -39,7 +39,7 @@ def require() -> None:
 
 
 def build(recipe: Recipe, folder: Path, progress: Progress, key: Key | None = None) -> Image:
-    """Makes the image in a new folder; whole or not at all. Raises ConfigError, CommandFailed."""
+    """Builds the image in a new folder, completely or not at all. Raises ConfigError, CommandFailed."""
     require()
     if folder.exists():
         raise ConfigError(f"{folder} exists", "name another folder: --output, or remove it")
@@ -54,7 +54,7 @@ def build(recipe: Recipe, folder: Path, progress: Progress, key: Key | None = No
         made.mkdir()
         _system(recipe, root, progress)
         kernel = _kernel(root)
-        progress(f"making the installer's ramdisk for kernel {kernel}")
+        progress(f"building the installer's ramdisk for kernel {kernel}")
         _ramdisk(root, kernel, made / RAMDISK)
         _packages(root, made / PACKAGES)
         shutil.copyfile(root / f"boot/vmlinuz-{kernel}", made / KERNEL)
@@ -89,7 +89,7 @@ def build(recipe: Recipe, folder: Path, progress: Progress, key: Key | None = No
 
 @contextmanager
 def _workshop(folder: Path) -> Iterator[Path]:
-    """Beside the folder, so that what is finished is only renamed; removed at the end, whatever it was."""
+    """A working folder next to the result, which is then only renamed; removed at the end in any case."""
     work = folder.with_name(f".building-{folder.name}")
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(mode=0o700)
@@ -101,13 +101,13 @@ def _workshop(folder: Path) -> Iterator[Path]:
 
 def _system(recipe: Recipe, root: Path, progress: Progress) -> None:
     settings = recipe.sources.apt_conf.splitlines()
-    with building.told(
+    with building.reported_progress(
         progress, f"installing Debian {recipe.release}", lambda: building.system(root)
     ):
         run(
             (
                 *CONFINED,
-                # What it mounts ends with it, also where it is killed: what is left is removed as a tree.
+                # Mounts end with the namespace, even if the build is killed: the rest is removed as a tree.
                 "--mount",
                 "mmdebstrap",
                 "--mode=root",
@@ -125,13 +125,13 @@ def _system(recipe: Recipe, root: Path, progress: Progress) -> None:
             ),
             input="\n".join(recipe.sources.lines) + "\n",
             timeout=BUILD_S,
-            hint=f"does Debian's archive carry {recipe.codename} here? try: apt-get update",
+            hint=f"check that Debian's archive has {recipe.codename} here: apt-get update",
         )
     leave(root, recipe.sources, recipe.release)
     run(("systemctl", f"--root={root}", "--quiet", "enable", *UNITS))
-    # PAM reads it at each login, and calls it an error where it is not there.
+    # PAM reads it at each login, and logs an error if it is missing.
     (root / "etc/default/locale").write_text("LANG=C.UTF-8\n", encoding="ascii")
-    # Nobody has a password, and a host's own is made with its keys.
+    # No account has a password, and host keys are created on each host.
     (root / "etc/machine-id").write_text("uninitialized\n", encoding="ascii")
 
 
@@ -139,12 +139,12 @@ def _kernel(root: Path) -> str:
     """The newest kernel's release."""
     found = sorted(path.name.removeprefix("vmlinuz-") for path in (root / "boot").glob("vmlinuz-*"))
     if not found:
-        raise ConfigError("no kernel was installed", "leave linux-image-amd64 among the packages")
+        raise ConfigError("no kernel was installed", "keep linux-image-amd64 among the packages")
     return found[-1]
 
 
 def _ramdisk(root: Path, kernel: str, target: Path) -> None:
-    """The kernel's modules, Debian's own way to find devices, and the installer."""
+    """The kernel's modules, Debian's own device discovery, and the installer."""
     settings, code = root / "tmp/initramfs", root / "tmp/ramdisk"
     shutil.copytree(root / "etc/initramfs-tools", settings)
     for name in ("hooks", "scripts"):
@@ -173,13 +173,13 @@ def _bring(name: str, place: Path, mode: int) -> None:
 
 
 def _packages(root: Path, target: Path) -> None:
-    """Every package with its version, one a line."""
+    """Every package with its version, one per line."""
     form = "${Package} ${Version} ${Architecture}\n"
     told = run(("dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W", "-f", form)).stdout
     target.write_text("".join(f"{line}\n" for line in sorted(told.splitlines())), encoding="utf-8")
 
 
 def _newest(root: Path) -> int:
-    """When the newest package of it was made (its copyright's date, as dpkg unpacked it), seconds since 1970."""
+    """The time of its newest package (the date of its copyright file as unpacked by dpkg), seconds since 1970."""
     docs = (root / "usr/share/doc").glob("*/copyright")
     return int(max((path.stat().st_mtime for path in docs), default=0))

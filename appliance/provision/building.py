@@ -1,4 +1,4 @@
-"""Tells people how far a build of the image is, from what already lies in its folder."""
+"""Shows the progress of an image build, from the content of its folder."""
 
 import re
 import threading
@@ -15,16 +15,16 @@ ARCHIVES = "var/cache/apt/archives"
 
 
 @contextmanager
-def told(
+def reported_progress(
     progress: Progress, title: str, how_far: Callable[[], str], interval: float = INTERVAL
 ) -> Iterator[None]:
-    """Say what begins, every ``interval`` seconds how far it is, and how long it took once it is done."""
+    """Prints what begins, the progress every ``interval`` seconds, and the duration at the end."""
     began = time.monotonic()
     done = threading.Event()
 
     def tell() -> None:
         while not done.wait(interval):
-            progress(f"  {span(time.monotonic() - began)}  {how_far()}")
+            progress(f"  {span(time.monotonic() - began)}  {how_far() or 'at work'}")
 
     progress(title)
     teller = threading.Thread(target=tell, daemon=True)
@@ -38,7 +38,7 @@ def told(
 
 
 def system(root: Path) -> str:
-    """How far a system being installed below ``root`` is."""
+    """The progress of a system being installed below ``root``."""
     fetched = len(_archives(root))
     unpacked = len(list((root / "var/lib/dpkg/info").glob("*.list")))
     if not fetched:
@@ -49,7 +49,7 @@ def system(root: Path) -> str:
 
 
 def downloads(root: Path) -> str:
-    """How many packages were downloaded below ``root``; so many bytes in MB."""
+    """The number of packages downloaded below ``root``, and their size in MB."""
     found = _archives(root)
     return f"{len(found)} packages downloaded, {sum(found) / 1e6:.0f} MB"
 
@@ -60,7 +60,7 @@ def span(seconds: float) -> str:
 
 
 def _set_up(database: Path) -> int:
-    """Packages that are ready: dpkg writes news of each into a numbered file, and gathers them now and then."""
+    """Installed packages: dpkg records each change in a numbered file, and merges these from time to time."""
     ready: dict[str, bool] = {}
     for file in (database / "status", *sorted((database / "updates").glob("[0-9]*"))):
         with suppress(OSError):
@@ -70,7 +70,7 @@ def _set_up(database: Path) -> int:
 
 
 def _archives(root: Path) -> list[int]:
-    """The size of each package that was fetched; a file may vanish while we look."""
+    """The size of each fetched package; files may vanish meanwhile."""
     sizes = []
     for file in (root / ARCHIVES).glob("*.deb"):
         with suppress(OSError):

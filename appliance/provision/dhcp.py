@@ -1,4 +1,4 @@
-"""DHCP servers that answered a machine while it was installed. Nothing here needs one, and one that nobody meant does harm."""
+"""DHCP servers that answered a machine during its installation. None is needed, and a rogue server does harm."""
 
 import re
 from collections.abc import Iterable
@@ -11,12 +11,12 @@ from appliance.provision.settings import MANAGEMENT
 ANSWER = re.compile(
     r"([0-9.]{7,15}) ((?:[0-9a-f]{2}:){5}[0-9a-f]{2}) ([0-9.]{7,15})( boots)?", re.ASCII
 )
-REMEDY = "switch it off there (its MAC address names the port), or name it where it is meant: networks.management.dhcp in site.yml"
+REMEDY = "switch it off (its MAC address identifies the port), or list it if it is intentional: networks.management.dhcp in site.yml"
 
 
 @dataclass(frozen=True)
 class Server:
-    """One of them; ``offers``: an address that it would have given."""
+    """One DHCP server; ``offers``: the address that it offered."""
 
     address: IPv4Address
     mac: str
@@ -25,7 +25,7 @@ class Server:
 
 
 def servers(said: str) -> list[Server]:
-    """What an installer said of them (provision/ramdisk/dhcp.py); what it cannot have said is left out."""
+    """The servers reported by an installer (provision/ramdisk/dhcp.py); invalid entries are dropped."""
     found = []
     for part in said.split(", "):
         if match := ANSWER.fullmatch(part):
@@ -37,16 +37,16 @@ def servers(said: str) -> list[Server]:
     return found
 
 
-def strangers(site: Site, found: Iterable[Server]) -> list[Server]:
-    """Those that the site does not name."""
+def unexpected_servers(site: Site, found: Iterable[Server]) -> list[Server]:
+    """Those that are not listed in the site."""
     meant = site.networks[MANAGEMENT].dhcp
     return [one for one in found if one.address not in meant]
 
 
-def told(site: Site, one: Server) -> str:
-    """Who it is, and what it does."""
+def server_text(site: Site, one: Server) -> str:
+    """Its identity and its offer."""
     other = "another DHCP server" if site.networks[MANAGEMENT].dhcp else "a DHCP server"
     owner = next((host.name for host in site.hosts if host.address == one.offers), "")
     offer = f"it offers {one.offers}" + (f", the address of {owner}" if owner else "")
-    boots = ", and a system to start from it" if one.boots else ""
-    return f"{other} that the site does not name answers in network {MANAGEMENT}: {one.address}, MAC address {one.mac}; {offer}{boots}"
+    boots = ", and a boot program" if one.boots else ""
+    return f"{other} that is not listed in the site answers in network {MANAGEMENT}: {one.address}, MAC address {one.mac}; {offer}{boots}"

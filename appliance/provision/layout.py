@@ -1,4 +1,4 @@
-"""A raw disk made of a root folder: GPT, an EFI partition, an ext4 root; no loop device, no mount."""
+"""A raw disk made from a root folder: GPT, an EFI partition, an ext4 root; without loop devices and mounts."""
 
 import os
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ SECTOR = 512
 EFI_MIB = 256
 ALIGNED_MIB = 1
 END_MIB = 1
-"""For the second copy of the partition table."""
+"""For the backup copy of the partition table."""
 SPARE_MIB = 96
-"""Free space of the root before it grows, which is before anything is written to it: for mke2fs, whose files end in whole blocks."""
+"""Free space of the root before it grows, for mke2fs, whose files end in whole blocks."""
 SPACE = UUID("6b0b5a0e-6e3f-5c6d-9a51-0f3c0d2c7a11")
-"""Identities of an image follow from its name. Its bytes do not repeat: mke2fs 1.47.0 takes over when files last changed."""
+"""Identities of an image are derived from its name. Its bytes are not reproducible: mke2fs 1.47.0 copies the files' ctime."""
 BUILD_S = 900.0
 
 GRUB_STUB = (
     "search.fs_uuid {root} root\nset prefix=($root)'/boot/grub'\nconfigfile $prefix/grub.cfg\n"
 )
-GRUB = """# Until update-grub writes another.
+GRUB = """# Until update-grub replaces it.
 set timeout=2
 menuentry 'Debian' {{
 	search --no-floppy --fs-uuid --set=root {root}
@@ -32,9 +32,9 @@ menuentry 'Debian' {{
 }}
 """
 ARGUMENTS = "console=tty0 console=ttyS0,115200n8"
-"""Both the screen and the serial line, which management controllers show."""
+"""Both the screen and the serial console, which BMCs show."""
 OF_SYSTEM = f"{ARGUMENTS} panic=10"
-"""A system whose kernel gives up starts anew after 10 s, as stage base has it; also where it gives up before anything of the disk is read."""
+"""Restarts 10 s after a kernel panic, as in stage base; also before anything is read from the disk."""
 FSTAB = """UUID={root} / ext4 errors=remount-ro 0 1
 LABEL=EFI /boot/efi vfat umask=0077,nofail 0 2
 """
@@ -42,7 +42,7 @@ LABEL=EFI /boot/efi vfat umask=0077,nofail 0 2
 
 @dataclass(frozen=True)
 class Identity:
-    """What an image's file systems and partitions are called until a host gets its own."""
+    """Names of an image's file systems and partitions until a host gets its own."""
 
     name: str
 
@@ -56,7 +56,7 @@ class Identity:
 
 
 def prepare(root: Path, identity: Identity, kernel: str) -> None:
-    """What the system reads of its own disk while it boots."""
+    """What the system reads from its own disk while it boots."""
     values = {"root": identity.root, "kernel": kernel, "arguments": OF_SYSTEM}
     (root / "boot/efi").mkdir(parents=True, exist_ok=True)
     (root / "boot/grub").mkdir(parents=True, exist_ok=True)
@@ -68,9 +68,9 @@ def prepare(root: Path, identity: Identity, kernel: str) -> None:
 
 
 def assemble(root: Path, disk: Path, identity: Identity, stamp: int) -> int:
-    """Makes the raw disk; returns its size in bytes. ``stamp``: seconds since 1970 that all times in it are set to."""
+    """Creates the raw disk; returns its size in bytes. ``stamp``: seconds since 1970, for all times in it."""
     used = int(run(("du", "-s", "--apparent-size", "--block-size=1M", str(root))).stdout.split()[0])
-    # ext4 keeps a twentieth for inodes, its journal and tables.
+    # ext4 uses a twentieth for inodes, its journal and tables.
     root_mib = used + used // 8 + SPARE_MIB
     total = (ALIGNED_MIB + EFI_MIB + root_mib + END_MIB) * MIB
     with disk.open("wb") as file:
@@ -87,7 +87,7 @@ def assemble(root: Path, disk: Path, identity: Identity, stamp: int) -> int:
 
 
 def table(identity: Identity, root_mib: int) -> str:
-    """What sfdisk makes the partition table of."""
+    """The input of sfdisk for the partition table."""
     efi, linux = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B", "4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709"
     per_mib = MIB // SECTOR
     start = (ALIGNED_MIB + EFI_MIB) * per_mib
@@ -101,7 +101,7 @@ def table(identity: Identity, root_mib: int) -> str:
 def _efi(root: Path, disk: Path, uuid: str, stamped: dict[str, str]) -> None:
     """The EFI partition: Debian's signed shim and GRUB, at the path of removable media and at Debian's own."""
     start = ALIGNED_MIB * MIB
-    # With its usual eight sectors a cluster the file system would be too small for FAT32.
+    # With the default of eight sectors per cluster the file system would be too small for FAT32.
     making = ("mkfs.vfat", "-F", "32", "-s", "2", "-n", "EFI", "--invariant")
     run((*making, "--offset", str(start // SECTOR), str(disk), str(EFI_MIB * MIB // 1024)))
     at, env = f"{disk}@@{start}", {**stamped, "MTOOLS_SKIP_CHECK": "1"}

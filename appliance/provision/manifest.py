@@ -1,4 +1,4 @@
-"""What a disk image is: a folder of files, each with its digest, and the manifest that names them."""
+"""A disk image: a folder of files, and a manifest with the digest of each."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from appliance.adapters import signing
-from appliance.config.reading import TooLarge, opened, read_bytes
+from appliance.config.bounded_files import TooLarge, opened, read_bytes
 from appliance.errors import ConfigError
 from appliance.models.base import Model
 
@@ -23,7 +23,7 @@ SHIM, LOADER = "shimx64.efi", "gcdx64.efi"
 PACKAGES = "packages.txt"
 FILES = (DISK, KERNEL, RAMDISK, SHIM, LOADER, PACKAGES)
 BLOCK = 1 << 20
-BUILD = "build it anew: appliance provision build"
+BUILD = "rebuild it: appliance provision build"
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -39,7 +39,7 @@ class ImageFile(Model):
 
 
 class Manifest(Model):
-    """What an image is made of. Its own digest is the image's identity."""
+    """The content of an image. The digest of this manifest is the image's identity."""
 
     version: Literal[1] = 1
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")
@@ -55,7 +55,7 @@ class Manifest(Model):
 
 @dataclass(frozen=True)
 class Image:
-    """An image whose files are all there. ``digest``: its manifest's, which is what hosts say they run."""
+    """An image with all of its files. ``digest``: of its manifest, which hosts report as their image."""
 
     folder: Path
     manifest: Manifest
@@ -66,7 +66,7 @@ class Image:
         return next(file for file in self.manifest.files if file.name == name)
 
     def path(self, name: str) -> Path:
-        """Where it lies."""
+        """Its path."""
         return self.folder / name
 
 
@@ -91,14 +91,14 @@ def digest_of(file: Path) -> str:
 
 
 def write(folder: Path, manifest: Manifest) -> Image:
-    """Writes the manifest; its text is the same for the same image."""
+    """Writes the manifest; the same image always gives the same text."""
     text = json.dumps(manifest.model_dump(mode="json"), indent=1, sort_keys=True) + "\n"
     (folder / MANIFEST).write_text(text, encoding="utf-8")
     return Image(folder, manifest, hashlib.sha256(text.encode()).hexdigest())
 
 
 def read(folder: Path, signers: Path | None = None) -> Image:
-    """An image that is what its manifest says, file by file; with ``signers``, only one that one of them signed.
+    """An image that matches its manifest, file by file; with ``signers``, only if one of them signed it.
 
     Raises ConfigError.
     """
@@ -107,11 +107,11 @@ def read(folder: Path, signers: Path | None = None) -> Image:
         text = read_bytes(file)
     except TooLarge:
         raise ConfigError(
-            f"{folder} is no disk image: {MANIFEST} is larger than 1 MB", BUILD
+            f"{folder} is not a disk image: {MANIFEST} is larger than 1 MB", BUILD
         ) from None
     except OSError as error:
         why = error.strerror or "it cannot be read"
-        raise ConfigError(f"{folder} is no disk image: {MANIFEST}: {why}", BUILD) from None
+        raise ConfigError(f"{folder} is not a disk image: {MANIFEST}: {why}", BUILD) from None
     try:
         manifest = Manifest.model_validate_json(text)
     except ValidationError as error:
@@ -123,7 +123,7 @@ def read(folder: Path, signers: Path | None = None) -> Image:
     for entry in manifest.files:
         _as_described(folder / entry.name, entry)
     if missing := set(FILES) - {entry.name for entry in manifest.files}:
-        raise ConfigError(f"{file} does not name {', '.join(sorted(missing))}", BUILD)
+        raise ConfigError(f"{file} does not list {', '.join(sorted(missing))}", BUILD)
     return Image(folder, manifest, hashlib.sha256(text).hexdigest())
 
 
@@ -131,18 +131,18 @@ def _as_described(file: Path, entry: ImageFile) -> None:
     if not file.is_file():
         raise ConfigError(f"{file} is missing", BUILD)
     if file.stat().st_size != entry.bytes or digest_of(file) != entry.sha256:
-        raise ConfigError(f"{file} is not the file that its manifest names", BUILD)
+        raise ConfigError(f"{file} does not match the manifest", BUILD)
 
 
 def _signed(folder: Path, content: bytes, signers: Path) -> None:
     signature = folder / SIGNATURE
     if not signature.is_file():
         raise ConfigError(
-            f"{folder} is not signed, and provision.signers asks for it",
+            f"{folder} is not signed, but provision.signers requires it",
             "sign it: appliance provision build --sign KEY",
         )
     if not signing.signer_of(signature, content, signers, NAMESPACE):
         raise ConfigError(
-            f"{signature} is no signature of {MANIFEST} by anybody that {signers} names",
-            "find out who made the image; then sign it, or correct provision.signers in site.yml",
+            f"{signature} is not a signature of {MANIFEST} by any of {signers}",
+            "verify who built the image; then sign it, or correct provision.signers in site.yml",
         )

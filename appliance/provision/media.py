@@ -1,4 +1,4 @@
-"""The medium that a machine is installed from: an ISO that firmware boots as a disc, or as a disk once copied to a stick."""
+"""The installation medium of a machine: an ISO that firmware boots as a disc, or as a disk once copied to a USB stick."""
 
 import shutil
 import tempfile
@@ -23,7 +23,7 @@ MAKING_S = 300.0
 
 
 def make(image: Image, settings: str, target: Path, *, with_disk: bool = False) -> None:
-    """Writes the ISO, mode 0600: its token lets in one machine. ``with_disk``: it carries the image itself.
+    """Writes the ISO, mode 0600: its token gives access to one machine's installation. ``with_disk``: it contains the image itself.
 
     Debian's signed shim and GRUB start it, with Secure Boot on or off.
     """
@@ -36,7 +36,7 @@ def make(image: Image, settings: str, target: Path, *, with_disk: bool = False) 
         _efi(image, efi)
         made.touch(mode=0o600)
         source, place = ("2", "0xef", str(efi)), "--interval:appended_partition_2:all::"
-        # The EFI partition is there for firmware that boots discs, and in a GPT for firmware that boots sticks.
+        # The EFI partition is listed for firmware that boots discs, and in a GPT for firmware that boots USB sticks.
         boot = ("-append_partition", *source, "-appended_part_as_gpt", "-e", place, "-no-emul-boot")
         making = (
             "xorriso",
@@ -54,7 +54,7 @@ def make(image: Image, settings: str, target: Path, *, with_disk: bool = False) 
 
 
 def _fill(tree: Path, image: Image, settings: str) -> None:
-    """What GRUB reads: Debian's, made for discs, takes the one that has /.disk/info."""
+    """Read by GRUB: Debian's GRUB for discs chooses the file system with /.disk/info."""
     for folder in (".disk", "boot/grub"):
         (tree / folder).mkdir(parents=True)
     (tree / ".disk/info").write_text(f"appliance {image.manifest.name}\n", encoding="utf-8")
@@ -66,7 +66,7 @@ def _fill(tree: Path, image: Image, settings: str) -> None:
 
 
 def _efi(image: Image, target: Path) -> None:
-    """The FAT file system that firmware starts from: shim and GRUB."""
+    """The FAT file system that firmware boots from: shim and GRUB."""
     files = {"BOOTX64.EFI": image.path(SHIM), "grubx64.efi": image.path(LOADER)}
     size = sum(file.stat().st_size for file in files.values()) // MIB + FAT_SPARE_MIB
     run(("mkfs.vfat", "-n", LABEL, "--invariant", "-C", str(target), str(size * 1024)))

@@ -1,4 +1,4 @@
-"""Programs of this machine that images and media are made with, and the packages that bring them."""
+"""Programs that building images and media needs on this machine, and their packages."""
 
 import shutil
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ MEDIA = ("mkfs.vfat", "mcopy", "xorriso")
 def require(
     programs: Iterable[str] = PACKAGES, which: Callable[[str], str | None] = shutil.which
 ) -> None:
-    """Raises ConfigError with one line on those that are not here."""
+    """Raises ConfigError with one line on missing programs."""
     lacking = sorted({PACKAGES[program] for program in programs if not which(program)})
     if lacking:
         words = " ".join(lacking)

@@ -1,4 +1,4 @@
-"""What a disk image is made of: a small Debian that boots on any server, and what every role needs of a host."""
+"""The content of a disk image: a small Debian that boots on any server, with what every role needs on a host."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ PACKAGES = (
     "e2fsprogs",
     "fdisk",
     "grub-efi-amd64",
-    # Shim and GRUB as Debian signs them: the machines may have Secure Boot switched on.
+    # Shim and GRUB as signed by Debian: machines may have Secure Boot enabled.
     "grub-efi-amd64-signed",
     "initramfs-tools",
     "iproute2",
@@ -41,7 +41,7 @@ DEBCONF = (
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that decides the content of an image. ``added``: packages beside those that every host needs."""
+    """Everything that decides the content of an image. ``added``: packages in addition to the common ones."""
 
     release: str
     sources: Sources

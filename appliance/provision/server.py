@@ -1,4 +1,4 @@
-"""The server that machines are installed from: each sees its own medium and the image, nothing else, and only for its time."""
+"""The server that machines are installed from: each can read only its own medium and the image, for a limited time."""
 
 import json
 import secrets
@@ -24,7 +24,7 @@ LARGEST_REPORT = 8 << 10
 BLOCK = 1 << 20
 IDLE_S = 60.0
 POLL_S = 0.05
-"""Between two looks whether it is to end; each server is waited for."""
+"""Interval between checks for the end; each server is waited for."""
 TOLD = 300
 
 Report = Mapping[str, object]
@@ -32,14 +32,14 @@ Report = Mapping[str, object]
 
 @dataclass
 class Guest:
-    """One machine. ``secret``: in the address of its medium, for controllers send no token. ``token``: the installer's."""
+    """One machine. ``secret``: part of its medium's address, because BMCs send no token. ``token``: of its installer."""
 
     host: str
     medium: Path
     secret: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     until: float = 0.0
-    """time.monotonic() at which neither is worth anything more."""
+    """time.monotonic() at which both expire."""
     is_done: bool = False
 
     @property
@@ -49,9 +49,9 @@ class Guest:
 
 
 class BootServer:
-    """HTTPS on the control machine while machines are installed. ``heard`` is called with each report, in threads.
+    """HTTPS on the control machine during installations. ``heard`` is called with each report, in threads.
 
-    It listens at these addresses alone: controllers and hosts may be in two networks.
+    It listens only on these addresses: BMCs and hosts may be in two networks.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class BootServer:
         disk: Path,
         heard: Callable[[str, Report], None],
     ) -> None:
-        """Raises ConfigError where the port cannot be had."""
+        """Raises ConfigError if the port is unavailable."""
         self._port, self.disk, self._heard = port, disk, heard
         self._guests: dict[str, Guest] = {}
         self._lock = threading.Lock()
@@ -78,7 +78,7 @@ class BootServer:
             except OSError as error:
                 self._close()
                 raise ConfigError(
-                    f"{address} port {port} cannot be served ({error.strerror})",
+                    f"cannot listen on {address} port {port} ({error.strerror})",
                     "correct provision.address or provision.port in site.yml",
                 ) from None
 
@@ -102,34 +102,34 @@ class BootServer:
             server.server_close()
 
     def url(self, address: IPv4Address) -> str:
-        """Where it begins at one of its addresses."""
+        """Its URL at one of its addresses."""
         return f"https://{address}:{self._port}"
 
     def admit(self, guest: Guest, seconds: float) -> str:
-        """Lets one machine in for so long; returns the path of its medium."""
+        """Gives one machine access for some time; returns the path of its medium."""
         guest.until = time.monotonic() + seconds
         with self._lock:
             self._guests[guest.host] = guest
         return guest.path
 
     def dismiss(self, host: str) -> None:
-        """Its token and its address are worth nothing from now on."""
+        """Revokes its token and its address."""
         with self._lock:
             self._guests.pop(host, None)
 
     def redacted(self, text: str) -> str:
-        """A text without the secrets of machines that are let in."""
+        """A text without the secrets of admitted machines."""
         with self._lock:
             for guest in self._guests.values():
                 text = text.replace(guest.secret, "...").replace(guest.token, "...")
         return text
 
     def by_medium(self, path: str) -> Guest | None:
-        """Whose medium lies at this path."""
+        """The machine whose medium has this path."""
         return self._first(lambda guest: guest.path, path)
 
     def by_token(self, token: str) -> Guest | None:
-        """Whose token this is, as long as the machine is not done."""
+        """The machine of this token, until it is done."""
         found = self._first(lambda guest: guest.token, token)
         return None if found and found.is_done else found
 
@@ -137,7 +137,7 @@ class BootServer:
         with self._lock:
             guests = list(self._guests.values())
         now = time.monotonic()
-        # All are compared, each in constant time: how long it takes says nothing.
+        # All are compared, each in constant time, so that the duration reveals nothing.
         equal = [g for g in guests if secrets.compare_digest(of(g).encode(), value.encode())]
         return next((guest for guest in equal if now < guest.until), None)
 
@@ -149,7 +149,7 @@ class BootServer:
 
 
 class _Server(ThreadingHTTPServer):
-    """The handshake is done in each request's own thread: one machine that is silent holds up nobody."""
+    """The handshake runs in the thread of each request: a silent machine blocks no other."""
 
     daemon_threads = True
 
@@ -163,7 +163,7 @@ class _Server(ThreadingHTTPServer):
             _Handler(secure, client_address, self)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Broken lines are the machines' matter; their installers try again."""
+        """Connection errors are ignored; installers try again."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -182,7 +182,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or int(length) > LARGEST_REPORT:
             return self._answer(413)
-        # Read whoever sent it: what lies unread is taken for the next request, or resets the line before the answer is read.
+        # The body is read in any case: otherwise it would be parsed as the next request, or reset the connection before the answer is read.
         body = self.rfile.read(int(length))
         guest = self._guest()
         if guest is None or self.path != "/report":
@@ -193,7 +193,9 @@ class _Handler(BaseHTTPRequestHandler):
             return self._answer(400)
         if not isinstance(said, dict):
             return self._answer(400)
-        self.server.of.report(guest, {str(key): _told(value) for key, value in said.items()})
+        self.server.of.report(
+            guest, {str(key): _checked_report(value) for key, value in said.items()}
+        )
         return self._answer(204)
 
     def _file(self) -> None:
@@ -209,7 +211,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self.server.of.by_token(token) if kind == "Bearer" else None
 
     def _send(self, file: Path) -> None:
-        """A file or a part of it (RFC 9110, 14.2): controllers read their medium block by block."""
+        """A file or a range of it (RFC 9110, 14.2): BMCs read their medium block by block."""
         with file.open("rb") as source:
             size = file.stat().st_size
             span = _span(self.headers.get("Range", ""), size)
@@ -232,7 +234,7 @@ class _Handler(BaseHTTPRequestHandler):
             first += len(block)
 
     def _refused(self) -> None:
-        """The same for what is not there and for what is another's."""
+        """The same answer for missing files and for those of other machines."""
         self._answer(404)
 
     def _answer(self, status: int, headers: Mapping[str, str] | None = None) -> None:
@@ -246,11 +248,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Addresses hold secrets: nothing is logged here."""
+        """Addresses contain secrets: nothing is logged here."""
 
 
 def _span(asked: str, size: int) -> tuple[int, int] | None:
-    """First byte and end of a range; all without one; None for one that cannot be had."""
+    """First byte and end of a range; the whole file without one; None for an invalid range."""
     kind, _, spans = asked.partition("=")
     if not asked or kind != "bytes" or "," in spans:
         return 0, size
@@ -263,14 +265,14 @@ def _span(asked: str, size: int) -> tuple[int, int] | None:
     return 0, size
 
 
-def _told(value: object) -> object:
-    """Whoever has a token may say anything: one line of bounded length, or a number."""
+def _checked_report(value: object) -> object:
+    """Anyone with a token can send anything: accepts one line of bounded length, or a number."""
     return value if isinstance(value, int | float) else shortened(one_line(str(value)), TOLD)
 
 
 def _context(certificate: str, key: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    # The module reads them from a file alone; this one has mode 0600 and is gone at once.
+    # The module reads them only from a file; this one has mode 0600 and is removed at once.
     with NamedTemporaryFile("w", encoding="ascii") as file:
         file.write(key + certificate)
         file.flush()

@@ -1,4 +1,4 @@
-"""What a machine is told that is installed: the one file of its boot medium, made of the site."""
+"""The settings of a machine's installation: the one file of its boot medium, generated from the site."""
 
 import json
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ MANAGEMENT = "management"
 
 @dataclass(frozen=True)
 class ServedFrom:
-    """The control machine's server as one machine knows it. ``certificate``: SHA-256 of its DER form, hex."""
+    """The control machine's server, for one machine. ``certificate``: SHA-256 of its DER form, hex."""
 
     url: str
     certificate: str
@@ -28,9 +28,9 @@ def settings(
     *,
     reinstall: bool = False,
 ) -> str:
-    """The file's text (JSON). ``server`` None: the image lies on the medium, and nobody is told.
+    """The file's text (JSON). ``server`` None: the image is on the medium, and no progress is reported.
 
-    ``authorized_key``: the public half of what the control machine logs in with. The text holds no secret but the token.
+    ``authorized_key``: the public half of the control machine's login key. The text contains no secret but the token.
     """
     network = site.networks[MANAGEMENT]
     disk = host.disk or (site.provision.disk if site.provision else None)

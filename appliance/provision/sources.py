@@ -1,4 +1,4 @@
-"""Where this machine gets Debian from: what a system that is built here is made of, and keeps as its own sources."""
+"""Debian sources of this machine: systems are built from them, and keep them as their own."""
 
 import hashlib
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from appliance.errors import ConfigError
 from appliance.provision.building import Progress
 
 RELEASES = {"12": "bookworm", "13": "trixie"}
-"""Debian releases that systems are built of, with their code names."""
+"""Debian releases that systems are built from, with their code names."""
 CODENAME = RELEASES["12"]
 DEB822_FROM = 13
-"""The first release whose sources are paragraphs of debian.sources."""
+"""The first release whose sources are in the format of debian.sources."""
 INDEX_TARGETS = (
     "apt-get",
     "indextargets",
@@ -26,7 +26,7 @@ HIDE = ("etc/ssh/ssh_host_*", "etc/machine-id", "var/lib/dbus/machine-id", "etc/
 BUILDERS_TRACES = (
     "etc/apt/apt.conf.d/99mmdebstrap",
     "etc/dpkg/dpkg.cfg.d/99mmdebstrap",
-    # What apt makes of its lists wherever it starts: 70 MB that every installation would write.
+    # Caches that apt rebuilds at every start: 70 MB that every installation would write.
     "var/cache/apt/pkgcache.bin",
     "var/cache/apt/srcpkgcache.bin",
 )
@@ -35,7 +35,7 @@ CARRIED_APT = ("Acquire::http", "Acquire::https", "Acquire::ftp", "Acquire::Chec
 
 @dataclass(frozen=True)
 class Sources:
-    """Where this machine gets Debian from: one-line sources, apt settings, certificates by file name."""
+    """This machine's Debian sources: one-line sources, apt settings, certificates by file name."""
 
     lines: tuple[str, ...]
     apt_conf: str
@@ -48,10 +48,10 @@ def digest(text: str) -> str:
 
 
 def machine_sources(progress: Progress, codename: str = CODENAME) -> Sources:
-    """Read this machine's apt configuration and extra certificates. Raises ConfigError without Debian."""
+    """Reads this machine's apt configuration and extra certificates. Raises ConfigError without Debian."""
     targets = run(INDEX_TARGETS).stdout
     if not targets.strip():
-        # apt speaks only of archives whose lists it has, and a fresh machine has none.
+        # apt lists only archives whose lists it has, and a fresh machine has none.
         progress("fetching this machine's package lists")
         run(("apt-get", "-qq", "update"), timeout=300)
         targets = run(INDEX_TARGETS).stdout
@@ -78,14 +78,14 @@ def debian_lines(targets: str, codename: str = CODENAME) -> tuple[str, ...]:
             lines[f"deb {uri} {suite} {component}"] = None
     if not lines:
         raise ConfigError(
-            "no system can be built here: apt knows no Debian archive",
+            "no system can be built here: apt has no Debian archive",
             "add Debian's archive to /etc/apt/sources.list.d and run apt-get update",
         )
     return tuple(lines)
 
 
 def write_sources(root: Path, sources: Sources, release: str) -> None:
-    """Apt's sources, in the form the release's own have."""
+    """Apt's sources, in the format of the release."""
     lines = sources.lines
     old, new = root / "etc/apt/sources.list", root / "etc/apt/sources.list.d/debian.sources"
     if int(release) < DEB822_FROM:
@@ -103,7 +103,7 @@ def _paragraph(line: str) -> str:
 
 
 def leave(root: Path, sources: Sources, release: str) -> None:
-    """Apt's sources and settings, and the certificates, as on this machine; nothing else of it, nor of the build."""
+    """Apt's sources and settings, and the certificates, as on this machine; nothing else of it or of the build."""
     for name in BUILDERS_TRACES:
         (root / name).unlink(missing_ok=True)
     if sources.apt_conf:
@@ -113,7 +113,7 @@ def leave(root: Path, sources: Sources, release: str) -> None:
 
 
 def finish(root: Path, sources: Sources) -> None:
-    """This machine's certificates go in; what each host has of its own, and downloaded packages, go out."""
+    """Adds this machine's certificates; removes what each host has of its own, and downloaded packages."""
     folder = root / "usr/local/share/ca-certificates"
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in sources.certificates.items():

@@ -1,1 +1,1 @@
-"""Console, JSON, HTML, Nagios and Prometheus renderings of results."""
+"""Renders results for the console, JSON, HTML, Nagios and Prometheus."""

@@ -1,4 +1,4 @@
-"""Commands in remedies and hints, told so that they act on the site they speak of, wherever they are pasted."""
+"""Adds the site's options to commands in remedies and hints, so that they work wherever they are pasted."""
 
 import re
 import shlex
@@ -51,6 +51,7 @@ WITH_SITE = frozenset(
         "queue plan",
         "queue render",
         "queue show",
+        "queue status",
         "report",
         "trust",
         "validate",
@@ -66,26 +67,26 @@ _ADDRESSED = re.compile(r"(?:^|\s)(?:--inventory|-i)\b")
 
 @dataclass(frozen=True)
 class Address:
-    """The site and profile that were named on the command line; none: the embedded rack."""
+    """The site and profile named on the command line; none: the embedded rack."""
 
     inventory: Path | None = None
     profile: str | None = None
 
     @property
     def words(self) -> tuple[str, ...]:
-        """As options, quoted for a shell."""
+        """Return the options, quoted for a shell."""
         given = (("--inventory", self.inventory), ("--profile", self.profile))
         return tuple(f"{flag} {shlex.quote(str(value))}" for flag, value in given if value)
 
     def absolute(self) -> "Address":
-        """For readers in other folders."""
+        """Return the same with absolute paths, for readers in other folders."""
         is_file = self.profile and ("/" in self.profile or self.profile.endswith((".yml", ".yaml")))
         profile = str(Path(self.profile).absolute()) if self.profile and is_file else self.profile
         return Address(self.inventory and self.inventory.absolute(), profile)
 
 
 def addressed(text: str, address: Address) -> str:
-    """``text`` with site and profile in each command that takes them and does not name a site itself."""
+    """Return ``text`` with site and profile in each command that takes them and does not name a site."""
     words = " ".join(address.words)
     if not words or "appliance " not in text:
         return text
@@ -100,13 +101,13 @@ def addressed(text: str, address: Address) -> str:
 
 
 def told(value: T, address: Address) -> T:
-    """Models, mappings and sequences with every text in them addressed."""
+    """Return models, mappings and sequences with every text in them addressed."""
     return cast(T, _told(value, address)) if address.words else value
 
 
 def _told(value: Any, address: Address) -> Any:
     if isinstance(value, str):
-        # An enumeration's member is no text of ours.
+        # A member of an enumeration is not prose.
         return addressed(value, address) if type(value) is str else value
     if isinstance(value, BaseModel):
         return _model(value, address)

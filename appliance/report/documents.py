@@ -1,4 +1,4 @@
-"""What verbs print with --json: the form of each document, and which command prints it."""
+"""The documents that verbs print with --json, and which command prints each."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from appliance.stages.fabric.facts import FabricNode, Link
 
 
 class Health(Document):
-    """The site as it was judged. ``seconds`` of wall time; ``report``: where it lies, None where none was kept."""
+    """The site as judged. ``seconds`` of wall time; ``report``: its path, None if none was kept."""
 
     site: Line
     verdict: Verdict
@@ -36,7 +36,7 @@ class Health(Document):
 
 
 class TriedEvidence(Model):
-    """Evidence of a gate, honest or doctored, and whether the gate did what it is for."""
+    """Evidence for a gate, honest or doctored, and whether the gate judged it correctly."""
 
     gate: Line
     case: Line
@@ -46,7 +46,7 @@ class TriedEvidence(Model):
 
 
 class SelfTest(Document):
-    """Every gate with every doctored evidence. ``blocked``: gates that no evidence closes, and why."""
+    """Every gate with all doctored evidence. ``blocked``: gates that no evidence closes, and why."""
 
     site: Line
     profile: Line
@@ -56,20 +56,20 @@ class SelfTest(Document):
 
 
 class GivenWaiver(Waiver):
-    """A waiver and whether it counts today."""
+    """A waiver, and whether it is valid today."""
 
     counts: bool
 
 
 class Waivers(Document):
-    """Waivers of a site that nobody withdrew."""
+    """Waivers of a site that were not withdrawn."""
 
     site: Line
     waivers: tuple[GivenWaiver, ...]
 
 
 class Machines(Document):
-    """What management controllers said. ``seconds`` of wall time; ``report``: where it lies, None where none was kept."""
+    """Answers of BMCs. ``seconds`` of wall time; ``report``: its path, None if none was kept."""
 
     site: Line
     verdict: Verdict
@@ -80,14 +80,14 @@ class Machines(Document):
 
 
 class Trial(Document):
-    """What a trial on a cluster found, one result per promise or add-on."""
+    """Results of a trial on a cluster, one per promise or add-on."""
 
     verdict: Verdict
     results: tuple[CheckResult, ...]
 
 
 class TrainingLogs(Document):
-    """What logs of finished trainings show, judged by a profile and entered nowhere."""
+    """Results of training logs, judged by a profile and not stored."""
 
     verdict: Verdict
     results: tuple[CheckResult, ...]
@@ -96,7 +96,7 @@ class TrainingLogs(Document):
 
 
 class Measurements(Document):
-    """What a benchmark measured without a site, judged and entered nowhere."""
+    """Results of a benchmark without a site, judged and not stored."""
 
     verdict: Verdict
     results: tuple[CheckResult, ...]
@@ -105,13 +105,13 @@ class Measurements(Document):
 
 
 class PublishedTables(Document):
-    """Tables of others' papers as printed, with what in them does not follow."""
+    """Published tables as printed, with the inconsistencies in them."""
 
     tables: tuple[Table, ...]
 
 
 class ForeignAudit(Document):
-    """An audit by another program that was entered into the site's record: what it finds wrong or doubtful."""
+    """An audit by another program, stored in the site's journal: what it reports as wrong or doubtful."""
 
     site: Line
     run: Line
@@ -119,7 +119,7 @@ class ForeignAudit(Document):
 
 
 class FabricPort(Model):
-    """A port of a host, Gb/s, and the switch port its cable ends in; None: discovery did not meet it."""
+    """A port of a host, Gb/s, and the switch port at the other end of its cable; None: discovery did not find it."""
 
     host: Line
     device: Line
@@ -132,7 +132,7 @@ class FabricPort(Model):
 
 
 class Fabric(Document):
-    """The fabric as discovery finds it now. ``seen_from``: the host that looked; ``silent``: hosts without an answer."""
+    """The fabric as discovered now. ``seen_from``: the host that ran the discovery; ``silent``: hosts without an answer."""
 
     site: Line
     seen_from: Line
@@ -145,7 +145,7 @@ class Fabric(Document):
 
 
 class Block(Model):
-    """Hosts or blocks that are equally near each other, and the switches the block stands for."""
+    """Hosts or blocks at the same distance from each other, and the switches that the block stands for."""
 
     name: Line
     tier: int
@@ -155,14 +155,14 @@ class Block(Model):
 
 
 class Nearness(Document):
-    """Which hosts are near each other. ``labels``: of each host, as Kubernetes names them."""
+    """Which hosts are near each other. ``labels``: node labels of each host for Kubernetes."""
 
     blocks: tuple[Block, ...]
     labels: dict[str, dict[str, str]]
 
 
 class Images(Document):
-    """Images that run in the cluster. ``lock``: the file of what was accepted, None where nothing was."""
+    """Images that run in the cluster. ``lock``: the file of accepted images, None if there is none."""
 
     site: Line
     lock: str | None
@@ -170,7 +170,7 @@ class Images(Document):
 
 
 class ImageChange(Model):
-    """An image as it was accepted before and after; empty: not at all."""
+    """An image as accepted before and after; empty: not accepted."""
 
     image: Line
     before: Line
@@ -178,17 +178,17 @@ class ImageChange(Model):
 
 
 class ImagesLocked(Document):
-    """What was accepted, and where that is written."""
+    """What was accepted, and the file that records it."""
 
     file: str
     changes: tuple[ImageChange, ...]
 
 
 class ProvisionedHost(Model):
-    """One machine: how it ended, why, and what to do.
+    """One machine: the outcome, the reason, and the remedy.
 
-    ``verified_medium``: its controller compared the server's certificate. ``foreign_dhcp``: servers that answered it and
-    that the site does not name.
+    ``verified_medium``: its BMC verified the server's certificate. ``foreign_dhcp``: DHCP servers that answered
+    it and that the site does not name.
     """
 
     host: Line
@@ -201,7 +201,7 @@ class ProvisionedHost(Model):
 
 
 class Provisioning(Document):
-    """Machines that were given their system, in the site's order."""
+    """Machines that were installed, in the site's order."""
 
     hosts: tuple[ProvisionedHost, ...]
 
@@ -215,14 +215,14 @@ class Backup(Model):
 
 
 class Unknown(Model):
-    """Why a host is not known, and what to do; both empty where it is."""
+    """Why a host's state is unknown, and the remedy; both empty if it is known."""
 
     error: Line = ""
     fix: Line = ""
 
 
 class BiosChange(Model):
-    """A setting that is not as the profile wants it."""
+    """A setting that differs from the profile."""
 
     name: Line
     found: Value
@@ -230,7 +230,7 @@ class BiosChange(Model):
 
 
 class BiosOfHost(Unknown):
-    """BIOS settings of a machine. ``named``: how many the profile names for its model; None: not known."""
+    """BIOS settings of a machine. ``named``: how many settings the profile has for its model; None: unknown."""
 
     model: Line = ""
     power: Line = ""
@@ -239,13 +239,13 @@ class BiosOfHost(Unknown):
 
 
 class BiosSettings(Document):
-    """BIOS settings beside the profile's, by host."""
+    """BIOS settings and the profile's, by host."""
 
     hosts: dict[str, BiosOfHost]
 
 
 class BackupsOfHost(Unknown):
-    """What lies on a control host; None: not known."""
+    """Backups on a control host; None: unknown."""
 
     backups: tuple[Backup, ...] | None = None
 
@@ -258,14 +258,14 @@ class Backups(Document):
 
 
 class BackupWritten(Document):
-    """The backup a control host has written."""
+    """The backup that a control host has written."""
 
     host: Line
     name: Line
 
 
 class Kubeconfig(Document):
-    """A file for kubectl, and until when it is good; ``namespaces``: where a member works, none for an administrator."""
+    """A kubeconfig and its end of validity; ``namespaces``: where a member works, empty for an administrator."""
 
     file: str
     server: Line
@@ -275,13 +275,13 @@ class Kubeconfig(Document):
 
 
 class MigOfHost(Unknown):
-    """GPUs as the host's own program tells them (docs/mig.md); None: not known."""
+    """GPUs as the host's own program reports them (docs/mig.md); None: unknown."""
 
     gpus: tuple[dict[str, Any], ...] | None = None
 
 
 class Mig(Document):
-    """How GPUs are divided, by the name of the host."""
+    """MIG layout of GPUs by the name of the host."""
 
     site: Line
     simulated: bool
@@ -289,7 +289,7 @@ class Mig(Document):
 
 
 class Holding(Model):
-    """What a scheduler says of a host: whose it is, whether it gives it work, and what works there."""
+    """A scheduler's view of a host: its owner, whether the scheduler gives it work, and the work on it."""
 
     owner: Line | None
     gives_work: bool | None
@@ -298,7 +298,7 @@ class Holding(Model):
 
 
 class NodeOwner(Unknown):
-    """A GPU host's owner by the site, and by each scheduler that knows it; ``as_declared`` None: not known."""
+    """A GPU host's owner by the site, and by each scheduler that knows it; ``as_declared`` None: unknown."""
 
     declared: Line
     as_declared: bool | None
@@ -314,7 +314,7 @@ class NodeOwners(Document):
 
 
 class NodeCondition(Model):
-    """What Kubernetes was told of a host. ``act``: what was done with its node; ``error``: why it was not told."""
+    """Conditions that Kubernetes has of a host. ``act``: what was done with its node; ``error``: why reporting failed."""
 
     fit: Line = Field(description="Status of the condition ApplianceFit: True, False or Unknown")
     causes: tuple[Line, ...]
@@ -329,7 +329,7 @@ class NodeConditions(Document):
 
 
 class Queues(QueueTree):
-    """The site's queues and what they come to: resources for kubectl, labels of nodes, values for Helm."""
+    """The site's queues in rendered form: resources for kubectl, labels of nodes, values for Helm."""
 
     digest: Line
     resources: tuple[dict[str, Any], ...]

@@ -4,14 +4,14 @@ from functools import singledispatch
 
 from appliance.models import events
 from appliance.models.run import StageState
+from appliance.report.formatting import about, acceptance_words, duration, fold, measured, one_line
 from appliance.report.symbols import STATE, STATUS, VERDICT
-from appliance.report.wording import about, acceptance_words, duration, fold, measured, one_line
 from appliance.text import plural
 
 
 @singledispatch
 def lines(event: events.Event) -> list[str]:
-    """What there is to say about ``event``; empty when nothing is."""
+    """Return the lines of ``event``; empty if it has none."""
     raise TypeError(f"no words for {type(event).__name__}")
 
 
@@ -64,7 +64,7 @@ def _(event: events.CheckDone) -> list[str]:
     result = event.result
     sign = STATUS[result.status]
     value = measured(result.value, result.unit)
-    head = f"{sign.mark} {result.id} {result.target}: {sign.word}{' ' + value if value else ''}"
+    head = f"{sign.mark} {result.id} {result.place}: {sign.word}{' ' + value if value else ''}"
     return [head, *trouble(result.cause, result.fix)]
 
 
@@ -86,11 +86,11 @@ def _(event: events.RunFinished) -> list[str]:
 
 
 def trouble(cause: str, fix: str) -> list[str]:
-    """Cause and remedy, indented below what they belong to."""
+    """Return cause and remedy, indented below their subject."""
     told = (("cause", one_line(cause)), ("fix", one_line(fix)))
     return [f"    {word}: {text}" for word, text in told if text]
 
 
 def failed(state: StageState) -> bool:
-    """Whether a stage in ``state`` wants the reader's eye."""
+    """Return whether a stage in ``state`` needs attention."""
     return state in {StageState.FAILED, StageState.BLOCKED}

@@ -1,4 +1,4 @@
-"""The fabric in the shapes people and programs read: tables, topology.conf, node labels, JSON."""
+"""Renders the fabric as tables, topology.conf, node labels, and JSON."""
 
 from collections.abc import Iterable, Mapping
 
@@ -10,7 +10,7 @@ from appliance.stages.fabric.switch_tree import SwitchTree, kubernetes, slurm
 
 
 def rails_table(console: Console, rows: Iterable[tuple[str, ...]]) -> None:
-    """A row per port: host, port, state, rate, leaf, its port."""
+    """Return a row per port: host, port, state, rate, leaf, its port."""
     table = Table(box=None, pad_edge=False)
     for name in ("host", "port", "state", "rate", "leaf", "leaf's port"):
         table.add_column(name, justify="right" if name in {"rate", "leaf's port"} else "left")
@@ -20,7 +20,7 @@ def rails_table(console: Console, rows: Iterable[tuple[str, ...]]) -> None:
 
 
 def topology_conf(tree: SwitchTree) -> str:
-    """As Slurm's topology/tree reads it."""
+    """Return the tree in the form of Slurm's topology/tree."""
     lines = [
         f"SwitchName={line['name']} "
         + (f"Nodes={line['nodes']}" if line["nodes"] else f"Switches={line['switches']}")
@@ -30,7 +30,7 @@ def topology_conf(tree: SwitchTree) -> str:
 
 
 def label_commands(tree: SwitchTree) -> str:
-    """A command per host that sets its labels."""
+    """Return a command per host that sets its labels."""
     return "".join(
         f"kubectl label --overwrite node {host} {_words(labels)}\n"
         for host, labels in kubernetes(tree).items()
@@ -38,7 +38,7 @@ def label_commands(tree: SwitchTree) -> str:
 
 
 def tree_document(tree: SwitchTree) -> Nearness:
-    """Blocks with the switches they stand for, and the labels of each host."""
+    """Return blocks with the switches they stand for, and the labels of each host."""
     blocks = (
         Block(
             name=block.name,

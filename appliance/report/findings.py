@@ -1,22 +1,19 @@
-"""Results in the order people need them: what is broken first, consequences under their cause."""
+"""Orders results for people: failures first, consequences under their cause."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from appliance.models.result import SEVERITY, CheckResult, Status
+from appliance.models.result import SEVERITY, CheckResult, ResultKey, Status
 from appliance.models.run import StageOutcome
 from appliance.text import plural
-
-Key = tuple[str, str]
-"""A check's id and its target."""
 
 ORDER = (Status.FAIL, Status.ERROR, Status.WARN, Status.NOT_ASSESSED, Status.SKIP)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A result that is not simply good, with what follows from it and since when it stands."""
+    """A result that is not a plain pass, with its consequences and its start."""
 
     result: CheckResult
     since: datetime | None = None
@@ -24,7 +21,7 @@ class Finding:
 
     @property
     def more(self) -> str:
-        """What follows from it in a few words: "explains 3 more: gpu.ecc, gpu.remap"; "" where nothing does."""
+        """Summarise its consequences: "explains 3 more: gpu.ecc, gpu.remap"; "" if there are none."""
         if not self.explains:
             return ""
         ids = list(dict.fromkeys(r.id for r in self.explains))
@@ -35,37 +32,38 @@ class Finding:
 _NAMED = 6
 
 
-def key(result: CheckResult) -> Key:
-    """What tells one result from another."""
-    return (result.id, result.target)
-
-
 def findings(
-    results: Iterable[CheckResult], since: Mapping[Key, datetime] | None = None
+    results: Iterable[CheckResult], since: Mapping[ResultKey, datetime] | None = None
 ) -> tuple[Finding, ...]:
-    """Everything but passes, worst first; what another failure explains stands under that one only."""
-    seen = [result for result in results if result.status is not Status.PASS]
+    """Return everything but passes, worst first; consequences are listed only under their cause."""
+    seen = sorted((r for r in results if r.status is not Status.PASS), key=_rank)
     known = Roots(seen)
-    roots = {result.name: known.of(result) for result in seen}
-    follow: dict[str, list[CheckResult]] = {}
-    for result in seen:
-        if roots[result.name] is not result:
-            follow.setdefault(roots[result.name].name, []).append(result)
-    shown = [result for result in seen if roots[result.name] is result]
-    ranked = sorted(shown, key=lambda result: (ORDER.index(result.status), not result.required))
+    roots = [known.of(result) for result in seen]
+    follow: dict[int, list[CheckResult]] = {}
+    for result, root in zip(seen, roots, strict=True):
+        if root is not result:
+            follow.setdefault(id(root), []).append(result)
     return tuple(
-        Finding(r, (since or {}).get(key(r)), tuple(follow.get(r.name, ()))) for r in ranked
+        Finding(r, (since or {}).get(r.key), tuple(follow.get(id(r), ())))
+        for r, root in zip(seen, roots, strict=True)
+        if root is r
     )
 
 
+def _rank(result: CheckResult) -> tuple[int, bool]:
+    return ORDER.index(result.status), not result.required
+
+
 class Roots:
-    """Where chains of causes begin among some results."""
+    """Finds the root cause of each result; of two results with one name, the first is the cause."""
 
     def __init__(self, known: Iterable[CheckResult]) -> None:
-        self._by_name = {result.name: result for result in known}
+        self._by_name: dict[str, CheckResult] = {}
+        for result in known:
+            self._by_name.setdefault(result.name, result)
 
     def of(self, result: CheckResult) -> CheckResult:
-        """The failure at the beginning of the chain; the result itself where that is not known."""
+        """Return the failure at the start of the chain; the result itself if that is unknown."""
         met = {result.name}
         root = result
         while root.explained_by in self._by_name:
@@ -77,21 +75,21 @@ class Roots:
 
 
 def tells_of(result: CheckResult, outcomes: Iterable[StageOutcome]) -> bool:
-    """Whether ``result`` (a stage's, or that a host is silent) says what one of ``outcomes`` says already."""
+    """Return whether ``result`` (a stage's, or that a host does not answer) repeats one of ``outcomes``."""
     return any(
-        key(result) == (f"stage.{o.stage}", o.host)
-        or (o.away and key(result) == ("host.reachable", o.host))
+        (result.id, result.target) == (f"stage.{o.stage}", o.host)
+        or (o.away and (result.id, result.target) == ("host.reachable", o.host))
         for o in outcomes
     )
 
 
 def is_optional_gap(result: CheckResult) -> bool:
-    """Whether nobody has to care that this result is missing."""
+    """Return whether this missing result needs no attention."""
     return not result.required and result.status in {Status.NOT_ASSESSED, Status.SKIP}
 
 
 def gaps_line(results: Iterable[CheckResult]) -> str:
-    """Optional results that are missing, as one line: how many, and the first few checks; "" for none."""
+    """Return missing optional results as one line: how many, and the first few checks; "" for none."""
     gaps = [r for r in results if is_optional_gap(r)]
     ids = list(dict.fromkeys(r.id for r in gaps))
     rest = f" and {plural(len(ids) - _NAMED, 'more check')}" if len(ids) > _NAMED else ""
@@ -100,5 +98,5 @@ def gaps_line(results: Iterable[CheckResult]) -> str:
 
 
 def worst(results: Iterable[CheckResult]) -> Status | None:
-    """The gravest status among ``results``, None when there is none."""
+    """Return the worst status among ``results``, None if there is none."""
     return max((r.status for r in results), key=SEVERITY.index, default=None)

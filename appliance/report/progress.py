@@ -1,4 +1,4 @@
-"""A run as it happens: on a terminal, as plain lines, or as one JSON object per line."""
+"""Reports a run while it happens: on a terminal, as plain lines, or as one JSON object per line."""
 
 import sys
 from threading import Lock
@@ -17,12 +17,12 @@ from appliance.models.events import (
 )
 from appliance.models.run import StageState
 from appliance.report import event_lines
-from appliance.report.plain import ascii_text
-from appliance.report.running import Running
+from appliance.report.ascii_text import ascii_text
+from appliance.report.live_view import Running
 
 
 class _Entered:
-    """The context manager all observers share: nothing to open, nothing to close."""
+    """The context manager that all observers share: it opens and closes nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -44,14 +44,14 @@ class JsonObserver(_Entered):
         self._lock = Lock()
 
     def handle(self, event: Event) -> None:
-        """Write ``event`` and flush, so that a reader downstream sees it now."""
+        """Write ``event`` and flush, so that a downstream reader sees it at once."""
         with self._lock:
             self._stream.write(event.model_dump_json() + "\n")
             self._stream.flush()
 
 
 class PlainObserver(_Entered):
-    """Writes one line per event worth a line; with ``verbose`` also every task and passed check."""
+    """Writes one line per notable event; with ``verbose`` also every task and passed check."""
 
     def __init__(self, console: Console | None = None, verbose: bool = False) -> None:
         self._console = console or Console()
@@ -59,7 +59,7 @@ class PlainObserver(_Entered):
         self._lock = Lock()
 
     def handle(self, event: Event) -> None:
-        """Print what ``event`` has to say, stamped with its local time."""
+        """Print the lines of ``event`` with its local time."""
         if not self._verbose and _is_detail(event):
             return
         stamp = f"{event.time.astimezone():%H:%M:%S}"
@@ -73,9 +73,9 @@ class PlainObserver(_Entered):
 
 
 class TerminalObserver(_Entered):
-    """Shows running stages in place and leaves one line behind for each finished one.
+    """Shows running stages in place and leaves one line for each finished one.
 
-    The picture begins with the first stage: before that the user may be asked, on a quiet screen.
+    The display begins with the first stage: before that, the user may be asked questions.
     """
 
     def __init__(self, console: Console | None = None, refresh_per_second: float = 5) -> None:
@@ -98,7 +98,7 @@ class TerminalObserver(_Entered):
         self._live.stop()
 
     def handle(self, event: Event) -> None:
-        """Update the picture; what is final is printed above it and stays."""
+        """Update the display; final lines are printed above it and stay."""
         with self._lock:
             final = self._running.handle(event)
         if isinstance(event, StageStarted):
@@ -116,5 +116,5 @@ class TerminalObserver(_Entered):
 def _is_detail(event: Event) -> bool:
     if isinstance(event, HostDone):
         return event.state is not StageState.FAILED
-    # The summary at the end tells every check that is not simply good, with its cause.
+    # The summary at the end lists every check that is not a plain pass, with its cause.
     return isinstance(event, HostTask | CheckDone)

@@ -1,7 +1,8 @@
 """Results as metrics for node_exporter's textfile collector.
 
-What passed is counted, by check and by host; a series of its own has what did not pass. So the text follows what is wrong and
-not the size of the site. Format: https://prometheus.io/docs/instrumenting/exposition_formats/ (text format 0.0.4)
+Passes are counted by check and by host; only other results have a series of their own. So the size depends on
+what is wrong, not on the size of the site. Format: https://prometheus.io/docs/instrumenting/exposition_formats/
+(text format 0.0.4)
 """
 
 from collections import Counter
@@ -9,7 +10,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from math import isinf, isnan
 
-from appliance.models.result import CheckResult, Measurement, Status, Value, Verdict, overall
+from appliance.models.result import (
+    CheckResult,
+    Measurement,
+    Status,
+    Value,
+    Verdict,
+    overall,
+    worst_of_each,
+)
 
 Labels = Mapping[str, str]
 Sample = tuple[Labels, float]
@@ -21,21 +30,20 @@ def render(
     at: datetime,
     measurements: Sequence[Measurement] = (),
 ) -> str:
-    """The exposition of ``results``, judged ``at``; counts and verdicts that do not hold are exported as 0."""
-    seen = _once(results)
-    told = [r for r in seen if not _only_counted(r)]
+    """Return the exposition of ``results``, judged ``at``; counts and verdicts that do not hold are exported as 0."""
+    told = [r for r in worst_of_each(results).values() if not _only_counted(r)]
     measured = [r for r in told if _float(r.value) is not None]
     verdict = overall(results)
     families = (
         _family(
             "appliance_check_results",
             "Results of a check by status",
-            _counted(seen, lambda r: {"site": site, "id": r.id, "simulated": _simulated(r)}),
+            _counted(results, lambda r: {"site": site, "id": r.id, "simulated": _simulated(r)}),
         ),
         _family(
             "appliance_host_results",
             "Results of a host by status",
-            _counted([r for r in seen if r.host], lambda r: {"site": site, "host": str(r.host)}),
+            _counted([r for r in results if r.host], lambda r: {"site": site, "host": str(r.host)}),
         ),
         _family(
             "appliance_check_status",
@@ -68,7 +76,7 @@ def render(
 
 
 def _only_counted(result: CheckResult) -> bool:
-    """What passed, and what is not known for a reason that has a series itself: a silent host is one, not fifty."""
+    """Return whether a result is only counted: a pass, or unknown for a reason with a series of its own, as for a host without answer."""
     unknown = result.status in {Status.NOT_ASSESSED, Status.SKIP}
     return result.status is Status.PASS or (unknown and bool(result.explained_by))
 
@@ -100,13 +108,9 @@ def _measured(site: str, measurements: Iterable[Measurement]) -> list[Sample]:
     return list(samples.values())
 
 
-def _once(results: Iterable[CheckResult]) -> list[CheckResult]:
-    """The last result of each check and target: a series may stand only once."""
-    return list({(r.id, r.target): r for r in results}.values())
-
-
 def _labels(site: str, result: CheckResult) -> dict[str, str]:
     named = {"site": site, "id": result.id, "target": result.target}
+    named |= {"aspect": result.aspect} if result.aspect else {}
     return named | {"simulated": _simulated(result)}
 
 

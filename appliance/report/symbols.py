@@ -1,4 +1,4 @@
-"""One sign, one word and one colour for every state, so that no state is told by colour alone."""
+"""One sign, one word and one colour for every state, so that no state depends on colour alone."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from appliance.models.run import RunRecord, StageState
 
 @dataclass(frozen=True)
 class Sign:
-    """``mark`` is one character, ``plain`` its ASCII stand-in, ``style`` a rich style."""
+    """``mark`` is one character, ``plain`` its ASCII replacement, ``style`` a rich style."""
 
     mark: str
     plain: str
@@ -18,7 +18,7 @@ class Sign:
     style: str
 
     def glyph(self, ascii_only: bool = False) -> str:
-        """The mark a terminal of that kind can show."""
+        """Return the mark that this kind of terminal can show."""
         return self.plain if ascii_only else self.mark
 
 
@@ -55,7 +55,7 @@ IN_PART = Sign("✓", "+", "PASSED IN PART", "bold green")
 
 
 def verdict_sign(record: RunRecord) -> Sign:
-    """The sign of a run's verdict; one that was kept to a part never says of all that it passed."""
+    """Return the sign of a run's verdict; a partial run never claims that everything passed."""
     is_part = record.narrowed and record.verdict is Verdict.PASSED
     return IN_PART if is_part else VERDICT[record.verdict]
 
@@ -78,7 +78,7 @@ ACTION = {
 
 
 def planned(cell: HostStage | None) -> Sign:
-    """The sign of a plan's cell; a host without a cell is not concerned."""
+    """Return the sign of a plan's cell; a host without a cell is not concerned."""
     if cell is None:
         return NOT_CONCERNED
     if cell.action.changes and cell.reboot:

@@ -13,7 +13,7 @@ CHECKS: tuple[Check, ...] = tuple(check for stage in STAGES for check in stage.j
 EVERY_CHECK: tuple[AnyCheck, ...] = (*CHECKS, *CONTROLLER_CHECKS)
 """Those of stages, and those of management controllers, which need no stage and no system."""
 HARDWARE: tuple[Check, ...] = tuple(c for c in CHECKS if c.nature is Nature.HARDWARE)
-"""What speaks of the machines themselves: judged on every look, whichever stages are finished."""
+"""Checks of the machines, judged on every look, independent of finished stages."""
 CAUSES: Causes = {
     check.id: (
         *check.causes,
@@ -26,6 +26,6 @@ CAUSES: Causes = {
     )
     for check in CHECKS
 }
-"""What explains the results of each check: what it declares, then what others declare of it."""
+"""The causes of each check: its own, then those that others declare for it."""
 WATCHED_UNITS: tuple[str, ...] = tuple(dict.fromkeys(u for stage in STAGES for u in stage.units))
-"""Units whose state the probe is asked for; one a host lacks is reported as not found."""
+"""Units whose state the probe reads; a missing one is reported as not found."""

@@ -34,7 +34,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class RoleContext:
-    """``facts``: what hosts may say to each other (appliance/engine/standing.py); a host that is down keeps its last answer.
+    """``profile``: that of the host's class. ``facts``: what hosts may say to each other (appliance/engine/look/shared_facts.py); a host that is down keeps its last answer.
 
     ``shared`` belongs to all contexts that differ in nothing but their host. ``said``: complete answers, each for its own
     host alone. ``left_out``: hosts that no file of another host names.
@@ -49,11 +49,25 @@ class RoleContext:
     said: Mapping[str, HostFacts] | None = None
     left_out: frozenset[str] = frozenset()
 
+    def profile_of(self, host: str) -> Profile:
+        """The profile of a host's class."""
+        return self.site.profile_of(host, self.profile)
+
+    @property
+    def profiles(self) -> tuple[Profile, ...]:
+        """Those of the site's GPU hosts, each once."""
+        return self.site.profiles(self.profile)
+
     @property
     def own(self) -> HostFacts | None:
         """What this host said of itself; for its own files only."""
         return (self.facts if self.said is None else self.said).get(self.host.name)
 
     def once(self, make: "Callable[[RoleContext], Made]") -> Made:
-        """What ``make`` makes of all but the host; it never sees a host's complete answer."""
+        """What ``make`` makes of all but the host and its class; it never sees a host's complete answer."""
         return self.shared.once(make, lambda: make(replace(self, said=None)))
+
+    def once_of_class(self, make: "Callable[[RoleContext], Made]") -> Made:
+        """The same, made once for each class."""
+        key = make, self.profile.name
+        return self.shared.once(key, lambda: make(replace(self, said=None)))

@@ -1,1 +1,1 @@
-"""The program GPU hosts keep that judges them for their scheduler: is this host fit for work, and if not, why."""
+"""The program on GPU hosts that judges for the scheduler whether the host is fit for work, and if not, why."""

@@ -1,4 +1,4 @@
-"""What follows from a look: the host is taken out of Slurm, kept, or given back; and every change is told."""
+"""Acts on a verdict: drains the host in Slurm, keeps it, or resumes it, and logs every change."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ BY_PERSONS = (
     *(gpu_ids.COUNT, gpu_ids.ERROR, gpu_ids.ECC, gpu_ids.REMAP, gpu_ids.XID, gpu_ids.PCIE),
     *(base_ids.MEMORY_ERRORS, base_ids.PCIE_ERRORS, base_ids.NVME),
 )
-"""Faults that a reboot or a reset hides, and does not mend: a person gives the host back, or has stage slurm prove it."""
+"""Faults that a reboot or reset hides without fixing: an operator resumes the host, or stage slurm proves it."""
 WRITTEN = re.compile(PREFIX + r"([a-z_]+\.[a-z_]+) .*\[root@[^\]]*\]$")
-"""A reason as this program writes it, as root, as whom slurmd runs it; one that only begins alike is a person's."""
+"""A reason as written by this program, as root, the user of slurmd; a similar one belongs to an operator."""
 
 
 def act(given: dict[str, Any], seen: Verdict, slurm: Slurm) -> Verdict:
-    """Does in Slurm what the verdict asks for, and leaves it for others to read."""
+    """Carry out the verdict in Slurm, and store it for others."""
     syslog.openlog("appliance-watch", 0, syslog.LOG_DAEMON)
     before = verdict.last()
     changed = bool(before.get("causes")) != bool(seen.causes)
@@ -52,7 +52,7 @@ def act(given: dict[str, Any], seen: Verdict, slurm: Slurm) -> Verdict:
 
 
 def _take_out(given: dict[str, Any], seen: Verdict, slurm: Slurm, before: dict[str, Any]) -> None:
-    """A host that a person gave back is left to him, until something new is found."""
+    """A host that an operator resumed stays resumed until a new fault is found."""
     marks = Marks(before.get("marks"))
     seen.marks = marks.kept
     mine = slurm.nodes()[slurm.name]
@@ -72,14 +72,14 @@ def _take_out(given: dict[str, Any], seen: Verdict, slurm: Slurm, before: dict[s
 
 
 def _still(waived: dict[str, float], seen: Verdict) -> dict[str, float]:
-    """What a person accepted, while it lasts; an event only where it has not come again."""
+    """What an operator accepted, while it lasts; an event only until it occurs again."""
     now = time.time()
     standing = {c.key: now - c.age if c.age is not None else 0.0 for c in seen.causes}
     return {key: at for key, at in waived.items() if standing.get(key, at + 1.0) < at}
 
 
 def _look_back(given: dict[str, Any], seen: Verdict, slurm: Slurm, since: float) -> None:
-    """A fit host that is out by this program works again once it was fit for long enough, if its fault may end by itself."""
+    """Resume a fit host that this program drained, once it was fit for long enough and if its fault may end by itself."""
     mine = slurm.nodes()[slurm.name]
     slurm.withdraw(mine)
     _whose(seen, mine)
@@ -99,13 +99,13 @@ def _whose(seen: Verdict, mine: Node) -> None:
 
 
 def may_return(mine: Node) -> bool:
-    """Whether the reason is a fault that ends by itself; the first of several is the gravest."""
+    """Return whether the reason is a fault that ends by itself; of several, the first is the gravest."""
     said = WRITTEN.match(mine.reason)
     return said is not None and said.group(1) not in BY_PERSONS
 
 
 def _log(seen: Verdict) -> None:
-    """One line in the system's log for each change."""
+    """Write one line in the system's log for each change."""
     done = {
         verdict.OUT: "takes no jobs",
         verdict.OVER: "keeps its jobs: as many hosts as the site allows are out already",

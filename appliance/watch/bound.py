@@ -1,11 +1,11 @@
-"""Takes this host out of Slurm, but never more hosts than the site allows: a judge that errs must not empty a cluster.
+"""Drains this host in Slurm, but never more hosts than the site allows: a faulty judge must not empty a cluster.
 
-Slurm is the one place of truth, and has no lock to hold. So a host first announces itself, with a mark at its node that
-changes nothing else. Then it asks again, and drains only if it and all others that are out or announced are within the
-bound. Of several that announce at the same moment the last one sees all of them: no order of events lets one too many
-through. Where too many have announced, the first by name stay and the others take it back.
-
-Root on any host can write such a mark at any node, and never drain it: marks.py says which of them count.
+Slurm holds the only shared state and has no lock. So a host first announces itself with a mark at its node that
+changes nothing else. Then it reads all nodes again, and drains only if it and all others that are out or
+announced are within the bound. If several announce themselves at the same moment, the last one sees all of
+them, so no order of events exceeds the bound. If too many have announced themselves, the first by name stay and
+the others withdraw.
+Root on any host can write such a mark at any node without draining it: marks.py decides which marks count.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ def take_out(
     pause: Callable[[float], None] = time.sleep,
     marks: Marks | None = None,
 ) -> Node:
-    """Drain this host for ``cause`` where no more than ``most`` hosts are out then; its node afterwards.
+    """Drain this host for ``cause`` if at most ``most`` hosts are out then; return its node afterwards.
 
-    A node that is out for whatever reason is left as it is: a person's drain keeps its reason. Raises Silent; the host may
-    be announced then.
+    A node that is already out stays as it is, and an operator's drain keeps its reason. Raises Silent; the host
+    may be announced then.
     """
     marks, known = marks or Marks(), slurm.nodes()
     if not known[slurm.name].is_out:
         out = _out(slurm, known)
         marks.judge(out, most)
         if len(out | _waiting(slurm, known, marks)) < most:
-            # Also where there is a mark already: the others go by its time.
+            # Also if there is a mark already: the others use its time.
             slurm.announce(known[slurm.name])
             known = _settle(slurm, cause, most, pause, marks)
         if not known[slurm.name].is_out:
@@ -53,7 +53,7 @@ def take_out(
 def _settle(
     slurm: Slurm, cause: str, most: int, pause: Callable[[float], None], marks: Marks
 ) -> Mapping[str, Node]:
-    """Drains an announced host once there is room for all; the nodes as they are when it has, or has given up."""
+    """Drain an announced host once there is room for all; return the nodes afterwards."""
     for _ in range(TRIES):
         known = slurm.nodes()
         if known[slurm.name].is_out:
@@ -62,7 +62,7 @@ def _settle(
         if len(out | waiting) < most:
             slurm.drain(cause)
             return slurm.nodes()
-        # The first by name that have announced stay, as far as there is room.
+        # The first announced hosts by name stay, as far as there is room.
         if slurm.name not in sorted(waiting | {slurm.name})[: max(0, most - len(out))]:
             return known
         pause(PAUSE_S)
@@ -70,11 +70,11 @@ def _settle(
 
 
 def _out(slurm: Slurm, known: Mapping[str, Node]) -> set[str]:
-    """Other hosts that this program has taken out."""
+    """Return other hosts that this program has drained."""
     return {name for name, node in known.items() if name != slurm.name and node.is_ours}
 
 
 def _waiting(slurm: Slurm, known: Mapping[str, Node], marks: Marks) -> set[str]:
-    """Other hosts that are about to be taken out."""
+    """Return other hosts that are about to be drained."""
     others = ((name, node) for name, node in known.items() if name != slurm.name)
     return {name for name, node in others if marks.count(name, node)}

@@ -1,4 +1,4 @@
-"""Packs the program as the file a GPU host keeps: with the probe, with what the stages collect, and with their ids."""
+"""Packs the program as the file that a GPU host stores: with the probe, the stages' collectors, and their ids."""
 
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,7 @@ START = b"import sys\nfrom appliance.watch.command import main\nsys.exit(main())
 
 @cache
 def executable() -> bytes:
-    """The file /usr/local/sbin/appliance-watch, the same bytes for the same sources."""
+    """Return the file /usr/local/sbin/appliance-watch, the same bytes for the same sources."""
     own = [path for path in sorted(HERE.glob("*.py")) if path.name not in bundle.STAYS]
     files = [(f"appliance/watch/{path.name}", path.read_bytes()) for path in own]
     carried = [(name, path.read_bytes() if path else b"") for name, path in bundle.sources()]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SETTINGS = "/etc/appliance/watch.json"
 FIT, UNFIT, REFUSED, OUT = 0, 1, 2, 9
-"""OUT is a number of its own: a program that ends badly in a prolog must not look like a host that is out."""
+"""OUT is a distinct number: a crash in a prolog must not look like a drained host."""
 EXAMPLES = """\
 examples:
   appliance-watch look           judge this host and say what is wrong; changes nothing
@@ -30,7 +30,7 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it: 0 fit, 1 unfit, 2 the request cannot be carried out; prolog: 9 where the host takes no jobs, else 0."""
+    """Run it: 0 fit, 1 unfit, 2 the request is invalid; prolog: 9 if the host accepts no jobs, else 0."""
     parser = argparse.ArgumentParser(
         "appliance-watch",
         description="Judges this host for the scheduler that gives it work.",
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.umask(0o022)
     given = settings(asked.file)
     if isinstance(given, str):
-        # A host is not taken from work because its watch is not set up; the check slurm.watch tells of it.
+        # A missing configuration does not drain the host; check slurm.watch reports it.
         sys.stderr.write(f"appliance-watch: {given}\n")
         return FIT if asked.verb == "prolog" else REFUSED
     if asked.verb == "look":
@@ -58,13 +58,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _left(slurm: str | None = None) -> int:
-    """What the prolog ends with, by what this look came to; where there is none, by the look before."""
+    """Return the prolog's exit code by this verdict, or by the previous one if there is none."""
     known = verdict.last().get("slurm") if slurm is None else slurm
     return OUT if known == verdict.OUT else FIT
 
 
 def settings(file: str) -> dict[str, Any] | str:
-    """What the role wrote, or why it cannot be had."""
+    """Return the role's settings, or why they are unavailable."""
     try:
         with open(file, encoding="utf-8") as opened:  # noqa: PTH123
             given = json.load(opened)
@@ -78,12 +78,14 @@ def settings(file: str) -> dict[str, Any] | str:
 
 
 def look(given: dict[str, Any]) -> Verdict:
-    """All causes, those of programs of the site last."""
+    """Return all causes, those of the site's programs last."""
     expects = given.get("expects")
     if not expects:
         return Verdict(list(programs.causes()), [])
     facts = taken()
-    return Verdict([*rules.causes(facts, expects), *programs.causes()], rules.gaps(facts))
+    seen = Verdict([*rules.causes(facts, expects), *programs.causes()], rules.gaps(facts))
+    seen.xids = rules.xids(facts, expects)
+    return seen
 
 
 def _say(seen: Verdict) -> int:

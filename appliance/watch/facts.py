@@ -1,5 +1,4 @@
-"""What the host says of itself, by the same collectors as the probe's: NVML, the kernel log, ports, mounts, units, errors
-of memory, PCIe and drives."""
+"""Facts of the host, from the probe's collectors: NVML, kernel log, ports, mounts, units, errors of memory, PCIe and drives."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ UNITS = ("munge.service", "nvidia-fabricmanager.service")
 
 
 def taken(root: str = "") -> dict[str, Any]:
-    """Facts as HostFacts has them; an area that was not to be had is in ``errors``."""
+    """Facts as in HostFacts; an area that could not be read is in ``errors``."""
     ask = Ask({"areas": AREAS}, root)
     facts = document(ask)
     for area, read in (("ports", ports), ("units", lambda a: query(a, UNITS))):

@@ -1,4 +1,4 @@
-"""One look at a time. Only root can open the lock, nobody waits for it longer than Slurm lets a look take, and it dies with its holder."""
+"""Allows one run at a time. Only root can open the lock, waiting is shorter than Slurm's limit for a run, and it ends with its process."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LOCK = "/run/appliance/private/watch.lock"
-"""Whoever may open a file, for reading even, can hold a lock on it."""
+"""Anyone who can open a file, even for reading, can lock it."""
 PATIENCE_S = 15.0
-"""slurmd ends a health check after 60 s, and the prolog its judge: the look has to fit in after the wait."""
+"""slurmd ends a health check after 60 s, and a prolog, too: the run must fit after the wait."""
 PAUSE_S = 0.2
 
 
 class Busy(Exception):
-    """Another look does not end; the text is one line."""
+    """Another run does not end; the text is one line."""
 
 
 @contextmanager
 def alone(seconds: float = PATIENCE_S) -> Iterator[None]:
-    """Waits so long for another look. Raises Busy, and leaves word of it for the probe."""
+    """Wait up to this time for another run. Raises Busy, and leaves a note for the probe."""
     lock = _opened(LOCK)
     try:
         end = time.monotonic() + seconds

@@ -1,7 +1,8 @@
-"""Which marks of other hosts count within the bound. An honest host drains within seconds of its mark, or takes it back.
+"""Decides which marks of other hosts count within the bound.
 
-So a mark counts while it is young. A host that was let go first by its mark and is not out a minute later, with room left, is
-not believed again for an hour. And all marks together keep this host at work for a bounded time, whoever writes them.
+An honest host drains within seconds of its mark, or withdraws it.
+So a mark counts only while it is young. A host whose mark went first and that is not out a minute later, with
+room left, is ignored for an hour. All marks together delay this host for a limited time, whoever writes them.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
     from appliance.watch.scontrol import Node
 
 YOUNG_S = 120.0
-"""Six tries, each with a controller that may take seconds; and clocks differ."""
+"""Six tries, each with a controller that may take seconds; clocks differ, too."""
 PROMISE_S, BROKEN_S, HELD_S = 45.0, 3600.0, 600.0
-"""A look comes every 60 s."""
+"""The program runs every 60 s."""
 
 
 class Marks:
-    """``before``: as ``kept`` of the last look. ``ignored``: nodes whose marks were not counted."""
+    """``before``: ``kept`` of the last run. ``ignored``: nodes whose marks were not counted."""
 
     def __init__(
         self, before: Mapping[str, Any] | None = None, clock: Callable[[], float] = time.time
@@ -35,18 +36,18 @@ class Marks:
 
     @property
     def kept(self) -> dict[str, Any]:
-        """For the next look."""
+        """Return what the next run needs."""
         return {"promised": self._promised, "broken": self._broken, "held": self._held}
 
     @property
     def gaps(self) -> list[str]:
-        """What people should know, in one line."""
+        """Return a line for operators."""
         names = ", ".join(sorted(self.ignored)[:8]) + ", ..." * (len(self.ignored) > 8)
         said = "marks in Slurm's Extra that no drain follows are not counted: " + names
         return [said] if names else []
 
     def judge(self, out: set[str], most: int) -> None:
-        """Holds those that were let go first to it; nobody is to blame while as many are out as may be."""
+        """Check the hosts whose marks went first; none is at fault while the bound is reached."""
         now = self._clock()
         self._broken = {name: at for name, at in self._broken.items() if now - at < BROKEN_S}
         if len(out) >= most:
@@ -59,7 +60,7 @@ class Marks:
                 del self._promised[name]
 
     def count(self, name: str, node: Node) -> bool:
-        """Whether the mark of another host is believed."""
+        """Return whether the mark of another host counts."""
         if not node.is_announced or node.is_out:
             return False
         now = self._clock()
@@ -71,7 +72,7 @@ class Marks:
         return False
 
     def give_way(self, waiting: set[str], room: int) -> None:
-        """This host keeps its jobs, for those go first; without room, for those that are out."""
+        """This host keeps its jobs because those go first, or, without room, because of those that are out."""
         now = self._clock()
         for name in sorted(waiting)[: max(0, room)]:
             self._promised.setdefault(name, now)

@@ -1,4 +1,4 @@
-"""The site's own programs in /etc/slurm/health.d: each must end well; the first line of one that does not is the cause."""
+"""The site's own programs in /etc/slurm/health.d: each must succeed; the first line of a failed one is the cause."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECONDS = 20.0
 
 
 def causes(folder: str = FOLDER) -> Iterator[Cause]:
-    """One of each program that fails, or does not end, in the order of their names."""
+    """Yield a cause for each program that fails, or does not end, ordered by name."""
     for name in files.names(folder):
         path = f"{folder}/{name}"
         if not name.endswith(".sh") or not os.access(path, os.X_OK):

@@ -1,7 +1,7 @@
-"""What makes a host unfit for work. Each cause bears the id of the check by which ``appliance health`` tells the same.
+"""Decides whether a host is unfit for work. Each cause has the id of the check that reports it in ``appliance health``.
 
-What only makes a host slower, or waits for a person's plan (heat, a slow PCIe generation, firmware, a cable in the wrong
-leaf), takes nobody out: that is told by health alone.
+Faults that only slow a host down, or that need a plan (heat, a slow PCIe generation, firmware, a cable in the wrong
+leaf), do not take a host out of work: only health reports them.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 HOUR = 3600
 FELL_OFF = 79
 PROCESS = re.compile(r"\bpid=.*?, (?:name=.*?, )?")
-"""Whose name a user chooses; it has no business in a reason."""
+"""Chosen by a user; it must not appear in a drain reason."""
 SRAM_MOST = 4
 LOST = 0x04 | 0x08
 """Warnings of an NVMe drive after which work on it fails: reliability degraded, read-only."""
 CLOCK_SECONDS = 150.0
-"""Half of what munge bears between two hosts."""
+"""Half of the clock skew that munge tolerates between two hosts."""
 LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "overlay"})
 
 
 def causes(facts: Facts, expects: Facts) -> Iterator[Cause]:
-    """All of them; what speaks of the hardware first."""
+    """All causes; hardware first."""
     yield from _gpus(facts, expects)
     yield from _xids(facts, expects)
     yield from _devices(expects)
@@ -49,7 +49,7 @@ def causes(facts: Facts, expects: Facts) -> Iterator[Cause]:
 
 
 def gaps(facts: Facts) -> list[str]:
-    """What could not be judged. It takes no host out."""
+    """What could not be judged. It takes no host out of work."""
     return [f"{area}: {why}" for area, why in sorted(facts.get("errors", {}).items())]
 
 
@@ -68,19 +68,19 @@ def _gpus(facts: Facts, expects: Facts) -> Iterator[Cause]:
         return
     devices = facts["gpus"]["devices"]
     if on_bus is not None and len(devices) < on_bus <= wanted:
-        yield Cause(gpu_ids.COUNT, f"the driver answers for {len(devices)} of {on_bus} GPUs")
+        yield Cause(gpu_ids.COUNT, f"the driver lists {len(devices)} of {on_bus} GPUs")
     for gpu in devices:
         for check, said in _gpu(gpu, expects):
             yield Cause(check, said, f"GPU {gpu['index']}")
 
 
 def _gpu(gpu: Facts, expects: Facts) -> Iterator[tuple[str, str]]:
-    """At most one of each check."""
+    """At most one cause per check."""
     if gpu.get("error") or not gpu["bus_id"]:
         yield gpu_ids.ERROR, f"the driver cannot reach it: {gpu.get('error') or 'no address'}"
         return
     if gpu.get("sram_exceeded") or (gpu.get("sram_uncorrected") or 0) > SRAM_MOST:
-        yield gpu_ids.ECC, "its on-chip memory (SRAM) is spent"
+        yield gpu_ids.ECC, "its on-chip memory (SRAM) has failed"
     elif gpu.get("ecc_uncorrected"):
         yield (
             gpu_ids.ECC,
@@ -101,16 +101,14 @@ def _plural(count: int, noun: str, many: str = "") -> str:
 
 
 def _xids(facts: Facts, expects: Facts) -> Iterator[Cause]:
-    """The last of each fatal code of each GPU, and what the driver calls fatal of an NVSwitch."""
-    fatal, young = set(map(int, expects["xids"].split())), expects["xid_hours"] * HOUR
+    """The last of each fatal code of each GPU, and fatal NVSwitch errors."""
+    young = expects["xid_hours"] * HOUR
     told: dict[tuple[str, str], Cause] = {}
-    for event in facts.get("xid_events") or ():
-        if event["code"] in fatal and (event["age"] is None or event["age"] <= young):
-            part = _of(facts, event["bus_id"])
-            if event["code"] == FELL_OFF and not part.startswith("GPU "):
-                continue  # The count tells the same.
-            words = PROCESS.sub("", event["text"].partition("): ")[2])[:80]
-            told[part, str(event["code"])] = Cause(gpu_ids.XID, f"Xid {words}", part, event["age"])
+    for part, event in _fatal(facts, expects):
+        if event["code"] == FELL_OFF and not part.startswith("GPU "):
+            continue  # The link count reports the same fault.
+        words = PROCESS.sub("", event["text"].partition("): ")[2])[:80]
+        told[part, str(event["code"])] = Cause(gpu_ids.XID, f"Xid {words}", part, event["age"])
     for event in facts.get("switch_events") or ():
         if ", Fatal" in event["text"] and (event["age"] is None or event["age"] <= young):
             part = f"NVSwitch {event['bus_id']}"
@@ -119,8 +117,26 @@ def _xids(facts: Facts, expects: Facts) -> Iterator[Cause]:
     yield from told.values()
 
 
+def xids(facts: Facts, expects: Facts) -> list[tuple[str, int]]:
+    """Fatal codes in the kernel log, each once per GPU, for the metrics."""
+    return sorted({(part, event["code"]) for part, event in _fatal(facts, expects)})
+
+
+def _fatal(facts: Facts, expects: Facts) -> Iterator[tuple[str, Facts]]:
+    """Messages that fail a GPU, oldest first: by code, some unless they are marked nonfatal."""
+    codes = set(map(int, expects["xids"].split()))
+    by_severity = set(map(int, expects.get("xids_by_severity", "").split()))
+    young = expects["xid_hours"] * HOUR
+    for event in facts.get("xid_events") or ():
+        graded = event["code"] in by_severity and event.get("severity") != "Nonfatal"
+        if event["age"] is not None and event["age"] > young:
+            continue
+        if event["code"] in codes or graded:
+            yield _of(facts, event["bus_id"]), event
+
+
 def _of(facts: Facts, bus_id: str) -> str:
-    """The GPU by its index where the driver still knows it; a kernel message leaves the PCI function out."""
+    """The GPU by its index if the driver still lists it; a kernel message leaves the PCI function out."""
     devices = (facts.get("gpus") or {}).get("devices", ())
     at = bus_id.lower().partition(".")[0]
     known = (g["index"] for g in devices if at in g["bus_id"].lower())
@@ -129,7 +145,7 @@ def _of(facts: Facts, bus_id: str) -> str:
 
 
 def _devices(expects: Facts) -> Iterator[Cause]:
-    """What gres.conf names, whole GPUs and parts of divided ones; slurmd does not start again without it."""
+    """The devices in gres.conf, whole GPUs and MIG instances; slurmd does not start without them."""
     gone = [at for at in expects["devices"] if not os.path.exists(at)]  # noqa: PTH110
     if gone:
         more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
@@ -137,7 +153,7 @@ def _devices(expects: Facts) -> Iterator[Cause]:
 
 
 def _board(facts: Facts) -> Iterator[Cause]:
-    """What memory, PCIe and drives have lost; what they still correct or wear is told by health alone."""
+    """Failures of memory, PCIe and drives; corrected errors and wear are reported by health only."""
     memory = facts.get("memory_errors")
     if memory and memory["uncorrected"]:
         bad = [module["label"] for module in memory["modules"] if module["uncorrected"]]
@@ -149,9 +165,11 @@ def _board(facts: Facts) -> Iterator[Cause]:
             yield Cause(base_ids.PCIE_ERRORS, said, device["at"])
     for drive in (facts.get("nvme") or {}).get("notable", ()):
         if drive.get("dead"):
-            yield Cause(base_ids.NVME, "the kernel has given it up", drive["name"])
+            yield Cause(base_ids.NVME, "the kernel disabled the drive", drive["name"])
         elif drive["warning"] & LOST:
-            yield Cause(base_ids.NVME, "it is read-only, or calls itself unreliable", drive["name"])
+            yield Cause(
+                base_ids.NVME, "it is read-only, or reports degraded reliability", drive["name"]
+            )
 
 
 def _units(facts: Facts, expects: Facts) -> Iterator[Cause]:
@@ -171,8 +189,13 @@ def _ports(facts: Facts, expects: Facts) -> Iterator[Cause]:
     if len(ports) < expects["ports"]:
         said = f"{_plural(len(ports), expects['link_layer'] + ' port')}, the class has {expects['ports']}"
         yield Cause(fabric_ids.PORTS, said)
-    if len(ports) > expects["ports"] and expects["link_layer"] == "Ethernet":
-        # More than the class has: which of them the fabric is, the host alone cannot know.
+    if len(ports) > expects["ports"]:
+        # More ports than in the class: the host alone cannot know which of them belong to the fabric.
+        every, ports = len(ports), [p for p in ports if "LINKUP" in p["physical"].upper()]
+        if len(ports) < expects["ports"]:
+            said = f"{len(ports)} of {every} ports have a link, the class has {expects['ports']}"
+            yield Cause(fabric_ids.STATE, said)
+    if expects["link_layer"] == "Ethernet" and len(ports) > expects["ports"]:
         ports = [port for port in ports if port["state"].upper().endswith("ACTIVE")]
     for port in ports:
         if "LINKUP" not in port["physical"].upper():
@@ -197,17 +220,17 @@ def _mounts(facts: Facts, expects: Facts) -> Iterator[Cause]:
         if at not in known:
             yield Cause(check, f"nothing is mounted at {at}, or it does not answer")
         elif known[at]["read_only"]:
-            yield Cause(check, f"{at} can only be read")
+            yield Cause(check, f"{at} is read-only")
 
 
 def _disk(facts: Facts, expects: Facts) -> Iterator[Cause]:
-    """One cause for one file system, wherever it is seen."""
+    """One cause per file system, however it is detected."""
     told = set()
     for found in facts.get("filesystems", ()):
         if found["type"] not in LOCAL or not found["size"]:
             continue
         if found["turned"] or (found["at"] == "/" and found["read_only"]):
-            yield Cause(base_ids.DISK, f"{found['at']} can only be read: errors of its disk")
+            yield Cause(base_ids.DISK, f"{found['at']} is read-only: errors of its disk")
         same = (found["size"], found["free"])
         percent = 100 * found["free"] / found["size"]
         if not found["read_only"] and percent < expects["disk_percent"] and same not in told:

@@ -1,4 +1,4 @@
-"""The door to Slurm's controller: all nodes as it has them, and changes of this host's node."""
+"""Access to Slurm's controller: all nodes, and changes of this host's node."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 SECONDS = 10.0
 PREFIX = "appliance: health: "
-"""How the reason begins where this program took a host out; also in appliance.stages.slurm.checks."""
+"""Prefix of the reason of this program's drains; also in appliance.stages.slurm.checks."""
 MARK = "[appliance-watch is about to drain it]"
-"""What a node's Extra begins with from the announcement to the drain, then the time; what else is there stays behind it."""
+"""Prefix of a node's Extra from the announcement to the drain, followed by the time; other text stays after it."""
 MARKED = re.compile(re.escape(MARK) + r"(?:\[([0-9]{1,12})\])?")
-"""Of a version before this one, or of a person's, without a time."""
+"""Written by an earlier version, or by an operator, without a time."""
 OUT = frozenset(
     {"down", "drain", "drained", "draining", "error", "fail", "failing", "inval", "invalid_reg"}
 )
-"""What appliance.stages.slurm.checks calls out of work."""
+"""States that appliance.stages.slurm.checks treats as out of work."""
 
 
 CONFIGURED = re.compile(r"^NodeName=(\S+)", re.MULTILINE)
@@ -33,11 +33,11 @@ PLAIN = re.compile(r"[A-Za-z0-9._-]+\Z")
 
 
 class Silent(Exception):
-    """The controller gave no answer, or refused; the text is one line."""
+    """The controller did not answer, or refused; the text is one line."""
 
 
 class Node:
-    """A node as the controller has it."""
+    """A node as the controller reports it."""
 
     def __init__(self, state: str, reason: str = "", extra: str = "") -> None:
         self.state, self.reason, self.extra = state, reason, extra
@@ -49,35 +49,35 @@ class Node:
 
     @property
     def is_ours(self) -> bool:
-        """This program took it out."""
+        """This program drained it."""
         return self.is_out and self.reason.startswith(PREFIX)
 
     @property
     def is_announced(self) -> bool:
-        """This program is about to take it out, or was ended when it was, or somebody says so."""
+        """This program is about to drain it, or was stopped at that moment, or another program wrote the mark."""
         return self.extra.startswith(MARK)
 
     @property
     def announced(self) -> float:
-        """When, in s of the epoch by that host's clock; 0 where that is not said."""
+        """When, in s since the epoch by that host's clock; 0 if unknown."""
         found = MARKED.match(self.extra)
         return float(found.group(1) or 0) if found else 0.0
 
     @property
     def kept(self) -> str:
-        """What somebody keeps in Extra."""
+        """Other text in Extra."""
         return MARKED.sub("", self.extra, count=1) if self.is_announced else self.extra
 
 
 def configured(path: str = "") -> frozenset[str]:
-    """The nodes of this host's slurm.conf, each on a line of its own; none where it has ranges of them."""
+    """The nodes of this host's slurm.conf, one per line; empty if it has ranges."""
     path = path or os.environ.get("SLURM_CONF", "/etc/slurm/slurm.conf")
     names = CONFIGURED.findall(files.text(path))
     return frozenset(names if all(map(PLAIN.match, names)) else ())
 
 
 class Slurm:
-    """scontrol, for the node called ``name``. Every call raises Silent where the controller does not answer."""
+    """scontrol for the node called ``name``. Every call raises Silent if the controller does not answer."""
 
     def __init__(self, name: str, folders: tuple[str, ...] = FOLDERS) -> None:
         self.name = name
@@ -85,10 +85,11 @@ class Slurm:
         self._configured = configured()
 
     def nodes(self) -> Mapping[str, Node]:
-        """All nodes; this one is among them, or Silent is raised.
+        """Return all nodes; Silent is raised if this one is missing.
 
-        Whoever may change a node can put a line break into its Extra, and so lines that look like those of others. Such a
-        name stands there twice, or is of no node: the first line of an answer about it alone is its own.
+        Anyone who may change a node can write a line break into its Extra, and so lines that look like those of
+        other nodes. Such a name occurs twice, or belongs to no node: the first line of an answer about it alone
+        is genuine.
         """
         found: dict[str, Node] = {}
         twice: set[str] = set()
@@ -105,20 +106,20 @@ class Slurm:
         return found
 
     def announce(self, mine: Node) -> None:
-        """From now on it counts among those that are out; its state and reason stay as they are."""
+        """Announce this host: it counts among those that are out, with its state and reason unchanged."""
         self._update(f"Extra={MARK}[{time.time():.0f}]{mine.kept}")
 
     def withdraw(self, mine: Node) -> None:
-        """Take back what was announced, if it was."""
+        """Withdraw the announcement, if there is one."""
         if mine.is_announced:
             self._update("Extra=" + mine.kept)
 
     def drain(self, cause: str) -> None:
-        """No new jobs; those there run to their end."""
+        """Drain the host; running jobs continue to their end."""
         self._update("State=DRAIN", "Reason=" + PREFIX + cause)
 
     def resume(self) -> None:
-        """Work again."""
+        """Resume the host."""
         self._update("State=RESUME")
 
     def _update(self, *words: str) -> None:
@@ -139,7 +140,7 @@ class Slurm:
 
 
 def _listed(said: str) -> Iterator[tuple[str, Node]]:
-    """Each line that begins as one of a node. Other characters that break lines are part of a value."""
+    """Split at lines that begin like a node's. Other line-breaking characters are part of a value."""
     for line in said.split("\n"):
         if line.startswith("NodeName="):
             known = fields(line)

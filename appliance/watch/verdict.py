@@ -1,4 +1,4 @@
-"""What a look came to, and where it is kept: for the probe, for the exporter's metrics, for the next look."""
+"""The result of a run, and where it is stored: for the probe, the exporter's metrics, and the next run."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ if TYPE_CHECKING:
 LAST = "/run/appliance/watch.json"
 METRICS = "appliance_watch.prom"
 OUT, OVER, SILENT, LEFT = "out", "over", "silent", ""
-"""For Slurm the host takes no jobs, takes jobs because of the bound, its controller does not answer; nothing was done."""
+"""For Slurm, the host accepts no jobs, or accepts jobs because of the bound, or its controller does not answer; nothing was done."""
 
 
 class Cause:
-    """One thing that makes the host unfit: the check that tells the same, one line, the part; ``age`` of an event, in s."""
+    """One thing that makes the host unfit: the check that reports the same, one line, the part; ``age`` of an event, in s."""
 
     def __init__(self, check: str, cause: str, part: str = "", age: float | None = None) -> None:
         self.check, self.cause, self.part, self.age = check, cause, part, age
 
     def __str__(self) -> str:
-        """As it stands in a reason."""
+        """Its text in a reason."""
         return " ".join(filter(None, [self.check, self.part + ":" * bool(self.part), self.cause]))
 
     @property
     def key(self) -> str:
-        """What stays the same of it from one look to the next; of an event, its words."""
+        """Its constant part from one run to the next; of an event, its text."""
         return f"{self.check} {self.part}" + (f" {self.cause}" if self.age is not None else "")
 
 
 class Verdict:
-    """``causes``: why the host is unfit; ``gaps``: what could not be judged, which takes no host out.
+    """``causes``: why the host is unfit; ``gaps``: what could not be judged, which drains no host.
 
-    ``slurm``: how Slurm has it; ``ours``: it is out by this program; ``returns``: and for a fault that ends by itself;
-    ``waived``: causes with which a person gave it back, by key, with the time. ``marks``: as marks.Marks keeps them.
+    ``slurm``: its state in Slurm; ``ours``: this program drained it; ``returns``: for a fault that ends by itself.
+    ``waived``: causes with which an operator resumed it, by key, with the time. ``marks``: as kept by marks.Marks.
+    ``xids``: GPU and code of fatal messages in the kernel log.
     """
 
     def __init__(self, causes: list[Cause], gaps: list[str]) -> None:
@@ -45,16 +46,17 @@ class Verdict:
         self.slurm, self.ours, self.returns = LEFT, False, False
         self.waived: dict[str, float] = {}
         self.marks: dict[str, Any] = {}
+        self.xids: list[tuple[str, int]] = []
 
     @property
     def reason(self) -> str:
-        """The first cause, and how many more there are."""
+        """Return the first cause, and how many more there are."""
         more = len(self.causes) - 1
         return str(self.causes[0])[:200] + (f" (and {more} more)" if more > 0 else "")
 
 
 def last() -> dict[str, Any]:
-    """What the look before this one left since the host started; nothing where there was none."""
+    """Return the verdict of the last run since the host's boot; empty if there is none."""
     try:
         with open(LAST, encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs 15 ms
             said = json.load(file)
@@ -64,7 +66,7 @@ def last() -> dict[str, Any]:
 
 
 def keep(verdict: Verdict, since: float, textfiles: str = "") -> None:
-    """Leave it for others to read; ``since``: unfit or fit from then on, in s of the epoch."""
+    """Store it; ``since``: the time since which it is unfit or fit, in s since the epoch."""
     causes = [
         {"check": c.check, "part": c.part, "cause": c.cause, "key": c.key} for c in verdict.causes
     ]
@@ -83,13 +85,13 @@ def keep(verdict: Verdict, since: float, textfiles: str = "") -> None:
     os.makedirs(os.path.dirname(LAST), mode=0o755, exist_ok=True)  # noqa: PTH103, PTH120
     write(LAST, json.dumps(said) + "\n")
     if textfiles and os.path.isdir(textfiles):  # noqa: PTH112
-        # The folder belongs to another service; what is wrong with it is told by the exporter's own alert.
+        # The folder belongs to another service; the exporter's own alert reports faults of it.
         with suppress(OSError):
             write(os.path.join(textfiles, METRICS), metrics(verdict))  # noqa: PTH118
 
 
 def metrics(verdict: Verdict) -> str:
-    """For the node exporter, which adds when the file was written."""
+    """Write metrics for the node exporter, which adds the time of writing."""
     kept = int(bool(verdict.causes) and verdict.slurm in {OVER, SILENT})
     return (
         "# HELP appliance_watch_unfit The host's own watch finds it unfit for work.\n"
@@ -98,11 +100,17 @@ def metrics(verdict: Verdict) -> str:
         "# HELP appliance_watch_kept It is unfit, and Slurm gives it jobs all the same.\n"
         "# TYPE appliance_watch_kept gauge\n"
         f"appliance_watch_kept {kept}\n"
+        "# HELP appliance_watch_xid A message of this code in the kernel log fails the GPU.\n"
+        "# TYPE appliance_watch_xid gauge\n"
+        + "".join(
+            f'appliance_watch_xid{{gpu="{part.replace("GPU ", "", 1)}",code="{code}"}} 1\n'
+            for part, code in verdict.xids
+        )
     )
 
 
 def write(path: str, text: str) -> None:
-    """In one step: a reader meets the old or the new. Always into a file of its own, whatever has that name already."""
+    """Write atomically: a reader sees the old or the new content. Always a new file, whatever has that name already."""
     new = path + ".new"
     with suppress(FileNotFoundError):
         os.unlink(new)  # noqa: PTH108

@@ -17,8 +17,10 @@ HOMES = {check.id: f"appliance/stages/{s.name}/ids.py" for s in STAGES for check
     check.id: "appliance/bmc/" for check in OF_CONTROLLERS
 }
 ALIKE = {
-    ("appliance/actions/capture.py", "gpu.count"): "a key of hardware in a profile",
+    ("appliance/actions/profiles/capture.py", "gpu.count"): "a key of hardware in a profile",
     ("appliance/stages/observe/checks.py", "observe.receivers"): "a key of the site",
+    ("appliance/stages/renamed.py", "scheduler.releases"): "an id of an earlier version",
+    ("appliance/stages/renamed.py", "scheduler.pods"): "an id of an earlier version",
 }
 """Texts that are spelled as an id and mean something else."""
 
@@ -52,5 +54,5 @@ def test_ids_and_checks_of_a_stage_are_the_same(stage: Stage) -> None:
 
 def test_an_id_elsewhere_is_seen() -> None:
     source = 'Cause("gpu.ecc", "x")\nif result.id == "gpu.ecc":\n    pass\n'
-    assert len([*strangers(source, "appliance/engine/judge.py")]) == 2
+    assert len([*strangers(source, "appliance/engine/look/judge.py")]) == 2
     assert [*strangers(source, "appliance/stages/gpu/ids.py")] == []

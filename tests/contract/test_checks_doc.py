@@ -2,7 +2,7 @@
 
 import pytest
 
-from appliance.engine.judge import REACHABLE
+from appliance.engine.look.judge import REACHABLE
 from appliance.lab.faults import FAULTS
 from appliance.stages.catalog import EVERY_CHECK, HARDWARE
 from tools.published.tables import belongs_to, check_table, fault_table, rung_of

@@ -16,14 +16,17 @@ from tools.published.keys import inner_of, rows
 PLACE = re.compile(r"^(?!secrets\.).*\.(file|env|vault)$")
 """Where a secret is kept that stands with what it opens: read as those of ``secrets`` are, by the same code."""
 
+REFUSED = re.compile(r"^scheduler\.runai(\.|$)")
+"""Keys of what no sound site can have."""
+
 
 def set_keys(model: type[BaseModel], given: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     """Paths, as ``rows`` writes them, of all keys of a document whose value is not their default."""
     for name, value in given.items():
-        info = model.model_fields[name]
+        info = next(i for n, i in model.model_fields.items() if (i.alias or n) == name)
         inner, suffix = inner_of(info.annotation)
         key = f"{prefix}{name}{suffix}"
-        default = info.get_default(call_default_factory=True)
+        default = info.get_default(call_default_factory=True, validated_data={})
         if info.is_required() or str(value) != str(getattr(default, "value", default)):
             yield key
         if isinstance(inner, type) and issubclass(inner, Model):
@@ -43,7 +46,8 @@ def _parts(value: Any, suffix: str) -> list[Any]:
 def unset(documents: Iterator[Mapping[str, Any]]) -> list[str]:
     """Keys that no document sets to more than their default."""
     seen = {key for document in documents for key in set_keys(Site, document)}
-    return [key for key, *_ in rows("site") if key not in seen and not PLACE.search(key)]
+    asked = (key for key, *_ in rows("site") if not PLACE.search(key) and not REFUSED.match(key))
+    return [key for key in asked if key not in seen]
 
 
 @pytest.fixture(scope="module")

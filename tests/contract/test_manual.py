@@ -46,7 +46,8 @@ def test_text_is_printed_as_it_stands(text: str) -> None:
 
 def test_every_option_of_a_verb_stands_in_its_page() -> None:
     def options(command: click.Command) -> set[str]:
-        own = {name for param in command.params for name in param.opts if name.startswith("--")}
+        shown = [param for param in command.params if not getattr(param, "hidden", False)]
+        own = {name for param in shown for name in param.opts if name.startswith("--")}
         inner = command.commands.values() if isinstance(command, click.Group) else ()
         return own.union(*map(options, inner))
 

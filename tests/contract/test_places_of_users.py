@@ -23,6 +23,7 @@ HANDLES = frozenset({"handle", "fd", "at"})
 ROOTS_OWN = {
     "module_utils/resources/gpu_driver.py": "its note in /var/lib/appliance",
     "module_utils/resources/slurm_containers.py": "/var/lib/appliance, /usr/local/lib/slurm and /etc/slurm; a new folder of mkdtemp(3)",
+    "module_utils/resources/containerd_images.py": "its list in /var/lib/appliance",
     "module_utils/resources/kubeadm_ticket.py": "a new file of mkstemp(3) in memory",
     "module_utils/resources/kubeadm_member.py": "a new file of mkstemp(3) in memory",
     "module_utils/resources/kubeadm_control.py": "its stamp in /var/lib/appliance",

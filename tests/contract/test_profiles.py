@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from appliance.actions.bounds import check_ids
+from appliance.actions.profiles.limit_bounds import check_ids
 from appliance.config import data
 from appliance.config.compatibility import COMPONENTS, table
 from appliance.config.document import read

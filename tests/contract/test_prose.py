@@ -10,12 +10,12 @@ import pytest
 
 from appliance.checks.causes import Cause, Reach
 from appliance.config import data
-from appliance.engine import judge
-from appliance.engine.gather import Round
-from appliance.engine.judge import judge_all
-from appliance.engine.record import Findings, record_of
-from appliance.engine.requests import ALL_CHECK_IDS
-from appliance.engine.survey import view_of
+from appliance.engine.look import judge
+from appliance.engine.look.gather import Round
+from appliance.engine.look.judge import judge_all
+from appliance.engine.look.probe_requests import ALL_CHECK_IDS
+from appliance.engine.look.run_record import Findings, record_of
+from appliance.engine.look.survey import view_of
 from appliance.models import result
 from appliance.models.result import CheckResult, Status
 from appliance.models.run import StageOutcome, StageState

@@ -7,7 +7,7 @@ import pytest
 from appliance.config.data import root
 from appliance.stages.catalog import STAGES
 from appliance.stages.stage import Stage
-from tests.role_units import RoleText
+from tests.support.role_units import RoleText
 
 PLUGINS = root() / "playbooks/collections/ansible_collections/appliance/host/plugins"
 CALLS = re.compile(r"\bappliance\.host\.(\w+)")

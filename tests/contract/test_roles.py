@@ -9,10 +9,10 @@ import pytest
 import yaml  # noqa: TID251 - reads the roles' own files
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from appliance.actions import node
+from appliance.actions.hosts import owners
 from appliance.config import data
-from appliance.config.fresh import CLUSTER_KEY
 from appliance.config.load import LoadedSite, load_site
+from appliance.config.new_secrets import CLUSTER_KEY
 from appliance.config.secrets import Secret
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Profile
@@ -23,14 +23,14 @@ from appliance.stages.kubernetes.site import KubernetesOptions
 from appliance.stages.scheduler.site import SchedulerOptions
 from appliance.stages.stage import Stage
 from appliance.stages.workloads.site import Addon, NfsCsi, WorkloadsOptions
-from tests.facts import facts_of
 from tests.golden.record import SITES
+from tests.support.facts import facts_of
 
 ROOT = data.root()
 ROLES = sorted(path.parent.parent for path in (ROOT / "roles").glob("*/tasks/main.yml"))
-PHASES = ("preflight", "install", "configure", "service", "verify")
+PHASES = ("install", "configure", "service", "verify", "leave")
 MENU = ("Requirements", "Tags", "Variables", "Example", "Limits")
-OF_ENTRY = {"name", "when", "vars", "after_change", "ignore_failure", "pauses_for"}
+OF_ENTRY = {"name", "when", "vars", "loop", "after_change", "ignore_failure", "pauses_for"}
 COLLECTION = ROOT / "playbooks/collections/ansible_collections/appliance/host/plugins"
 RESOURCES = {file.stem for file in (COLLECTION / "module_utils/resources").glob("*.py")}
 FOREIGN = re.compile(r"\bhostvars\b|\bgroups\b\s*[\[.]|\bgroup_names\b")
@@ -87,6 +87,16 @@ def test_every_variable_bears_the_roles_name(role: Path) -> None:
     assert [name for name in inner if not name.startswith(own)] == []
 
 
+@each_role
+def test_every_inner_variable_that_is_read_is_made_somewhere(role: Path) -> None:
+    kinds = ("tasks", "templates", "vars")
+    texts = [f.read_text() for kind in kinds for f in (role / kind).rglob("*") if f.is_file()]
+    made = rf"(?:^ *|register: |set )(__{role.name}_\w+)(?=:|$| )"
+    known = {name for text in texts for name in re.findall(made, text, re.M)}
+    read_ = {name for text in texts for name in re.findall(rf"\b__{role.name}_\w+", text)}
+    assert read_ - known == set()
+
+
 def entries(role: Path) -> Iterator[dict[str, Any]]:
     """What a role applies by appliance.host.apply; a list that goes on after a reboot once."""
     lists: list[list[dict[str, Any]]] = []
@@ -99,28 +109,17 @@ def entries(role: Path) -> Iterator[dict[str, Any]]:
 
 
 @each_role
-def test_main_tells_the_phases_in_their_order(role: Path) -> None:
-    main = read(role / "tasks/main.yml")
-    imports = [task.get("ansible.builtin.import_tasks", "") for task in main]
-    if "preflight.yml" not in imports:
-        return
-    names = [name.removesuffix(".yml") for name in imports]
-    assert names == [phase for phase in PHASES if (role / f"tasks/{phase}.yml").exists()]
-    tags = {task["ansible.builtin.import_tasks"]: task["tags"] for task in main}
-    assert tags.pop("preflight.yml") == ["always"]
-    assert all(tag == [role.name, f"{role.name}:{file[:-4]}"] for file, tag in tags.items())
-
-
-@each_role
 def test_an_applied_entry_names_its_phase(role: Path) -> None:
     named = [entry["name"] for entry in entries(role)]
-    assert [n for n in named if not re.match(rf"({'|'.join(PHASES[1:])}) \| [A-Z]", n)] == []
+    assert [n for n in named if not re.match(rf"({'|'.join(PHASES)}) \| [A-Z]", n)] == []
     assert len(named) == len(set(named)), "an entry is found by its name"
-    main = read(role / "tasks/main.yml")
-    applied = [task for task in main if "appliance.host.apply" in task]
+    assert named, "a role lists what it wants of a host"
+    order = [PHASES.index(name.partition(" | ")[0]) for name in named]
+    in_files = role.name in {"containerd", "kubernetes"}
+    assert in_files or order == sorted(order), "phases come in their order"
     phases = {f"{role.name}:{name.partition(' | ')[0]}" for name in named}
-    for task in applied:
-        assert {role.name} < set(task["tags"]) <= {role.name, *phases}
+    for task in read(role / "tasks/main.yml"):
+        assert {role.name} < set(task["tags"]) <= {role.name, *phases}, task["name"]
 
 
 @each_role
@@ -258,7 +257,7 @@ def test_no_stage_but_those_a_move_runs_depends_on_whose_a_host_is(example: Load
         return [*variables_of(stage, site, example.profile, seen)]
 
     changed = {s.name for s in STAGES if given(s, Owner.SLURM) != given(s, Owner.KUBERNETES)}
-    assert changed == set(node.STAGES)
+    assert changed == set(owners.STAGES)
 
 
 def _role(name: str) -> Path:

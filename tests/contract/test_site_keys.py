@@ -11,11 +11,11 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 from pydantic import BaseModel
 
-from appliance.engine.accepted import standing_of
-from appliance.engine.judge import judge_all
-from appliance.engine.requests import ALL_CHECK_IDS
+from appliance.engine.look.judge import judge_all
+from appliance.engine.look.probe_requests import ALL_CHECK_IDS
+from appliance.engine.look.shared_baseline import shared_facts_of
+from appliance.engine.look.survey import view_of
 from appliance.engine.session import endpoints
-from appliance.engine.survey import view_of
 from appliance.errors import ApplianceError
 from appliance.models.site import Site
 from appliance.provision.manifest import Image, ImageFile, Manifest
@@ -30,6 +30,7 @@ from tools.published.keys import inner_of, rows
 ELSEWHERE = {
     "version": "of the schema; takes one value",
     "profile": "which file is loaded: config/load.py",
+    "hosts[].class": "which file is loaded for the host: config/load.py",
     "software.NAME": "laid over the profile's as both are loaded: config/load.py",
     "hosts[].bmc.": "asked by discover, power and provision: bmc/checks, adapters/redfish.py",
     "secrets.NAME.": "read as a run begins: config/secrets.py",
@@ -37,21 +38,20 @@ ELSEWHERE = {
     "observe.receivers[].slack.": "read as a run begins: config/secrets.py",
     "observe.mail.password.": "read as a run begins: config/secrets.py",
     "networks.NAME.dhcp[]": "who may answer a machine that is installed: provision/dhcp.py",
-    "provision.image": "what machines are installed with: actions/provision.py",
-    "provision.signers": "who may have signed it: actions/provision.py",
-    "provision.address": "where it is served: actions/provision.py",
-    "provision.port": "where it is served: actions/provision.py",
+    "provision.image": "what machines are installed with: actions/provisioning/provision.py",
+    "provision.signers": "who may have signed it: actions/provisioning/provision.py",
+    "provision.address": "where it is served: actions/provisioning/provision.py",
+    "provision.port": "where it is served: actions/provisioning/provision.py",
     "base.keep[]": "what is nobody's and stays: stages/base/checks/foreign.py",
     "base.advisories[].": "what is known of versions: stages/base/checks/advisories.py",
-    "gpu.": "how hosts are drained: engine/roll.py, engine/rollout.py",
+    "gpu.": "how hosts are drained: engine/run/rollout.py, engine/plan/rollout_order.py",
     "slurm.containers.benchmark.": "what validate measures in: actions/validation.py",
-    "kubernetes.network_policies": "closes projects of KAI alone: stages/workloads/network.py",
-    "kubernetes.trial_image": "what pods that try and measure run in: actions/through_pods.py",
-    "scheduler.runai.edition": "which keys are refused: stages/scheduler/rules",
-    "workloads.queue": "where trials run: actions/workloads.py",
-    "workloads.images.NAME": "what trials run: actions/workloads.py",
+    "kubernetes.trial_image": "what pods that try and measure run in: actions/benchmarks/through_pods.py",
+    "scheduler.runai.": "refused: stages/scheduler/rules",
+    "workloads.queue": "where trials run: actions/trials/workloads.py",
+    "workloads.images.NAME": "what trials run: actions/trials/workloads.py",
     "limits.NAME.unit": "whether it is the check's own: config/rules/limits.py",
-    "limits.NAME.date": "beside the limit in reports: engine/acceptance.py",
+    "limits.NAME.date": "beside the limit in reports: engine/accept/acceptance.py",
 }
 """Keys, or all below a prefix, whose way is another one, and where it leads."""
 ENTRY = ImageFile(name="disk.raw.zst", bytes=1, sha256="0" * 64)
@@ -89,7 +89,11 @@ def places(model: BaseModel, put: Put, prefix: str = "") -> Iterator[tuple[str, 
         value = getattr(model, name)
         here = partial(_with_field, put, model, name)
         if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
-            usual = () if info.is_required() else (info.get_default(call_default_factory=True),)
+            usual = (
+                ()
+                if info.is_required()
+                else (info.get_default(call_default_factory=True, validated_data={}),)
+            )
             yield key, [o for o in (*usual, *others(value, info.annotation)) if o != value], here
         yield from _inner(value, here, f"{key}.")
 
@@ -152,7 +156,7 @@ def parts_of(made: Made) -> dict[str, Part]:
 
     def variables(stage: Stage, site: Site) -> object:
         own, shared = replace(session, site=site), Shared()
-        known = standing_of(own, found.facts)
+        known = shared_facts_of(own, found.facts)
         hosts = [host for host in site.hosts if stage.concerns(site, host)]
         return [stage.variables(own.context(host, found.facts, shared, known)) for host in hosts]
 

@@ -9,7 +9,7 @@ import pytest
 import yaml  # noqa: TID251 - reads the playbooks
 
 from appliance.config import data
-from appliance.engine.cluster import WORK
+from appliance.engine.run.cluster_stages import WORK
 from appliance.models.site import Role
 from appliance.stages import NAMES, OF_CLUSTER, OF_HOSTS
 from appliance.stages.catalog import CHECKS, CLUSTER_STAGES, EVERY_STAGE, HARDWARE, STAGES

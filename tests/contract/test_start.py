@@ -16,8 +16,8 @@ from appliance.cli import main as program
 from appliance.cli.main import cli
 from appliance.cli.verbs import VERBS, Commands
 from appliance.report import symbols
-from appliance.report.plain import ascii_text
-from tests.command_line import run
+from appliance.report.ascii_text import ascii_text
+from tests.support.command_line import run
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"ansible_runner", "cryptography", "jinja2", "kubernetes", "paramiko", "rich", "yaml"}
@@ -118,7 +118,7 @@ def test_names_of_verbs_are_completed_without_reading_them() -> None:
 
 def test_the_door_to_ssh_reads_neither_what_paramiko_could_do_without_nor_the_rack() -> None:
     """What a verb on a site of one's own reads before it asks a host."""
-    code = "import json, sys; import appliance.actions.health, appliance.adapters.ssh; print(json.dumps([*sys.modules]))"
+    code = "import json, sys; import appliance.actions.monitoring.health, appliance.adapters.ssh; print(json.dumps([*sys.modules]))"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )

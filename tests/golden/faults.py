@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from appliance.engine.gather import Round, Unanswered
+from appliance.engine.look.gather import Round, Unanswered
 from appliance.models.facts import HostFacts, Problem, ProblemKind, Unit
 from appliance.models.site import Role, Site
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from appliance.models.site import Role, Site
-from appliance.report.wording import fold
+from appliance.report.formatting import fold
 from tests.golden.compact import compact
 
 WIDTH = 200

@@ -21,18 +21,18 @@ from unittest.mock import patch
 from rich.console import Console
 
 from appliance.config.data import root
-from appliance.config.fresh import CLUSTER_KEY
 from appliance.config.load import LoadedSite, load_site
+from appliance.config.new_secrets import CLUSTER_KEY
 from appliance.config.secrets import MAIL_PASSWORD, Redactor, Secret
-from appliance.engine.gather import Round, Unanswered
-from appliance.engine.judge import judge_all
-from appliance.engine.planning import make_plan
-from appliance.engine.prepare import Preparation, prepare
-from appliance.engine.record import Findings, record_of
-from appliance.engine.requests import ALL_CHECK_IDS
-from appliance.engine.selection import Selection
+from appliance.engine.look.gather import Round, Unanswered
+from appliance.engine.look.judge import judge_all
+from appliance.engine.look.probe_requests import ALL_CHECK_IDS
+from appliance.engine.look.run_record import Findings, record_of
+from appliance.engine.look.survey import view_of
+from appliance.engine.plan.planning import make_plan
+from appliance.engine.plan.prepare import Preparation, prepare
+from appliance.engine.plan.selection import Selection
 from appliance.engine.session import Session
-from appliance.engine.survey import view_of
 from appliance.journal import Journal
 from appliance.models.facts import HostFacts, Receipt
 from appliance.models.plan import Plan
@@ -43,12 +43,12 @@ from appliance.report import nagios
 from appliance.report.console import plan_table, run_summary
 from appliance.report.html import render as render_html
 from appliance.stages.catalog import STAGES
-from tests.full_sites import VARIABLE, write_full_site
 from tests.golden.compact import compact
 from tests.golden.hosts import Whose
 from tests.golden.sections import OF, Sections, common_first, counted_out, differences, text_of
-from tests.rendering import rendered
-from tests.unit.engine.world import FakeHosts, Recorder
+from tests.support.engine_fakes import FakeHosts, Recorder
+from tests.support.full_sites import VARIABLE, write_full_site
+from tests.support.rendering import rendered
 
 RECORD = Path(__file__).parents[1] / "data/golden"
 WIDTH = 120

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.config.load import load_site
-from appliance.engine.gather import Round, Unanswered
-from appliance.engine.judge import judge_all
-from appliance.engine.planning import make_plan
-from appliance.engine.prepare import prepare
-from appliance.engine.requests import ALL_CHECK_IDS
-from appliance.engine.selection import Selection
-from appliance.engine.survey import view_of
+from appliance.engine.look.gather import Round, Unanswered
+from appliance.engine.look.judge import judge_all
+from appliance.engine.look.probe_requests import ALL_CHECK_IDS
+from appliance.engine.look.survey import view_of
+from appliance.engine.plan.planning import make_plan
+from appliance.engine.plan.prepare import prepare
+from appliance.engine.plan.selection import Selection
 from appliance.journal import Journal
 from appliance.models.facts import Drift, HostFacts
 from appliance.models.plan import Plan

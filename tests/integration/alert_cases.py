@@ -131,9 +131,17 @@ CASES = (
     ),
     Case(
         "GpuXid",
+        {"instance": "h", "gpu": "3", "code": "79"},
+        ('appliance_watch_xid{instance="h",gpu="3",code="79"}', "1" + STEADY, None),
+        (f"DCGM_FI_DEV_XID_ERRORS{{{GPU}}}", "45" + STEADY, "45" + STEADY),
+    ),
+    Case(
+        "GpuXidUnwatched",
         {"instance": "h", "gpu": "3"},
         (f"DCGM_FI_DEV_XID_ERRORS{{{GPU}}}", "0x20 79x20", "0" + STEADY),
         ('DCGM_FI_DEV_XID_ERRORS{instance="h",gpu="4"}', None, "31" + STEADY),
+        ('DCGM_FI_DEV_XID_ERRORS{instance="i",gpu="4"}', None, "79" + STEADY),
+        ('appliance_watch_unfit{instance="i"}', None, "0" + STEADY),
     ),
     Case(
         "GpuMemoryErrors",
@@ -228,6 +236,13 @@ CASES = (
         "SlurmSilent",
         {"instance": "h"},
         ('slurm_up{instance="h"}', "0" + STEADY, "1" + STEADY),
+    ),
+    # Slurm has left the host, and its last sample is still the newest.
+    Case(
+        "SlurmSilent",
+        {"instance": "h"},
+        ('slurm_up{instance="h"}', "0" + STEADY, "0x20 _x400"),
+        at=24,
     ),
     Case(
         "SlurmAccountingSilent",

@@ -52,6 +52,8 @@ def reasons(left_out: list[str]) -> dict[str, str]:
     """By benchmark why it was left out."""
     found: dict[str, str] = {}
     for line in left_out:
-        names, _, why = line.removeprefix("left out where none is named: ").partition(" (")
+        names, _, why = line.removeprefix("skipped because no benchmark was named: ").partition(
+            " ("
+        )
         found |= dict.fromkeys(names.split(", "), why.removesuffix(")"))
     return found

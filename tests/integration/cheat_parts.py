@@ -18,6 +18,14 @@ MERGE = "application/merge-patch+json"
 MINE = "mine"
 """An honest pod of Alice's that runs before the cheats that change one."""
 OPERATOR = "system:serviceaccount:spark-operator:spark-operator-controller"
+CRON = {
+    "apiVersion": "batch/v1",
+    "kind": "CronJob",
+    "name": MINE,
+    "uid": "1",
+    "controller": True,
+}
+"""Alice's, as owner of a Job."""
 BOUND = "bound"
 """Another, which has its host: one that waits for it goes at once, whatever grace is asked for."""
 
@@ -265,6 +273,27 @@ def own_set() -> Body:
     return made
 
 
+def own_cron() -> Body:
+    """An honest CronJob of Alice's."""
+    made = cron(pod(gpus=0))
+    made["metadata"]["name"] = MINE
+    return made
+
+
+def own_jobset() -> Body:
+    """A JobSet as an operator makes it of what Alice wrote."""
+    made = jobset(pod(gpus=0))
+    made["metadata"]["name"] = MINE
+    return made
+
+
+def by_hand(queue: str, **owner: Any) -> Body:
+    """What kubectl create job --from=cronjob/mine sends, for this queue; kubectl writes the CronJob as the owner."""
+    made = job(pod(queue, gpus=0))
+    made["metadata"]["annotations"] = {"cronjob.kubernetes.io/instantiate": "manual"}
+    return owned_by(made, {**CRON, **owner})
+
+
 def own_service() -> Body:
     """An honest service of Alice's."""
     meta = {"name": MINE, "namespace": ALPHA}
@@ -336,10 +365,17 @@ def noted_ephemeral(notes: Body) -> Body:
     return made
 
 
+def token_of(seconds: int) -> Body:
+    """A volume with a token for somebody outside the cluster."""
+    token = {"path": "token", "audience": "vault", "expirationSeconds": seconds}
+    return {"name": "t", "projected": {"sources": [{"serviceAccountToken": token}]}}
+
+
 def kept(notes: Body | None = None, **spec: Any) -> Body:
     """A StatefulSet with a claim for each of its pods."""
     made = stateful(pod())
-    meta = {"name": "data", "annotations": notes or {}}
+    held: Body = {k: spec.pop(k) for k in ("finalizers", "labels", "ownerReferences") if k in spec}
+    meta = {"name": "data", "annotations": notes or {}, **held}
     made["spec"]["volumeClaimTemplates"] = [{"metadata": meta, "spec": claim_spec(**spec)}]
     return made
 
@@ -360,9 +396,10 @@ def noted(made: Body, notes: Body, kind: str = "annotations") -> Body:
     return changed
 
 
-def cron_of(notes: Body) -> Body:
+def cron_of(notes: Body, kind: str = "annotations") -> Body:
+    """With marks on the Jobs it makes."""
     made = cron(pod())
-    made["spec"]["jobTemplate"]["metadata"] = {"annotations": notes}
+    made["spec"]["jobTemplate"]["metadata"] = {kind: notes}
     return made
 
 
@@ -385,6 +422,7 @@ def rather(kind: str, term: Body) -> Body:
 THEIRS = pod("beta-train")
 STOCK = pod(schedulerName=None)
 DECOY = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "decoy", "uid": "1", "controller": True}]
+OWNER = [{**DECOY[0], "controller": False}]
 HOST = [{"name": "h", "hostPath": {"path": "/"}}]
 DEVICE = [{"name": "h", "hostPath": {"path": "/dev/nvidia0", "type": "CharDevice"}}]
 

@@ -7,9 +7,9 @@ from tests.integration.cheat_parts import (
     HOST,
     MAKERS,
     MINE,
-    RBAC,
     SHARED,
     UNJUDGED,
+    VOID,
     Cheat,
     changed,
     container_of,
@@ -99,6 +99,20 @@ CHEATS: tuple[Cheat, ...] = (
         )
     ),
     refused_pod(
+        "GPUs by a file in a volume",
+        "appliance-gpus",
+        pod(
+            gpus=0,
+            volumes=[{"name": "v", "emptyDir": {}}],
+            container=env(valueFrom={"fileKeyRef": {"volumeName": "v", "path": "a", "key": "a"}}),
+        ),
+    ),
+    refused_pod(
+        "GPUs by a later variable of the same name",
+        "appliance-gpus",
+        pod(gpus=0, container={"env": [*VOID["env"], *env(value="all")["env"]]}),
+    ),
+    refused_pod(
         "devices by a variable of a ConfigMap",
         "appliance-gpus",
         pod(
@@ -148,6 +162,13 @@ CHEATS: tuple[Cheat, ...] = (
             ("cni.projectcalico.org/ipAddrs", '["10.0.0.9"]'),
             ("cni.projectcalico.org/allowedSourcePrefixes", '["10.0.0.0/8"]'),
             ("k8s.v1.cni.cncf.io/networks", "default/hosts"),
+            ("io.cilium/global-service", "true"),
+            ("ovn.kubernetes.io/ip_address", "10.0.0.9"),
+            # What plugins of the container runtime read.
+            ("devices.nri.io/container.work", "- path: /dev/nvidia0"),
+            ("mounts.noderesource.dev/container.work", "- source: /home"),
+            ("ulimits.nri.containerd.io/container.work", "- type: memlock"),
+            ("io.katacontainers.config.hypervisor.path", "/bin/sh"),
             ("kai.scheduler/batch-min-member", "-1"),
             ("kai.scheduler/batch-min-member", "2000000000"),
         )
@@ -290,14 +311,19 @@ CHEATS: tuple[Cheat, ...] = (
             }
         },
         "PATCH",
-        member=False,
     ),
-    Cheat(
-        "a container added later, without a right to it",
-        RBAC,
-        f"{pods(ALPHA)}/{MINE}/ephemeralcontainers",
-        {"spec": {"ephemeralContainers": [{"name": "late", "image": "none"}]}},
-        "PATCH",
+    *(
+        Cheat(
+            f"a container added later {name}",
+            judge,
+            f"{pods(ALPHA)}/{MINE}/ephemeralcontainers",
+            {"spec": {"ephemeralContainers": [{"name": "late", "image": "none", **more}]}},
+            "PATCH",
+        )
+        for name, judge, more in (
+            ("whose image may show it all GPUs", "appliance-gpus", {}),
+            ("of 900 KB", "appliance-weight", {**VOID, "args": ["x" * 900_000]}),
+        )
     ),
     # The host.
     *(

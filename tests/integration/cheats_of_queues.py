@@ -4,8 +4,10 @@ from tests.integration.cheat_parts import (
     ALPHA,
     BETA,
     BOUND,
+    CRON,
     DECOY,
     MINE,
+    OWNER,
     POOL,
     QUEUE,
     RBAC,
@@ -13,11 +15,14 @@ from tests.integration.cheat_parts import (
     THEIRS,
     Cheat,
     binding,
+    by_hand,
     changed,
     deleted,
+    deployment,
     far,
     job,
     named,
+    owned_by,
     place,
     pod,
     pods,
@@ -116,6 +121,21 @@ CHEATS: tuple[Cheat, ...] = (
         "appliance-end",
         pod(terminationGracePeriodSeconds=31_536_000),
     ),
+    *(
+        refused_pod(
+            f"a grace of a year for who fails the {probe}",
+            "appliance-end",
+            pod(
+                container={
+                    probe: {
+                        "exec": {"command": ["false"]},
+                        "terminationGracePeriodSeconds": 31_536_000,
+                    }
+                }
+            ),
+        )
+        for probe in ("livenessProbe", "startupProbe")
+    ),
     Cheat(
         "a pod that somebody else seems to own, which no limit ends",
         "appliance-marks",
@@ -151,6 +171,26 @@ CHEATS: tuple[Cheat, ...] = (
         "appliance-leaving",
         f"{pods(ALPHA)}/{BOUND}",
         gracePeriodSeconds=660,
+    ),
+    Cheat(
+        "a CronJob for the owner of a Job that waits in another queue",
+        "appliance-manual",
+        place("Job"),
+        by_hand("alpha-build"),
+    ),
+    *(
+        Cheat(f"a Job by hand of {name}", "appliance-marks", place("Job"), made)
+        for name, made in (
+            ("a CronJob of another group", by_hand("alpha-train", apiVersion="a.example/v1")),
+            ("a ReplicaSet", by_hand("alpha-train", kind="ReplicaSet", apiVersion="apps/v1")),
+            ("a CronJob and a pod", owned_by(by_hand("alpha-train"), CRON, *OWNER)),
+        )
+    ),
+    Cheat(
+        "a Deployment of a CronJob",
+        "appliance-marks",
+        place("Deployment"),
+        owned_by(deployment(pod(gpus=0)), CRON),
     ),
     changed("an owner given to a pod that runs", {"ownerReferences": DECOY}, "appliance-marks"),
     refused_pod(

@@ -5,16 +5,35 @@ from tests.integration.cheat_parts import (
     EVICTABLE,
     OFF,
     POOL,
+    QUEUE,
     QUEUES,
     RBAC,
     SLURM,
+    Body,
     Cheat,
+    claim_spec,
+    cron_of,
+    deployment,
+    ephemeral,
     job,
+    kept,
+    named,
     place,
     placed,
     pod,
+    pods,
     refused_pod,
 )
+
+THEIRS = dict.fromkeys(OFF, "appliance")
+"""Labels by which an apply knows what is its own."""
+
+
+def _labelled() -> Body:
+    made = ephemeral()
+    made["ephemeral"]["volumeClaimTemplate"]["metadata"] = {"labels": THEIRS}
+    return made
+
 
 CHEATS: tuple[Cheat, ...] = (
     # Room in etcd.
@@ -29,6 +48,18 @@ CHEATS: tuple[Cheat, ...] = (
         "appliance-weight",
         f"/api/v1/namespaces/{ALPHA}/configmaps",
         {"metadata": {"name": "try"}, "data": {f"{n:0200}": "" for n in range(1400)}},
+    ),
+    Cheat(
+        "a ConfigMap of 690 KB of binary data",
+        "appliance-weight",
+        f"/api/v1/namespaces/{ALPHA}/configmaps",
+        {"metadata": {"name": "try"}, "binaryData": {"a": "QUFB" * 230_000}},
+    ),
+    Cheat(
+        "a name of the appliance's that the server completes",
+        "appliance-own",
+        f"/api/v1/namespaces/{ALPHA}/configmaps",
+        {"metadata": {"generateName": "appliance-"}},
     ),
     Cheat(
         "a Secret of 500 KB",
@@ -78,6 +109,45 @@ CHEATS: tuple[Cheat, ...] = (
                 {"metadata": {"name": "try", "labels": dict.fromkeys(OFF, "appliance")}},
             ),
         )
+    ),
+    # By a controller, which copies labels: an apply takes the claim for one of the site's, and stops at the pod that mounts it.
+    *(
+        Cheat(f"the appliance's label {name}", "appliance-own", path, made)
+        for name, path, made in (
+            ("on a StatefulSet's claims", place("StatefulSet"), kept(labels=THEIRS)),
+            ("on a Deployment's pods", place("Deployment"), deployment(pod(labels=THEIRS))),
+            ("on a CronJob's Jobs", place("CronJob"), cron_of(THEIRS, "labels")),
+            ("on an ephemeral claim", pods(ALPHA), named(pod(volumes=[_labelled()]))),
+        )
+    ),
+    *(
+        Cheat(
+            f"the appliance's label on a {kind} of an operator",
+            "appliance-own",
+            path,
+            made,
+            operator=True,
+        )
+        for kind, path, made in (
+            ("Job", place("Job"), job(pod(), THEIRS)),
+            (
+                "claim",
+                f"/api/v1/namespaces/{ALPHA}/persistentvolumeclaims",
+                {"metadata": {"name": "try", "labels": THEIRS}, "spec": claim_spec()},
+            ),
+        )
+    ),
+    Cheat(
+        "a neighbour's priority class on a CronJob's Jobs",
+        "appliance-priority",
+        place("CronJob"),
+        cron_of({"priorityClassName": "urgent"}, "labels"),
+    ),
+    Cheat(
+        "a neighbour's queue on a CronJob's Jobs",
+        "appliance-queue",
+        place("CronJob"),
+        cron_of({QUEUE: "beta-train"}, "labels"),
     ),
     *(
         Cheat(

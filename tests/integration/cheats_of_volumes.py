@@ -3,10 +3,12 @@
 from tests.integration.cheat_parts import (
     ALPHA,
     BETA_CLASS,
+    DECOY,
     FOREIGN_VOLUMES,
     MINE,
     RANGE,
     RBAC,
+    VOID,
     Cheat,
     claim,
     deleted,
@@ -19,8 +21,11 @@ from tests.integration.cheat_parts import (
     pod,
     pods,
     refused_pod,
+    token_of,
 )
 
+LATE = [*VOID["env"], *key_in_env()["env"]]
+OF_SITE = {"kind": "PersistentVolumeClaim", "name": "appliance-tree-home"}
 CHEATS: tuple[Cheat, ...] = (
     # Files of the site: tests/integration/tree_cheats.py has more of these.
     refused_pod(
@@ -100,7 +105,43 @@ CHEATS: tuple[Cheat, ...] = (
             ("that select a volume", kept(selector={"matchLabels": {"a": "b"}})),
             ("without a class, by the annotation that goes before it", kept(BETA_CLASS)),
             ("that say they are bound", kept({"pv.kubernetes.io/bind-completed": "yes"})),
+            ("that copy one of the site's", kept(dataSource=OF_SITE)),
+            ("that a finalizer holds", kept(finalizers=["a.example/keep"])),
+            ("that somebody else seems to own", kept(ownerReferences=DECOY)),
         )
+    ),
+    claim("a claim that copies one of the site's", dataSource=OF_SITE),
+    claim("a claim that is filled from one of the site's", dataSourceRef=OF_SITE),
+    refused_pod(
+        "an ephemeral claim that copies one of the site's",
+        "appliance-volumes",
+        pod(volumes=[ephemeral(dataSource=OF_SITE)]),
+    ),
+    refused_pod(
+        "a certificate of the cluster's for a pod",
+        "appliance-volumes",
+        pod(
+            volumes=[
+                {
+                    "name": "c",
+                    "projected": {
+                        "sources": [
+                            {
+                                "podCertificate": {
+                                    "signerName": "kubernetes.io/kube-apiserver-client-pod",
+                                    "keyType": "ED25519",
+                                }
+                            }
+                        ]
+                    },
+                }
+            ]
+        ),
+    ),
+    refused_pod(
+        "a token of 47 years for another audience",
+        "appliance-volumes",
+        pod(volumes=[token_of(1_483_228_800)], serviceAccountName="default"),
     ),
     claim("a claim of volumes without a class", storageClassName=""),
     claim("a claim where no class is the default", storageClassName=None),
@@ -150,9 +191,8 @@ CHEATS: tuple[Cheat, ...] = (
         "the registry's key in a container added later",
         "appliance-pull-secret",
         f"{pods(ALPHA)}/{MINE}/ephemeralcontainers",
-        {"spec": {"ephemeralContainers": [{"name": "late", "image": "none", **key_in_env()}]}},
+        {"spec": {"ephemeralContainers": [{"name": "late", "image": "none", "env": LATE}]}},
         "PATCH",
-        member=False,
     ),
     Cheat("secrets listed", RBAC, f"/api/v1/namespaces/{ALPHA}/secrets", method="GET"),
     Cheat("the registry's key read", RBAC, f"/api/v1/namespaces/{ALPHA}/secrets/ngc", method="GET"),

@@ -6,8 +6,10 @@ from tests.integration.cheat_parts import (
     FABRIC,
     MAKERS,
     POOL,
+    QUEUE,
     VOID,
     Body,
+    by_hand,
     claim_spec,
     container_of,
     ephemeral,
@@ -21,9 +23,14 @@ from tests.integration.cheat_parts import (
     pod,
     pods,
     rather,
+    rayjob,
     secure,
     sparkapp,
+    token_of,
+    trainjob,
 )
+
+OWN_CLAIM = {"kind": "PersistentVolumeClaim", "name": "mine"}
 
 OWN_VOLUMES: list[Body] = [
     {"name": "a", "configMap": {"name": "a"}},
@@ -191,6 +198,40 @@ def _honest() -> tuple[tuple[str, str, Body], ...]:
                 }
             ),
         ),
+        "a token of a day for somebody outside": (
+            ALPHA,
+            pod(volumes=[token_of(86_400)], serviceAccountName="default"),
+        ),
+        "a probe with a grace of its own": (
+            ALPHA,
+            pod(
+                container={
+                    "livenessProbe": {
+                        "exec": {"command": ["true"]},
+                        "terminationGracePeriodSeconds": 600,
+                    }
+                }
+            ),
+        ),
+        "gates, a spread by host, hooks and a probe by gRPC": (
+            ALPHA,
+            pod(
+                schedulingGates=[{"name": "example.com/wait"}],
+                hostAliases=[{"ip": "10.0.0.9", "hostnames": ["db"]}],
+                topologySpreadConstraints=[
+                    {
+                        "maxSkew": 1,
+                        "topologyKey": "kubernetes.io/hostname",
+                        "whenUnsatisfiable": "ScheduleAnyway",
+                        "labelSelector": {"matchLabels": {"a": "b"}},
+                    }
+                ],
+                container={
+                    "livenessProbe": {"grpc": {"port": 9000}},
+                    "lifecycle": {"preStop": {"sleep": {"seconds": 30}}},
+                },
+            ),
+        ),
         "a script of 30 KB": (ALPHA, pod(container={"args": ["x" * 30_000]})),
     }
     pods_ = tuple((n, pods(space), named(t, space)) for n, (space, t) in plain.items())
@@ -206,6 +247,34 @@ def _honest() -> tuple[tuple[str, str, Body], ...]:
                 "metadata": {"name": "try", "annotations": {"example.com/a": "b"}},
                 "spec": claim_spec(),
             },
+        ),
+        (
+            "a claim that copies one of one's own",
+            f"{core}/persistentvolumeclaims",
+            {**meta, "spec": claim_spec(dataSource=OWN_CLAIM)},
+        ),
+        (
+            "a name of a database outside",
+            f"{core}/services",
+            {**meta, "spec": {"type": "ExternalName", "externalName": "db.svc-1.example.org"}},
+        ),
+        (
+            "a RayJob that a pod of the project submits to a cluster that is there",
+            place("RayJob"),
+            {
+                **rayjob(pod()),
+                "spec": {
+                    "entrypoint": "x",
+                    "submissionMode": "K8sJobMode",
+                    "clusterSelector": {"ray.io/cluster": "a"},
+                    "submitterPodTemplate": pod(gpus=0),
+                },
+            },
+        ),
+        (
+            "a TrainJob with a class, a queue and a pool of its project",
+            place("TrainJob"),
+            trainjob({}, {QUEUE: "alpha-notes", POOL: "interactive", "priorityClassName": "build"}),
         ),
         ("a token of a model hub", f"{core}/secrets", {**meta, "stringData": {"token": "x"}}),
         ("a ConfigMap of 100 KB", f"{core}/configmaps", {**meta, "data": {"a": "x" * 100_000}}),
@@ -240,13 +309,14 @@ def _honest() -> tuple[tuple[str, str, Body], ...]:
                 },
             },
         ),
+        ("a Job made by hand of a CronJob", place("Job"), by_hand("alpha-train")),
         ("a JobSet of eight parts of 60 variables", place("JobSet"), large_jobset()),
         (
             "a SparkApplication with settings and files",
             place("SparkApplication"),
             sparkapp(
                 pod(gpus=0),
-                mainApplicationFile="s3a://work/main.py",
+                mainApplicationFile="s3a://bucket/train.py",
                 sparkConf={
                     "spark.sql.shuffle.partitions": "200",
                     "spark.kubernetes.executor.label.a": "b",

@@ -17,7 +17,7 @@ from appliance.models.profile import Profile
 from appliance.models.site import Site
 from appliance.stages.catalog import STAGES
 from appliance.stages.context import RoleContext, Variables
-from tests.planted import planted
+from tests.support.planted_trees import planted
 
 Document = dict[str, Any]
 PROFILE = Path(__file__).parents[2] / "profiles/hpc.yml"

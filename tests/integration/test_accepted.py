@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from appliance.actions.opening import Target, open_session
+from appliance.actions.sites.opening import Target, open_session
 from appliance.adapters import process
 from appliance.benchmarks import BENCHMARKS
 from appliance.checks.check import View
-from appliance.engine.earlier import last_facts
-from appliance.engine.evidence import begin, keep_evidence
-from appliance.engine.self_test import honest_evidence
+from appliance.engine.accept.evidence import begin, keep_evidence
+from appliance.engine.accept.gate_self_test import honest_evidence
+from appliance.engine.look.fact_history import last_facts
 from appliance.models.acceptance import Accepted, GateState
 from appliance.models.result import Verdict
 from tests.integration.deployed import HOSTS, Deployed

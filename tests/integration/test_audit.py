@@ -11,12 +11,11 @@ import pytest
 
 from appliance.adapters.process import run
 from appliance.models.plan import Action
-from appliance.models.result import CheckResult, Status
 from tests.integration.deployed import ADMIN, HOSTS, NAME, USER, Deployed, appliance
+from tests.support.audits import bad
 
 pytestmark = [pytest.mark.audit, pytest.mark.rack, pytest.mark.slow]
 
-BAD = frozenset({Status.FAIL, Status.ERROR, Status.WARN})
 SSH_AUDIT = str(Path(sys.executable).parent / "ssh-audit")
 PLANTED = "/etc/ssh/sshd_config.d/00-a.conf"
 RELOAD = "systemctl reload ssh"
@@ -154,20 +153,6 @@ def lynis(rack: Deployed, title: str) -> int:
 
 def test_lynis_says_no_less_than_it_did(audited: Deployed) -> None:
     assert lynis(audited, "by default") >= LEAST
-
-
-LOOKS = 20
-
-
-def bad(rack: Deployed) -> set[str]:
-    """All that looks one after another find wrong."""
-    found: set[str] = set()
-    for _ in range(LOOKS):
-        done = rack.program("health", "--json")
-        said = [CheckResult.model_validate(item) for item in json.loads(done.stdout)["results"]]
-        found |= {f"{r.name}: {r.cause}" for r in said if r.status in BAD}
-        assert done.returncode == (1 if found else 0), done.stderr
-    return found
 
 
 def certificate(folder: Path, name: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from appliance.benchmarks.batch import Job
-from appliance.engine.jobs import NOTED
+from appliance.engine.run.benchmark_jobs import NOTED
 from appliance.lab.kubernetes_build import MOUNT_NFS
 from appliance.lab.spec import Rack, cache_root, load
 from tests.integration.bare import assert_whole, reasons

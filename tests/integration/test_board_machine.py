@@ -19,10 +19,10 @@ from appliance.models.result import Status
 from appliance.probe import bundle
 from appliance.provision.manifest import KERNEL, RAMDISK
 from appliance.watch import rules
-from tests.judging import said_by
-from tests.machine_site import kept_image
-from tests.profiles import profile_of
-from tests.sites import site_of
+from tests.support.judging import said_by
+from tests.support.machine_site import kept_image
+from tests.support.profiles import profile_of
+from tests.support.sites import site_of
 
 pytestmark = pytest.mark.machines
 
@@ -143,7 +143,7 @@ def test_real_drivers_give_the_health_page_of_each_drive(said: HostFacts) -> Non
     view = View(profile_of(), site_of("head", "gpu-1"), {"gpu-1": said})
     (told,) = said_by("base.nvme", view, "gpu-1")
     assert (told.status, told.target) == (Status.FAIL, f"gpu-1/{drive.name}")
-    assert "it can only be read" in told.cause
+    assert "the drive is read-only" in told.cause
     facts = {"nvme": said.model_dump(mode="json")["nvme"]}
     nothing = {
         "gpus": 0,

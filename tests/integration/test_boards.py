@@ -1,58 +1,25 @@
 """Every panel of the boards against the rack's Prometheus: what the rack can feed returns series, the rest is listed."""
 
-import json
 import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlencode
-from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
-from appliance.config import data
 from boards import BOARDS
 from tests.integration.deployed import Deployed, way_in
-from tools.published import BOARD_FILES
+from tests.support.prometheus_queries import Prometheus, queries
 
 pytestmark = pytest.mark.rack
 
 METRICS = "/var/lib/prometheus/node-exporter"
 PATIENCE = 90
-STANDS_FOR = {"$__rate_interval": "1m", "$__range": "1h"}
-
-
-def queries() -> Iterator[tuple[str, str, str]]:
-    """Board, panel and query of the files as they are shipped, every choice set to "all"."""
-    for file in sorted((data.root() / BOARD_FILES).glob("*.json")):
-        board = json.loads(file.read_text())
-        for panel in board["panels"]:
-            for target in panel["targets"]:
-                expr = target["expr"]
-                for name, value in STANDS_FOR.items():
-                    expr = expr.replace(name, value)
-                yield file.stem, panel["title"], re.sub(r"\$(?!\d)\w+", ".*", expr)
 
 
 def unfed() -> set[tuple[str, str]]:
     """What docs/boards.md says the rack cannot feed."""
     return {(b.name, p.title) for b in BOARDS for p in b.panels if p.needs}
-
-
-class Prometheus:
-    """The rack's, by its API at the end of a way in."""
-
-    def __init__(self, url: str) -> None:
-        self._base = f"{url}/api/v1/query?"
-        self._opener = build_opener(ProxyHandler({}))
-
-    def series(self, expr: str) -> list[Any]:
-        with self._opener.open(self._base + urlencode({"query": expr}), timeout=20) as answer:
-            said = json.load(answer)
-        assert said["status"] == "success", expr
-        found: list[Any] = said["data"]["result"]
-        return found
 
 
 @pytest.fixture(scope="module")

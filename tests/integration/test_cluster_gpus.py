@@ -4,8 +4,7 @@ import json
 import re
 import shutil
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,26 +13,25 @@ import pytest
 
 from appliance.acceptance import PROMISES
 from appliance.acceptance.sandbox import MINE, Settings
-from appliance.actions import scheduler
+from appliance.actions.trials import scheduler
 from appliance.adapters.kubernetes import KubernetesApi, Ref
 from appliance.adapters.process import run as run_program
 from appliance.config.document import read, text_of
 from appliance.errors import ClusterFailed
 from appliance.lab.programs import KAI, KUBERNETES
-from appliance.lab.spec import RackSpec
 from appliance.models.result import CheckResult, Status
 from tests.integration.deployed import way_in
-from tests.integration.rack import PROGRAM, Deployment, own_name, raised
-from tests.integration.tenants_at_work import ALPHA, BETA, SITE, deployment, job, pods, running
-from tests.integration.test_kubernetes import KUBECTL, SECONDS, Cluster
+from tests.integration.rack import PROGRAM, Deployment
+from tests.integration.tenants_at_work import ALPHA, BETA, deployment, job, pods, running
+from tests.support.cluster_pods import IMAGE, PATIENCE_S, as_member, cluster, until
+from tests.support.rack_cluster import KUBECTL, Cluster
 
-IMAGE = "appliance.local/busybox:1"
+__all__ = ["cluster"]
+
+
 STOCK = "default-scheduler"
 PAIRS = Path(__file__).with_name("gpu_pairs.yaml")
 OFFERED = r"-o jsonpath='{.status.allocatable.nvidia\.com/gpu}'"
-PATIENCE_S = 240.0
-SHARED = SITE.replace("rdma: host\n", "rdma: host\n  sharing: unenforced\n")
-"""With parts of GPUs."""
 SIMULATED = """
   - job_name: simulated
     static_configs:
@@ -47,41 +45,16 @@ DENIED = re.compile("AdmissionPolicy.*denied request", re.IGNORECASE)
 pytestmark = pytest.mark.cluster
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A control plane and two GPU hosts, with an administrator's kubeconfig, and KAI of the release the rack carries."""
-    spec = RackSpec(own_name("gpus"), 3, kubernetes=True)
-    with raised(spec, tmp_path_factory.mktemp("gpus"), Cluster) as found:
-        site = found.site / "site.yml"
-        site.write_text(site.read_text() + SHARED)
-        deployment = found.deploy("--json")
-        assert deployment.end(SECONDS) in (0, 3), deployment.tail
-        done = found.program("kubeconfig", "--json", "--days", "1")
-        assert done.returncode == 0, done.stderr
-        applied = (PROGRAM, "queue", "apply", "--inventory", str(found.site), "--yes")
-        done = run_program(applied, timeout=300, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-        yield found
-
-
-def until(reached: Callable[[], bool], what: str, seconds: float = PATIENCE_S) -> None:
-    """Waits until it is so."""
-    end = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < end, f"not within {seconds:g} s: {what}"
-        time.sleep(1)
-
-
 def offers(cluster: Cluster, host: str, count: str) -> None:
     """Waits until the cluster may give out so many GPUs of a host."""
     until(lambda: cluster.kubectl(f"get node {host} {OFFERED}") == count, f"{count} GPUs on {host}")
 
 
-def judged(cluster: Cluster) -> dict[str, str]:
-    """What health says of the GPUs the cluster may give out, by host."""
-    done = cluster.program("health", "--json", "--check", "scheduler")
+def judged(cluster: Cluster, check: str = "kubernetes.gpus") -> dict[str, str]:
+    """What health says of the GPUs the cluster may give out, or of the GPUs themselves, by target."""
+    done = cluster.program("health", "--json", "--check", check)
     results = json.loads(done.stdout)["results"]
-    return {r["target"]: r["status"] for r in results if r["id"] == "scheduler.gpus"}
+    return {r["target"]: r["status"] for r in results if r["id"] == check}
 
 
 def test_every_gpu_host_offers_its_gpus_and_the_head_none(cluster: Cluster) -> None:
@@ -113,7 +86,8 @@ def test_a_lost_gpu_is_no_longer_offered_and_health_says_so(cluster: Cluster) ->
     try:
         cluster.hurt("gpu-1", "gpu-lost", "3")
         offers(cluster, "gpu-1", "7")
-        assert judged(cluster) == {"gpu-1": "fail", "gpu-2": "pass"}
+        assert judged(cluster) == {"gpu-1": "pass", "gpu-2": "pass"}
+        assert judged(cluster, "gpu.error")["gpu-1/GPU 3"] == "fail"
     finally:
         cluster.heal("gpu-1", "gpu-lost", "3")
     offers(cluster, "gpu-1", "8")
@@ -151,15 +125,6 @@ def test_a_kubelet_that_starts_anew_is_told_again(cluster: Cluster) -> None:
     cluster.said("gpu-2", "systemctl restart kubelet")
     until(lambda: int(cluster.said("gpu-2", told)) > before, "the plugin registers again")
     offers(cluster, "gpu-2", "8")
-
-
-@contextmanager
-def as_member(cluster: Cluster, user: str) -> Iterator[KubernetesApi]:
-    """The cluster as a member of a project has it, by a certificate of his own."""
-    done = cluster.program("kubeconfig", "--user", user, "--json", "--days", "1")
-    assert done.returncode == 0, done.stderr
-    with KubernetesApi(Path(json.loads(done.stdout)["file"])) as api:
-        yield api
 
 
 def refusals(cluster: Cluster) -> list[str]:

@@ -23,7 +23,7 @@ from tests.integration.rack import (
     survivors,
 )
 from tests.integration.tenants_at_work import SMALL_SITE
-from tests.integration.test_kubernetes import SECONDS, Cluster
+from tests.support.rack_cluster import SECONDS, Cluster
 
 LOG = logging.getLogger(__name__)
 KILLS = 10
@@ -106,7 +106,7 @@ def test_the_next_deployment_comes_to_its_end_and_nothing_of_the_killed_ones_liv
     last = cluster.deploy("--json")
     assert last.end(SECONDS) in {0, 3}, last.tail
     said = "\n".join(e["text"] for e in last.events if e["event"] == "message")
-    assert f"run {killed[-1].run} was cut off" in said
+    assert f"run {killed[-1].run} was interrupted" in said
     assert [s for shot in killed for s in survivors(shot.workers)] == []
     assert private_folders(cluster) == []
     assert set(cluster.states(run_of(last.events)).values()) <= {"done", "skipped"}

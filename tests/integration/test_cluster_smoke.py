@@ -13,9 +13,9 @@ from boards.panel import Needs
 from tests.integration.deployed import way_in
 from tests.integration.rack import PROGRAM, own_name, raised, run_of
 from tests.integration.tenants_at_work import ALPHA, BETA, SMALL_SITE
-from tests.integration.test_boards import Prometheus, queries
-from tests.integration.test_cluster_gpus import until
-from tests.integration.test_kubernetes import KUBECTL, SECONDS, Cluster
+from tests.support.cluster_pods import until
+from tests.support.prometheus_queries import Prometheus, queries
+from tests.support.rack_cluster import KUBECTL, SECONDS, Cluster
 
 IMAGE = "appliance.local/busybox:1"
 PAIR = Path(__file__).with_name("kubernetes_projects.yaml")

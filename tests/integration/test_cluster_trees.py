@@ -17,8 +17,8 @@ from appliance.errors import ClusterFailed
 from appliance.lab.spec import RackSpec
 from tests.integration.rack import PROGRAM, own_name, raised
 from tests.integration.tenants_at_work import ALPHA, SCHEDULER, Body
-from tests.integration.test_cluster_gpus import IMAGE, as_member, until
-from tests.integration.test_kubernetes import SECONDS, Cluster
+from tests.support.cluster_pods import IMAGE, as_member, until
+from tests.support.rack_cluster import SECONDS, Cluster
 
 pytestmark = pytest.mark.cluster
 

@@ -11,8 +11,8 @@ from appliance.lab.spec import RackSpec
 from tests.integration import next_release
 from tests.integration.next_release import NEXT
 from tests.integration.rack import own_name, raised, repeated, run_of
-from tests.integration.test_control_planes import HEADS, KUBECTL, SECONDS, STAGES, Cluster
-from tests.integration.test_kubernetes_upgrade import STAGE, saved_as, upgrades
+from tests.support.cluster_upgrades import STAGE, saved_as, upgrades
+from tests.support.control_planes import HEADS, KUBECTL, SECONDS, STAGES, Cluster
 
 ORDER = ("head", "head-2", "head-3", "gpu-1")
 

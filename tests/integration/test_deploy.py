@@ -15,7 +15,7 @@ import pytest
 from appliance.adapters.process import Completed, run
 from appliance.config import data
 from appliance.config.load import load_site
-from appliance.engine.jobs import NOTED
+from appliance.engine.run.benchmark_jobs import NOTED
 from appliance.journal import hold
 from appliance.models.plan import Action
 from appliance.models.result import Status, Verdict
@@ -320,7 +320,7 @@ def test_gpt3_goes_on_without_the_program_and_resume_ends_with_its_record(
     assert len(deployed.journal(run_id, NOTED)) == 2
     again = deployed.program("validate", "--resume", run_id)
     assert again.returncode == 2
-    assert "is through" in again.stderr
+    assert "is already complete" in again.stderr
 
 
 def _submitted(deployed: Deployed, before: int) -> str:

@@ -10,7 +10,7 @@ import pytest
 from appliance.adapters.process import run
 from appliance.provision.ramdisk import dhcp
 from appliance.provision.ramdisk.dhcp import Offer
-from tests.dhcp_server import plug, stranger
+from tests.support.dhcp_server import plug, stranger
 
 pytestmark = pytest.mark.machines
 

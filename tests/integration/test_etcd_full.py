@@ -18,16 +18,9 @@ from appliance.errors import ApplianceError
 from appliance.stages.kubernetes.collect.cluster import etcd
 from tests.integration import api_server
 from tests.integration.cheat_parts import MERGE
-from tests.unit.cli.test_etcd import (
-    Bench,
-    Head,
-    bench,
-    hosts,
-    only_the_last_is_left,
-    recorder,
-    session,
-)
-from tests.unit.roles.loading import program
+from tests.support.engine_session import hosts, recorder, session
+from tests.support.etcd_bench import Bench, Head, bench, only_the_last_is_left
+from tests.support.role_programs import program
 
 __all__ = ["bench", "hosts", "recorder", "session"]
 

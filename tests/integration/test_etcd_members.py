@@ -13,16 +13,8 @@ import pytest
 
 from appliance.adapters.process import run
 from tests.integration import api_server
-from tests.unit.cli import test_etcd
-from tests.unit.cli.test_etcd import (
-    Bench,
-    Head,
-    bench,
-    hosts,
-    only_the_last_is_left,
-    recorder,
-    session,
-)
+from tests.support.engine_session import hosts, recorder, session
+from tests.support.etcd_bench import HEADS, Bench, Head, bench, only_the_last_is_left
 
 __all__ = ["bench", "hosts", "recorder", "session"]
 
@@ -98,7 +90,7 @@ def members(
 ) -> Iterator[list[Member]]:
     """Three members of one cluster, in the place of the bench's heads; etcdutl, which restores since 3.6, is found as on a host."""
     monkeypatch.setenv("PATH", f"{api_server.compiled()}:{os.environ['PATH']}")
-    made = [Member(tmp_path / "real", name, "127.0.0.1") for name in test_etcd.HEADS]
+    made = [Member(tmp_path / "real", name, "127.0.0.1") for name in HEADS]
     cluster = ",".join(f"{m.name}={m.peer}" for m in made)
     bench.world.heads = {m.name: m for m in made}
     over = threading.Event()
@@ -155,7 +147,7 @@ def test_three_members_are_one_healthy_cluster_with_the_state_of_the_backup(
     for member in members:
         assert member.ask("get", KEY, "--print-value-only", "--consistency=s").strip() == "first"
     (after, names), *others = [identity(member) for member in members]
-    assert names == set(test_etcd.HEADS)
+    assert names == set(HEADS)
     assert all(other == (after, names) for other in others)
     assert after != before
     members[1].ask("put", KEY, "second")

@@ -23,18 +23,20 @@ from appliance.lab import charts, helm, kubernetes_build
 from appliance.lab.charts import LookAlike
 from appliance.lab.programs import HELM, HELM_BEFORE, KAI, Module
 from appliance.probe.ask import Ask
+from appliance.stages.kubernetes.charts import Release, suited
+from appliance.stages.kubernetes.site import KubernetesOptions
 from appliance.stages.scheduler.collect import scheduler as collector
 from appliance.stages.scheduler.facts import SchedulerFacts
-from appliance.stages.scheduler.queues.charts import Release, releases
+from appliance.stages.scheduler.queues.charts import releases
 from appliance.stages.scheduler.queues.manifest import digest
 from appliance.stages.workloads import network
 from appliance.stages.workloads import releases as workloads
 from tests.integration import api_server
 from tests.integration.api_server import CACHE, until
-from tests.integration.test_queues import site
-from tests.unit.config.test_queue_rendering import PROFILES, VARIANTS
-from tests.unit.config.test_workloads import ALL
-from tests.unit.config.test_workloads import load as with_workloads
+from tests.support.queue_definitions import site
+from tests.support.rendered_queues import PROFILES, VARIANTS
+from tests.support.workloads_site import ALL
+from tests.support.workloads_site import load as with_workloads
 
 pytestmark = pytest.mark.cluster
 
@@ -389,6 +391,9 @@ def _releases(folder: Path) -> Iterator[Release]:
             loaded = load_site(site(place, variant, profile))
             assert loaded.site.scheduler is not None
             yield from releases(loaded.site, loaded.profile, loaded.site.scheduler)
+            yield from suited(loaded.site, loaded.profile)
+            alone = {"kubernetes": KubernetesOptions(device_plugin="plugin")}
+            yield from suited(loaded.site.model_copy(update=alone), loaded.profile)
     for name, text in SECTIONS.items():
         place = folder / name
         place.mkdir()

@@ -18,7 +18,7 @@ from tests.integration import standing
 from tests.integration.deployed import USER, Deployed
 from tests.integration.hostile_site import exaggerated, payloads, spread
 from tests.integration.rack import own_name
-from tests.planted import planted
+from tests.support.planted_trees import planted
 
 pytestmark = pytest.mark.rack
 

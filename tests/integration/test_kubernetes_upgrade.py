@@ -11,13 +11,12 @@ from appliance.lab.kubernetes_build import PLACE, RELEASE
 from appliance.lab.spec import RackSpec
 from tests.integration import next_release
 from tests.integration.next_release import NEXT
-from tests.integration.rack import Event, own_name, raised, run_of
-from tests.integration.test_kubernetes import SECONDS, UNTIL, Cluster
+from tests.integration.rack import own_name, raised, run_of
+from tests.support.cluster_upgrades import STAGE, saved_as, upgrades
+from tests.support.rack_cluster import SECONDS, UNTIL, Cluster
 
-STAGE = ("--stage", "kubernetes", "--json")
 BROKEN = f'#!/bin/sh\n[ "$1" = --version ] && echo "Kubernetes v{NEXT}" && exit\nexit 1\n'
 NOTE = "/var/lib/appliance/kubernetes/upgrade.json"
-UPGRADE = "Upgrade kubeadm, the control plane or this host's part of it, and kubelet"
 
 pytestmark = pytest.mark.cluster
 
@@ -45,13 +44,6 @@ def cluster(more: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cl
         yield found
 
 
-def upgrades(events: list[Event], host: str) -> bool:
-    """Whether a host is being upgraded."""
-    return any(
-        e["event"] == "host_task" and e["host"] == host and UPGRADE in e["task"] for e in events
-    )
-
-
 def versions(cluster: Cluster) -> dict[str, str]:
     """The release of each node's kubelet, as the cluster sees it."""
     fields = r"{range .items[*]}{.metadata.name} {.status.nodeInfo.kubeletVersion}{\"\n\"}{end}"
@@ -62,12 +54,6 @@ def versions(cluster: Cluster) -> dict[str, str]:
 def snapshots(cluster: Cluster) -> list[str]:
     """Names of the backups of etcd."""
     return [line.split()[0] for line in cluster.said("head", "appliance-etcd list").splitlines()]
-
-
-def saved_as(events: list[Event]) -> list[str]:
-    """Names of the backups of etcd that a run told of."""
-    texts = [e["text"] for e in events if e["event"] == "message"]
-    return [text.split()[4] for text in texts if text.startswith("etcd is saved as ")]
 
 
 def test_a_killed_upgrade_goes_on_and_a_kubelet_that_fails_is_put_back(cluster: Cluster) -> None:

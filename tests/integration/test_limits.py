@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import pytest
 import yaml  # noqa: TID251 - the definitions are data of the test
 
-from appliance.actions import queue as action
-from appliance.actions.opening import Target
+from appliance.actions.kubernetes import queues as action
+from appliance.actions.sites.opening import Target
 from appliance.adapters.kubernetes import KubernetesApi, Ref
 from appliance.lab import charts
 from appliance.limits import pods, token
@@ -30,7 +30,7 @@ from appliance.limits.owners import FEW, Owners
 from appliance.limits.trouble import Trouble
 from appliance.stages.queues import changes
 from tests.integration.api_server import compiled, controlled, established, running, until
-from tests.unit.config.test_impossible_queues import BASE, furnish
+from tests.support.impossible_queues import BASE, furnish
 
 pytestmark = pytest.mark.rack
 

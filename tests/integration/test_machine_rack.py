@@ -14,7 +14,7 @@ from appliance.adapters.process import Completed, run
 from appliance.lab import hall, rack, ssh, vms
 from appliance.lab.spec import Rack, load
 from tests.integration.rack import PROGRAM, own_name, traces
-from tests.machine_hall import orders
+from tests.support.machine_hall import orders
 
 pytestmark = pytest.mark.machines
 

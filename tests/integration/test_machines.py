@@ -19,10 +19,10 @@ from appliance.adapters.process import run
 from appliance.config import data
 from appliance.lab.hall import PORT
 from appliance.provision import dhcp, manifest
-from tests.dhcp_server import plug, stranger
-from tests.ill_controller import ALWAYS, Ill, ill
-from tests.machine_hall import NETWORK, Machine, hall, shelf
-from tests.machine_site import INSTALL_S, Hall, await_ssh, kept_image
+from tests.support.dhcp_server import plug, stranger
+from tests.support.failing_controller import ALWAYS, Ill, ill
+from tests.support.machine_hall import NETWORK, Machine, hall, shelf
+from tests.support.machine_site import INSTALL_S, Hall, await_ssh, kept_image
 
 pytestmark = pytest.mark.machines
 
@@ -143,7 +143,7 @@ def test_a_wrong_password_switches_nothing(raised: Bare) -> None:
     with raised.edited("site.yml", "secrets/bmc}", "secrets/wrong}"):
         found = raised.install("one")["one"]
     assert found["state"] == "failed"
-    assert "neither user" in str(found["cause"])
+    assert "rejected user" in str(found["cause"])
     assert raised.one.console == ""
 
 
@@ -158,7 +158,7 @@ def test_an_image_signed_by_a_stranger_goes_to_no_machine(raised: Bare, tmp_path
     with raised.edited("site.yml", f"image: {raised.image}}}", named):
         done = raised.appliance("provision", "install", "one", "--yes")
     assert done.returncode == 2
-    assert "is no signature of manifest.json by anybody that" in done.stderr
+    assert "is not a signature of manifest.json by any of" in done.stderr
     assert raised.one.orders == 0
 
 
@@ -183,21 +183,21 @@ def test_each_fails_by_itself_and_the_bare_machine_gets_its_system(raised: Bare)
     assert found["one"]["foreign_dhcp"] == []
 
     told = {name: (str(found[name]["cause"]), str(found[name]["fix"])) for name in found}
-    assert "2 disks could be the system's" in told["two"][0]
+    assert "2 disks could be the system disk" in told["two"][0]
     assert "hosts[].disk" in told["two"][1]
     assert "of 1 GB" in told["small"][0]
     assert "is smaller than the image" in told["small"][0]
-    assert "is not the pinned one" in told["other"][0]
+    assert "differs from the pinned one" in told["other"][0]
     assert told["other"][1].endswith(f"appliance trust --inventory {raised.site} --bmc")
     assert raised.other.orders == 0
     assert set(recovers.failed.values()) == {2}
     assert "answers 500: out of memory" in told["ill"][0]
-    assert "restart the controller" in told["ill"][1]
+    assert "restart the BMC" in told["ill"][1]
     assert raised.ill.console == ""
     assert told["dead"][0]
     assert told["dead"][1]
     assert raised.dead.console == ""
-    assert "its last word was: writes the image" in told["cut"][0]
+    assert "its last message was: writing the image" in told["cut"][0]
     assert PARTITION_TABLE not in start_of(raised.cut)
     assert {machine: machine.allocated for machine in before} == before
     assert all("\n" not in cause + fix for cause, fix in told.values())
@@ -233,7 +233,7 @@ def test_another_image_than_the_named_one_leaves_a_disk_that_does_not_boot(raise
         (tmp_path / "changed").write_bytes(changed)
         (tmp_path / "changed").replace(folder / manifest.DISK)
         assert program.running.wait(INSTALL_S) == 1
-        assert "the image that came has digest" in program.file.read_text()
+        assert "the received image has digest" in program.file.read_text()
     assert PARTITION_TABLE not in start_of(raised.cut)
 
 
@@ -244,7 +244,7 @@ def test_the_control_host_is_lost_while_it_writes(raised: Bare) -> None:
     assert PARTITION_TABLE not in start_of(raised.cut)
     done = raised.appliance("provision", "install", "cut", "--yes")
     assert done.returncode == 2
-    assert "it is on, and what runs there does not answer ssh" in done.stderr
+    assert "it is on, but does not answer SSH" in done.stderr
     off = raised.appliance("power", "off", "cut", "--hard", "--force", "--yes")
     assert off.returncode == 0, off.stderr
     assert PARTITION_TABLE not in start_of(raised.cut)
@@ -263,7 +263,7 @@ def test_it_is_installed_afterwards_beside_a_dhcp_server_that_nobody_named(raise
     (host,) = json.loads(done.stdout)["hosts"]
     assert (host["state"], host["cause"]) == ("installed", "")
     told = (
-        "another DHCP server that the site does not name answers in network management: "
+        "another DHCP server that is not listed in the site answers in network management: "
         f"{strange.address}, MAC address {strange.mac}; it offers {strange.offers}, the address of dead"
     )
     assert host["foreign_dhcp"] == [told]
@@ -287,7 +287,7 @@ def test_a_machine_that_starts_from_its_old_disk_is_told(raised: Bare) -> None:
     with raised.edited("site.yml", "serial: cut-a", "serial: cut-b"):
         found = raised.install("--reinstall", "cut", "--force")["cut"]
     assert found["state"] == "failed"
-    assert "another key than its installer made" in str(found["cause"])
+    assert "differs from the key that its installer created" in str(found["cause"])
     assert "boot order" in str(found["fix"])
     known.write_text(text)
     assert raised.ssh(raised.cut, "ls /root/theirs; cat /etc/ssh/ssh_host_ed25519_key.pub") == f"/root/theirs\n{key}"  # fmt: skip
@@ -300,7 +300,7 @@ def test_a_machine_that_is_on_and_does_not_answer_is_not_touched(raised: Bare) -
     done = raised.appliance("provision", "install", "one", "--yes")
     known.write_text(text)
     assert done.returncode == 2
-    assert "it is on, and what runs there does not answer ssh" in done.stderr
+    assert "it is on, but does not answer SSH" in done.stderr
     assert raised.ssh(raised.one, "hostname") == "one"
 
 
@@ -339,7 +339,7 @@ def test_bios_settings_are_set_by_a_start_and_the_machine_is_off_again(raised: B
     assert "ProcTurboMode: Enabled -> Disabled" in before.stdout
     done = raised.appliance("bios", "apply", "two", "--yes", *mine)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "as the profile wants, 2 settings" in done.stdout
+    assert "matches the profile, 2 settings" in done.stdout
     assert raised.two.orders > starts
     assert "Off" in raised.appliance("power", "status", "two").stdout
     starts = raised.two.orders

@@ -21,8 +21,8 @@ from appliance.lab import repository, vms
 from appliance.lab.hardware import of_profile
 from appliance.lab.spec import RackHost
 from appliance.models.plan import Plan
-from tests.machine_hall import hall, shelf
-from tests.machine_site import Hall, await_ssh, install_pair, kept_image, pair
+from tests.support.machine_hall import hall, shelf
+from tests.support.machine_site import Hall, await_ssh, install_pair, kept_image, pair
 
 pytestmark = pytest.mark.machines
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.config.fresh import write_cluster_key, write_secrets
+from appliance.config.new_secrets import write_secrets
 from appliance.lab import archives, image, ssh
 from appliance.lab.kubernetes_build import CONTROL_IMAGES, HOST_IMAGES, PLACE
 from appliance.lab.programs import CONTAINERD, KUBERNETES
@@ -35,6 +35,7 @@ metadata: {{name: {name}}}
 spec:
   nodeName: {host}
   restartPolicy: Never
+  tolerations: [{{key: appliance/owner, operator: Exists}}]
   containers:
     - {{name: it, image: "{image}", command: [sh, -c, "{script}"]}}
 """
@@ -47,8 +48,9 @@ access: {{user: installer, become: true, private_key: ../account/id_ed25519, kno
 networks: {{management: {{cidr: {network}, gateway: {gateway}}}}}
 hosts:
   - {{name: node-a17, roles: [control, storage, login], address: {a}}}
-  - {{name: node-b03, roles: [gpu], address: {b}}}
-  - {{name: node-b04, roles: [gpu], address: {c}}}
+  # Of Slurm: nothing registers GPUs on hosts without a driver.
+  - {{name: node-b03, roles: [gpu], address: {b}, owner: slurm}}
+  - {{name: node-b04, roles: [gpu], address: {c}, owner: slurm}}
 secrets:
   munge_key: {{file: secrets/munge_key}}
   slurmdbd_password: {{file: secrets/slurmdbd_password}}
@@ -60,6 +62,7 @@ kubernetes:
   version: "{version}"
   containerd: "2.3"
   network: bridge
+  device_plugin: own
   registry_mirrors: {{registry.k8s.io: "{registry}"}}
 """
 
@@ -138,8 +141,7 @@ def _filled(registry: Registry, folder: Path) -> dict[str, str]:
 
 def _site(bench: Plain, makers: Makers, registry: Registry) -> None:
     """As its owner writes it."""
-    write_secrets(bench.site / "secrets")
-    write_cluster_key(bench.site / "secrets")
+    write_secrets(bench.site / "secrets", kubernetes=True)
     rack = bench.rack
     text = SITE.format(
         network=rack.network,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.config.fresh import write_cluster_key
+from appliance.config.new_secrets import write_secrets
 from appliance.lab import repository
 from appliance.lab.spec import RackSpec
 from tests.integration.maker_repository import LOOK_ALIKE, Makers, served
@@ -40,9 +40,7 @@ class World:
         text = self.plain.replace("\nrepositories:\n", f"\nrepositories:\n{more}")
         release = containerd.get("release", "2.3")
         network = "calico" if helm else "bridge"
-        cluster = (
-            f'kubernetes: {{version: "{version}", containerd: "{release}", network: {network}}}'
-        )
+        cluster = f'kubernetes: {{version: "{version}", containerd: "{release}", network: {network}, device_plugin: own}}'
         (self.bench.site / "site.yml").write_text(f"{text}\n{cluster}\n")
 
     def cause(self) -> str:
@@ -68,7 +66,7 @@ class World:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("makers")
     with raised(RackSpec(own_name("makers"), 2), folder / "logs", Bench) as bench:
-        write_cluster_key(bench.site / "secrets")
+        write_secrets(bench.site / "secrets", slurm=False, kubernetes=True)
         key = "  kubernetes_encryption_key: {file: secrets/kubernetes_encryption_key}\n"
         text = (bench.site / "site.yml").read_text().replace("\nsecrets:\n", f"\nsecrets:\n{key}")
         address = str(bench.rack.gateway)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from appliance.actions import member
+from appliance.actions.kubernetes import member_kubeconfig
 from appliance.adapters import process
 from appliance.adapters.kubernetes import KubernetesApi, Ref
 from appliance.config.load import LoadedSite, load_site
@@ -32,8 +32,8 @@ from tests.integration.api_server import (
     until,
 )
 from tests.integration.issuer import CLIENT, Issuer, issuing
-from tests.integration.test_queues import definitions, site
-from tests.integration.test_tenants import priority
+from tests.support.queue_definitions import definitions, site
+from tests.support.tenants import priority
 
 pytestmark = pytest.mark.rack
 
@@ -110,7 +110,7 @@ def sees(api: KubernetesApi, path: str) -> int:
 
 
 def of(place: Place, user: str) -> Path:
-    found = member.issue(place.loaded, place.admin, user, 1)
+    found = member_kubeconfig.issue(place.loaded, place.admin, user, 1)
     assert timedelta(hours=23) < found.until - datetime.now(UTC) < timedelta(hours=25)
     return found.file
 
@@ -152,7 +152,7 @@ def test_a_certificate_opens_nothing_once_its_name_is_taken_out(place: Place) ->
             until(lambda: pods(bob, BETA) == REFUSED)
             # Still himself to the server, which is why his name may be nobody else's until it expires.
             with pytest.raises(ApplianceError, match="no rights in kai-beta yet"):
-                member.issue(place.loaded, place.admin, "bob", 1)
+                member_kubeconfig.issue(place.loaded, place.admin, "bob", 1)
         finally:
             place.apply(place.loaded)
         until(lambda: pods(bob, BETA) == 201)
@@ -198,9 +198,9 @@ def test_a_token_signed_by_another_key_is_refused(place: Place, tmp_path: Path) 
 
 
 def test_a_cluster_without_a_signer_says_so(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(member, "SIGNER", "example.com/nobody")
-    monkeypatch.setattr(member, "PATIENCE_S", 2.0)
-    with pytest.raises((ApplianceError, ClusterFailed), match="signed nothing"):
-        member.issue(place.loaded, place.admin, "alice", 1)
+    monkeypatch.setattr(member_kubeconfig, "SIGNER", "example.com/nobody")
+    monkeypatch.setattr(member_kubeconfig, "PATIENCE_S", 2.0)
+    with pytest.raises((ApplianceError, ClusterFailed), match="did not sign"):
+        member_kubeconfig.issue(place.loaded, place.admin, "alice", 1)
     path = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
     assert place.admin.send("GET", path, "look")[1]["items"] == []

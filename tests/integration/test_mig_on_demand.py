@@ -9,8 +9,8 @@ import pytest
 from appliance.adapters.process import run
 from appliance.lab.spec import RackSpec
 from tests.integration.rack import PROGRAM, own_name, raised
-from tests.integration.test_cluster_gpus import until
-from tests.integration.test_kubernetes import SECONDS, Cluster
+from tests.support.cluster_pods import until
+from tests.support.rack_cluster import SECONDS, Cluster
 
 POD = Path(__file__).with_name("mig_pod.yaml").read_text()
 SCHEDULER = """

@@ -1,7 +1,5 @@
 """Each role on a rack of its own: applied twice, its outcomes looked at, its rack gone afterwards."""
 
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,16 +11,10 @@ from appliance.errors import DeadlineExceeded
 from appliance.lab import rack
 from appliance.lab.spec import racks
 from tests.integration.rack import own_name
+from tests.support.molecule_runs import ENVIRONMENT, tail
 
 ROLES = sorted(path.parents[2] for path in data.root().glob("roles/*/molecule/default/verify.yml"))
 DEADLINE_SECONDS = 600.0
-TAIL_LINES = 60
-# What molecule starts may not find this Python's programs, and its colours are noise in a report.
-ENVIRONMENT = {
-    "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-    "NO_COLOR": "1",
-    "ANSIBLE_NOCOLOR": "1",
-}
 
 pytestmark = pytest.mark.molecule
 
@@ -57,8 +49,3 @@ def test_the_role_keeps_its_word_on_a_host(role: Path, tmp_path: Path) -> None:
 
 def _rack(role: Path) -> str:
     return own_name(role.name)
-
-
-def tail(log: Path) -> str:
-    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-    return "\n".join(lines[-TAIL_LINES:])

@@ -12,9 +12,9 @@ import pytest
 
 from appliance.adapters.process import run
 from appliance.config import data
-from tests.integration.test_molecule import ENVIRONMENT, tail
-from tests.machine_hall import hall
-from tests.machine_site import Hall, install_pair, kept_image, pair
+from tests.support.machine_hall import hall
+from tests.support.machine_site import Hall, install_pair, kept_image, pair
+from tests.support.molecule_runs import ENVIRONMENT, tail
 
 pytestmark = pytest.mark.machines
 

@@ -8,7 +8,7 @@ import pytest
 from appliance.adapters.process import run
 from tests.integration.kept import Kept
 from tests.integration.rack import PROGRAM, Deployment
-from tests.integration.test_kubernetes import NAME, SECONDS, Cluster, made
+from tests.support.rack_cluster import NAME, SECONDS, Cluster, made
 
 WORK = Path(__file__).with_name("kubernetes_owner.yaml")
 

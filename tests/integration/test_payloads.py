@@ -18,7 +18,7 @@ from appliance.stages.catalog import STAGES
 from appliance.stages.context import Variables
 from tests.integration import hostile_site
 from tests.integration.hostile_site import Document, can_be_deployed, payloads, spread
-from tests.planted import models_of
+from tests.support.planted_trees import models_of
 
 ROOT = Path(__file__).parents[2]
 ROLES = ROOT / "roles"

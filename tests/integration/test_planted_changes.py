@@ -221,7 +221,7 @@ def test_a_changed_file_is_told_by_the_next_health_after_the_hosts_own_look(
         "gpu-1", f"cp -a /usr/bin/nproc /var/tmp/nproc.kept; cat /bin/true >/usr/bin/nproc; {look}"
     )
     (cause,) = told_of("gpu-1")
-    assert cause.startswith("its look at every file 0 days ago found package file /usr/bin/nproc: ")
+    assert cause.startswith("the weekly run 0 days ago found package file /usr/bin/nproc: ")
     deployed.said(
         "gpu-1", f"cat /var/tmp/nproc.kept >/usr/bin/nproc; rm /var/tmp/nproc.kept; {look}"
     )
@@ -229,7 +229,7 @@ def test_a_changed_file_is_told_by_the_next_health_after_the_hosts_own_look(
     last = "/var/lib/appliance/weekly/last.json"
     deployed.said("gpu-1", rf"""sed -i 's/"time": [0-9.]*/"time": 1.0/' {last}""")
     (cause,) = told_of("gpu-1")
-    assert cause.startswith("the last look at every file was ")
+    assert cause.startswith("the last weekly run was ")
     deployed.said("gpu-1", look)
     assert told_of("gpu-1") == []
     assert deployed.said("gpu-1", "systemctl is-active appliance-weekly.timer").strip() == "active"

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from appliance.adapters.kubernetes import KubernetesApi, Ref, Resource
-from appliance.adapters.pods import NAMESPACE, OtherGpus, PodRemote, Way, Work
+from appliance.adapters.pods import NAMESPACE, OtherGpus, PodRemote, PodTemplate, PodWork
 from appliance.benchmarks.gpt3 import run as gpt3
 from appliance.benchmarks.gpt3.trial import Request
 from appliance.checks.check import View
@@ -27,8 +27,8 @@ from appliance.errors import ConnectionFailed, DeadlineExceeded
 from appliance.models.result import Status
 from appliance.stages.kubernetes.site import KubernetesOptions
 from tests.integration.api_server import compiled, controlled, running, until
-from tests.unit.adapters.test_pods import Beside
-from tests.unit.benchmarks.gpt3.test_gpt3_run import view
+from tests.support.fake_pods import Beside
+from tests.support.gpt3_runs import view
 
 pytestmark = pytest.mark.rack
 
@@ -160,7 +160,7 @@ class Place(NamedTuple):
             Beside(),
             self.api,
             frozenset(HOSTS),
-            Way("x"),
+            PodTemplate("x"),
             counts,
             now=lambda: time.monotonic() * HURRY,
             sleep=lambda seconds: time.sleep(seconds / HURRY),
@@ -238,8 +238,8 @@ def nothing_is_left(place: Place) -> Iterator[None]:
         place.offers(host, "8")
 
 
-def script(text: str) -> Work:
-    return Work(("python3", "-c", text), 30)
+def script(text: str) -> PodWork:
+    return PodWork(("python3", "-c", text), 30)
 
 
 def test_a_program_runs_on_its_host_and_its_log_and_code_come_back(place: Place) -> None:
@@ -274,7 +274,7 @@ def test_what_hangs_ends_at_its_bound_and_the_host_is_named(place: Place) -> Non
 def test_a_host_that_is_not_given_is_named_and_the_other_let_go(place: Place) -> None:
     place.hosts.held.add("gpu-2")
     try:
-        with pytest.raises(ConnectionFailed, match="Kubernetes gives gpu-2 no work"):
+        with pytest.raises(ConnectionFailed, match="Kubernetes did not place the pod on gpu-2"):
             place.door().gang(HOSTS, script("pass"), 29514)
     finally:
         place.hosts.held.clear()
@@ -289,7 +289,7 @@ def test_a_host_with_another_number_of_gpus_is_named_before_anything_runs(place:
 def test_the_server_takes_the_job_of_a_training_on_gpus(place: Place) -> None:
     """Its pod is bound and ends at once: here torchrun is what the stand-in leaves of its command."""
     ranks = place.door().gang(
-        ("gpu-1",), Work(("sh", "-c", "true"), 30, "registry.example/nemo:1"), 29516
+        ("gpu-1",), PodWork(("sh", "-c", "true"), 30, "registry.example/nemo:1"), 29516
     )
     assert ranks[0].code == 0
 

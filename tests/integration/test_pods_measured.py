@@ -19,7 +19,7 @@ from tests.integration.slowed import (
     slow_pods,
     slow_processors,
 )
-from tests.integration.test_kubernetes import BUSYBOX, NAME, Cluster, made
+from tests.support.rack_cluster import BUSYBOX, NAME, Cluster, made
 
 GPU_HOSTS = ("gpu-1", "gpu-2")
 
@@ -138,7 +138,7 @@ def test_a_host_that_is_held_is_named_and_nobody_trains(opened: Cluster) -> None
         opened.kubectl("uncordon gpu-2")
     (loss,) = _losses(record).values()
     assert loss["status"] == "not_assessed"
-    assert "Kubernetes gives gpu-2 no work" in loss["cause"]
+    assert "Kubernetes did not place the pod on gpu-2" in loss["cause"]
 
 
 def test_nccl_says_what_its_hosts_lack(opened: Cluster) -> None:
@@ -200,14 +200,14 @@ def test_the_bare_command_measures_all_that_needs_no_gpu(with_tools: Cluster) ->
     done = with_tools.program("validate", "--through", "kubernetes", "--json", seconds=900)
     record = assert_whole(done, "kubernetes", "gpt3", "gemm", "fio", "hpcc")
     left = reasons(record["left_out"])
-    assert left["burnin"] == left["slurm"] == "go through Slurm alone"
+    assert left["burnin"] == left["slurm"] == "run through Slurm only"
     assert with_tools.kubectl(f"-n {NAMESPACE} get jobs -o name") == ""
 
 
 def test_a_hot_gpu_and_a_port_at_half_rate_are_named_where_no_job_could_show_them(
     opened: Cluster,
 ) -> None:
-    """Burn-in and perftest go through Slurm alone; what they would meet on these hosts health tells."""
+    """Burn-in and perftest run through Slurm only; what they would meet on these hosts health tells."""
     planted = (("port-rate", "mlx5_3"), ("thermal", "5"))
     asked = ("--check", "fabric.rate", "--check", "gpu.temperature", "--json")
 

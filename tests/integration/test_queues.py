@@ -7,39 +7,31 @@ folder `crds` of a chart) names their folder in APPLIANCE_DEFINITIONS: each take
 """
 
 import json
-import os
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import pytest
-import yaml  # noqa: TID251 - the definitions are data of the test
 
 from appliance.acceptance.hello import HELLOS
-from appliance.acceptance.hello_parts import Hello, Where
-from appliance.actions import queue as action
-from appliance.actions.opening import Target
+from appliance.acceptance.hello_parts import Hello
+from appliance.actions.kubernetes import queues as action
+from appliance.actions.sites.opening import Target
 from appliance.adapters.kubernetes import KubernetesApi, Ref, Resource
 from appliance.config.load import load_site
 from appliance.errors import ClusterFailed
-from appliance.lab import charts
 from appliance.models.queue_plan import Step
 from appliance.stages.queues import changes
 from appliance.stages.queues.difference import differences
 from appliance.stages.scheduler.queues.network import policy
 from appliance.stages.scheduler.queues.rendered import rendered
-from appliance.stages.workloads.site import WorkloadsOptions
-from appliance.stages.workloads.table import images
 from tests.integration.api_server import compiled, controlled, established, running, until
-from tests.unit.acceptance.test_hello import templates
-from tests.unit.config.test_impossible_queues import BASE, furnish
-from tests.unit.config.test_queue_rendering import DATA, PROFILES, VARIANTS
+from tests.support.hello_cluster import templates
+from tests.support.queue_definitions import HOME, definitions, site
+from tests.support.rendered_queues import PROFILES, VARIANTS
 
 pytestmark = pytest.mark.rack
 
-OWN = sorted(charts.SOURCES.glob("*.yml"))
-OF_SITE = WorkloadsOptions(images={"mpi": "mirror.local/mpi:1", "dask": "mirror.local/dask:1"})
-HOME = Where("kai-trial", "team-train", "kai-scheduler", images(OF_SITE), "nfs")
 HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4")
 PROTECTION = "persistentvolumeclaim-protection-controller,persistentvolume-protection-controller"
 """Controllers without which no claim and no volume ever goes."""
@@ -62,23 +54,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesApi]
         for host in HOSTS:
             api.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": host}})
         yield api
-
-
-@cache
-def definitions() -> list[Resource]:
-    """Ours, and the projects' own in their place where they were given."""
-    given = os.environ.get("APPLIANCE_DEFINITIONS")
-    files = [*OWN, *(sorted(Path(given).glob("*.y*ml")) if given else ())]
-    read = [d for file in files for d in yaml.load_all(file.read_text(), yaml.CSafeLoader) if d]
-    return list({d["metadata"]["name"]: d for d in read}.values())
-
-
-def site(folder: Path, variant: str, profile: str = "hpc") -> Path:
-    furnish(folder)
-    text = (DATA / f"{variant}.yml").read_text()
-    base = BASE[: BASE.index("secrets:")] if "\nsecrets:" in text else BASE
-    (folder / "site.yml").write_text(base.replace("profile: hpc", f"profile: {profile}") + text)
-    return folder
 
 
 @pytest.mark.parametrize("profile", PROFILES)

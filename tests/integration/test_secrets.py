@@ -42,7 +42,7 @@ MEMORY = Path("/dev/shm")
 
 # Python reads this by itself: a defect of ours that has a secret in its very message.
 DEFECT = """
-from appliance.engine import fingerprint, prepare
+from appliance.engine.plan import fingerprint, prepare
 
 def broken(stage, data, variables, salt):
     password = variables.get("slurm_database_password")
@@ -257,7 +257,21 @@ def listener() -> Iterator[Listener]:
 def site(tmp_path: Path, listener: Listener) -> Path:
     """A sound site of one host, which is the listener."""
     folder = tmp_path / "site"
-    argv = (PROGRAM, "init", str(folder), "--hosts", "1", "-p", "hpc", "--network", NETWORK)
+    argv = (
+        PROGRAM,
+        "init",
+        str(folder),
+        "--hosts",
+        "1",
+        "-p",
+        "hpc",
+        "--network",
+        NETWORK,
+        "--with",
+        "slurm",
+        "--without",
+        "kubernetes",
+    )
     run(argv, check=False)  # it ends with what is still to do: the host's key
     file = folder / "site.yml"
     text = re.sub(

@@ -23,7 +23,7 @@ from appliance.adapters import leftovers
 from appliance.adapters.process import run
 from appliance.probe import lease
 from tests.integration.rack import PROGRAM, own_name
-from tests.ssh_server import SshServer, serving
+from tests.support.ssh_server import SshServer, serving
 
 pytestmark = [
     pytest.mark.rack,
@@ -100,7 +100,21 @@ def work(tmp_path: Path) -> Iterator[Work]:
     try:
         with serving(tmp_path / "home", ADDRESS) as server:
             site = tmp_path / "a site"
-            argv = (PROGRAM, "init", str(site), "--hosts", "1", "-p", "hpc", "--network", NETWORK)
+            argv = (
+                PROGRAM,
+                "init",
+                str(site),
+                "--hosts",
+                "1",
+                "-p",
+                "hpc",
+                "--network",
+                NETWORK,
+                "--with",
+                "slurm",
+                "--without",
+                "kubernetes",
+            )
             run(argv, check=False)
             file = site / "site.yml"
             text = file.read_text()
@@ -178,7 +192,7 @@ def test_what_a_killed_run_left_goes_with_the_next_run(work: Work, verb: tuple[s
         assert len(work.left) == 1
         following.terminate()
     said = work.ends(following)[1]
-    assert verb != DEPLOY or "was cut off" in said
+    assert verb != DEPLOY or "was interrupted" in said
     assert work.left == []
 
 

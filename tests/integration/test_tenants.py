@@ -4,7 +4,6 @@ The server is of the release the rack's cluster is built from. Nothing runs: wha
 Everything is sent as a dry run, which passes all of admission.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -25,17 +24,11 @@ from tests.integration.cheat_parts import ALPHA, BOUND, MINE, Cheat, owned_by
 from tests.integration.cheats import CHEATS
 from tests.integration.cheats_of_operators import LOOKS, RAY
 from tests.integration.honest import HONEST
-from tests.integration.test_queues import HOME, definitions, site
-from tests.unit.acceptance.test_hello import templates
+from tests.support.hello_cluster import templates
+from tests.support.queue_definitions import HOME, definitions, site
+from tests.support.tenants import POLICIES, REFUSED, REPORTS, priority
 
 pytestmark = pytest.mark.rack
-
-REFUSED = re.compile(
-    r"ValidatingAdmissionPolicy '([a-z-]+)' with binding '([a-z-]+)' denied request"
-)
-"""How the server names who refused; the name is ours."""
-REPORTS = frozenset((403, 422))
-POLICIES = "admissionregistration.k8s.io/v1"
 
 
 @dataclass(frozen=True)
@@ -83,6 +76,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         alice.apply(parts.own_claim())
         alice.send("POST", parts.place("StatefulSet"), "a set of Alice's", parts.own_set())
         alice.apply(parts.own_service())
+        alice.send("POST", parts.place("CronJob"), "a CronJob of Alice's", parts.own_cron())
+        operator.send("POST", parts.place("JobSet"), "what Trainer made", parts.own_jobset())
         # Of kube-controller-manager, which is not there.
         trust = {"name": "kube-root-ca.crt", "namespace": ALPHA}
         operator.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": trust})
@@ -109,11 +104,6 @@ def rights_of_an_operator() -> Resource:
 def one_of_each() -> dict[str, Cheat]:
     """A cheat by the policy that refuses it."""
     return {cheat.judge: cheat for cheat in CHEATS if cheat.judge.startswith("appliance-")}
-
-
-def priority(name: str, value: int) -> Resource:
-    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
-    return {**kind, "metadata": {"name": name}, "value": value}
 
 
 def sent(api: KubernetesApi, cheat: Cheat) -> tuple[int, Resource]:
@@ -156,6 +146,13 @@ def test_honest_work_passes(place: Place, name: str, path: str, body: Resource) 
     api = place.admin if path in kinds else place.alice
     status, said = api.send("POST", f"{path}?dryRun=All", name, body, answers=range(400, 500))
     assert status == 201, said
+
+
+def test_a_container_added_to_look_into_a_pod_passes(place: Place) -> None:
+    box = parts.container_of("late", **parts.VOID)
+    path = f"{parts.pods(ALPHA)}/{MINE}/ephemeralcontainers"
+    late = Cheat("a look", "", path, {"spec": {"ephemeralContainers": [box]}}, "PATCH")
+    assert verdict(place, late) == ""
 
 
 def test_an_init_container_of_rays_operator_passes(place: Place) -> None:

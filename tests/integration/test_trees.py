@@ -21,9 +21,9 @@ from tests.integration import tree_cheats
 from tests.integration.api_server import compiled, controlled, established, file_of, running, until
 from tests.integration.cheat_parts import ALPHA, MAKERS, named, place, pod
 from tests.integration.cheat_parts import RBAC as RIGHTS
-from tests.integration.test_queues import definitions, site
-from tests.integration.test_tenants import POLICIES, REFUSED, REPORTS, priority
 from tests.integration.tree_cheats import CHEATS, HIS, HONEST, PLAIN, SENDERS, STRATEGIC, Try, held
+from tests.support.queue_definitions import definitions, site
+from tests.support.tenants import POLICIES, REFUSED, REPORTS, priority
 
 pytestmark = pytest.mark.rack
 
@@ -154,7 +154,7 @@ def test_who_is_refused_reads_his_own_number(world: World) -> None:
     cheat = next(c for c in CHEATS if c.name == "as another person")
     _, said = sent(world.by["alice"], cheat)
     wanted = "runAsUser: 2001, runAsGroup: 2001, supplementalGroupsPolicy: Strict"
-    assert f"under spec.securityContext of the pod or template write {wanted}" in said["message"]
+    assert f"under spec.securityContext of the pod or template set {wanted}" in said["message"]
 
 
 def test_each_policy_of_trees_is_what_refuses(world: World) -> None:

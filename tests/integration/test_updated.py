@@ -8,7 +8,7 @@ import pytest
 from appliance.lab.spec import load
 from tests.integration.deployed import HOSTS, Deployed, add_people, appliance
 from tests.integration.rack import own_name
-from tests.integration.test_audit import bad
+from tests.support.audits import bad
 
 pytestmark = [pytest.mark.audit, pytest.mark.rack, pytest.mark.slow]
 

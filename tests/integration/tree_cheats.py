@@ -73,6 +73,21 @@ def _in(kind: str, name: str, template: Body, judge: str = TREES, by: str = ALIC
     return Try(f"{name}, by a {kind}", judge, by, place(kind), MAKERS[kind][2](template))
 
 
+def _below(name: str, **mount: str) -> Body:
+    made = held(volumes=[tree(name)])
+    (box,) = made["spec"]["containers"]
+    box["volumeMounts"] = [{"name": "t", "mountPath": "/mnt", **mount}]
+    return made
+
+
+LATE = f"{pods(ALPHA)}/{HIS}/ephemeralcontainers"
+
+
+def _late(context: Body) -> Body:
+    box = {"name": "e", "image": "mine", "securityContext": context}
+    return {"spec": {"ephemeralContainers": [box]}}
+
+
 def _more(box: Body, **spec: Any) -> Body:
     """With a second container of this kind."""
     made = held(**spec)
@@ -150,6 +165,12 @@ CHEATS: tuple[Try, ...] = (
     ),
     _pod("a second container that may become another", _more({})),
     _pod("numbers of its own", held(hostUsers=False)),
+    # A folder that kubelet opens as root, on a server that may let root in.
+    *(
+        _pod(f"a folder of another by {key}", _below("old", **{key: "bob/private"}))
+        for key in ("subPath", "subPathExpr")
+    ),
+    _in("Job", "a folder of another by subPath", _below("old", subPath="bob/private")),
     # Who has no number.
     _pod("by a member without a number", held(), by=DAVE),
     _pod("by a member without a number, with his guess", held(1000), by=DAVE),
@@ -291,15 +312,18 @@ CHEATS: tuple[Try, ...] = (
     ),
     Try(
         "a container put into another's pod",
-        RBAC,
+        TREES,
         ALICE,
-        f"{pods(ALPHA)}/{HIS}/ephemeralcontainers",
-        {
-            "spec": {
-                "ephemeralContainers": [{"name": "e", "image": "mine", "securityContext": NO_MORE}]
-            }
-        },
+        LATE,
+        _late(NO_MORE),
         "PATCH",
+    ),
+    *(
+        Try(f"a container put into one's own pod {name}", TREES, BOB, LATE, _late(more), "PATCH")
+        for name, more in (
+            ("as another", {**NO_MORE, "runAsUser": 2001}),
+            ("that may become another", {}),
+        )
     ),
     Try(
         "another's template changed",
@@ -357,6 +381,8 @@ def _honest() -> tuple[Try, ...]:
             held(volumes=[tree("data")], container={"securityContext": NO_MORE}),
             "",
         ),
+        _pod("a folder of a tree that squashes root", _below("data", subPath="sets"), ""),
+        _pod("a tree of another server, whole", _below("old"), ""),
         _pod("no tree, as root", pod(gpus=0, securityContext={"runAsUser": 0}), ""),
         _pod("no tree, by a member without a number", pod(gpus=0), "", DAVE),
         _pod("no tree, by the project's account", pod(gpus=0), "", ROBOT),
@@ -407,6 +433,14 @@ def _honest() -> tuple[Try, ...]:
             ALICE,
             f"{place('Deployment')}/{HIS}",
             {"spec": {"paused": True}},
+            "PATCH",
+        ),
+        Try(
+            "a container put into one's own pod",
+            "",
+            BOB,
+            LATE,
+            _late({**NO_MORE, **DROPPED}),
             "PATCH",
         ),
         _exec("a shell in one's own pod", BOB, judge=""),

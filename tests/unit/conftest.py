@@ -1,7 +1,13 @@
 """Unit tests see no rack of the machine they run on, and nothing of the shell they were started from."""
 
+import errno
+import os
 import re
+import socket
+from collections.abc import Callable, Generator
+from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +38,53 @@ def plain_shell(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+BLOCKED = "unit tests have no network (tests/unit/conftest.py)"
+
+
+def _is_local(family: int, address: Any) -> bool:
+    if family not in (socket.AF_INET, socket.AF_INET6):
+        return True
+    host = str(address[0]).partition("%")[0]
+    if host in ("", "localhost"):
+        return True
+    try:
+        found = ip_address(host)
+    except ValueError:
+        return False
+    return found.is_loopback or found.is_unspecified
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine without a network: connections to other hosts fail, and their names are not resolved."""
+
+    def guarded(name: str) -> Callable[..., Any]:
+        real = getattr(socket.socket, name)
+
+        def call(self: socket.socket, address: Any, *more: Any) -> Any:
+            # A datagram socket that is connected sends nothing: it asks the kernel for a route.
+            if self.type & socket.SOCK_STREAM and not _is_local(self.family, address):
+                raise OSError(errno.ENETUNREACH, BLOCKED)
+            return real(self, address, *more)
+
+        return call
+
+    for name in ("connect", "connect_ex"):
+        monkeypatch.setattr(socket.socket, name, guarded(name))
+    resolve = socket.getaddrinfo
+
+    def resolved(host: Any, *args: Any, **options: Any) -> Any:
+        name = host.decode() if isinstance(host, bytes) else host
+        if name is not None and not _is_local(socket.AF_INET, (name,)):
+            try:
+                ip_address(str(name).partition("%")[0])
+            except ValueError:
+                raise socket.gaierror(socket.EAI_AGAIN, BLOCKED) from None
+        return resolve(host, *args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolved)
+
+
 FALSE_PLURAL = re.compile(
     r"(?<![\w.,/:=-])(?<!of )1 (?!GiB )(?:[A-Za-z-]+ ){0,2}?"
     r"(?:errors|hosts|pods|ports|GPUs|devices|drives|cables|adapters|nodes|workloads|images|messages|days|parameters|links"
@@ -53,3 +106,15 @@ def one_is_no_plural(monkeypatch: pytest.MonkeyPatch) -> None:
         return result
 
     monkeypatch.setattr(Judgement, "of", read)
+
+
+FOLDER = Path.cwd()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, Any, Any]:
+    """A test that leaves the process in another folder changes what later ones find."""
+    yield
+    left = os.getcwd()  # noqa: PTH109 - a folder that is gone has no Path
+    os.chdir(FOLDER)
+    assert left == str(FOLDER), f"the test left the process in {left}"

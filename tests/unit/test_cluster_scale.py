@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from appliance.actions.opening import Target
-from appliance.actions.queue import describe
+from appliance.actions.kubernetes.queues import describe
+from appliance.actions.sites.opening import Target
 from benchmarks.cluster_load import Shape, gang, jobs, settled, write_site
 from benchmarks.cluster_parts import Figure
 from benchmarks.cluster_scale import _faster

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 import pytest
 
 from appliance import ownership
-from appliance.actions.opening import Target, runs_of
+from appliance.actions.sites.opening import Target, runs_of
 from appliance.config.load import load_profile, load_site
 from appliance.errors import ConfigError
 from appliance.journal import Journal, hold
 from appliance.ownership import Untrusted, open_own, require, require_all, require_file, write_anew
-from tests.unit.config.conftest import SITE
+from tests.support.site_folder import SITE
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 EVE = 54321

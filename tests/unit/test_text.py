@@ -4,7 +4,7 @@ import pytest
 
 from appliance.errors import ApplianceError
 from appliance.models.bound import Bound
-from appliance.report.wording import measured
+from appliance.report.formatting import measured
 from appliance.text import CUT, LONGEST, cleaned, counted, lines, one_line, quoted, shortened
 
 ACTS = [

@@ -6,17 +6,20 @@ the repository, too, and committed.
 
 from pathlib import Path
 
-from appliance.alerts import ALERTS, rules_file
+from appliance.alerts import ALERTS, WITHOUT_SLURM, rules_file
 from appliance.checks.check import measured_against
 from appliance.config.json_schema import MODELS, schema
 from appliance.stages.catalog import EVERY_CHECK
+from appliance.stages.slurm.stage import STAGE as SLURM
 from tools.published import forms, keys, manual, roles, tables
 
 SCHEMAS, MANUAL = "docs/schema", "docs/man"
 RULES = "roles/observe/files/etc/prometheus/rules/appliance.yml"
 SHARED = "roles/observe/files/usr/local/share/appliance"
 RUNBOOK, BOARD_FILES = f"{SHARED}/checks.html", f"{SHARED}/boards"
-BUILT = (SCHEMAS, MANUAL, RULES, RUNBOOK, BOARD_FILES)
+NO_SLURM = "roles/observe/files/without-slurm"
+"""The same rules, runbook and boards for a site that has no Slurm."""
+BUILT = (SCHEMAS, MANUAL, RULES, RUNBOOK, BOARD_FILES, NO_SLURM)
 """Files, and folders that hold nothing else."""
 
 
@@ -24,6 +27,7 @@ def built() -> dict[str, str]:
     """The text of each file that is built, by its path in the checkout."""
     # Grafana's library takes a while to be imported.
     from boards import BOARDS
+    from boards.panel import without_slurm
     from boards.render import board_json
 
     checks = [(c.id, c.title, c.explain, measured_against(c) or "none") for c in EVERY_CHECK]
@@ -34,6 +38,15 @@ def built() -> dict[str, str]:
         RULES: rules_file.rules(ALERTS),
         RUNBOOK: rules_file.runbook(checks, ALERTS),
         **{f"{BOARD_FILES}/{board.name}.json": board_json(board) for board in BOARDS},
+        f"{NO_SLURM}/appliance.yml": rules_file.rules(WITHOUT_SLURM),
+        f"{NO_SLURM}/checks.html": rules_file.runbook(
+            [check for check in checks if not check[0].startswith(f"{SLURM.name}.")], WITHOUT_SLURM
+        ),
+        **{
+            f"{NO_SLURM}/{board.name}.json": board_json(board)
+            for board in map(without_slurm, BOARDS)
+            if board.panels
+        },
     }
 
 

@@ -11,7 +11,7 @@ from appliance.lab.status import RackStatus
 from appliance.models.events import Event
 from appliance.models.plan import Plan
 from appliance.models.profile import Profile
-from appliance.models.queue_plan import QueuePlan
+from appliance.models.queue_plan import QueuePlan, QueueState
 from appliance.models.run import RunRecord
 from appliance.report import documents
 
@@ -104,6 +104,7 @@ PRINTED = (
         documents.NodeConditions,
     ),
     Printed("queues", "the site's queues", ("queue show",), documents.Queues),
+    Printed("queue-state", "GPUs of each queue, and pods that wait", ("queue status",), QueueState),
     Printed(
         "queue-plan", "changes of the cluster's queues", ("queue plan", "queue apply"), QueuePlan
     ),

@@ -10,7 +10,7 @@ from typing import Any, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from appliance.config.accepted import in_words
+from appliance.config.accepted_values import in_words
 from appliance.config.json_schema import MODELS
 
 SECTION = re.compile(r"[.\[]")
@@ -96,7 +96,7 @@ def _without_none(annotation: Any) -> Any:
 def _default(info: FieldInfo) -> str:
     if info.is_required():
         return "**needed**"
-    value = info.get_default(call_default_factory=True)
+    value = info.get_default(call_default_factory=True, validated_data={})
     if value in (None, (), {}, "") or isinstance(value, BaseModel):
         return "-"
     if isinstance(value, tuple):

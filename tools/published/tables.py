@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from appliance.acceptance import PROMISES
-from appliance.checks.beside import BESIDE, of_stage
 from appliance.checks.check import AnyCheck, BmcCheck, measured_against
+from appliance.checks.extra_results import BESIDE, of_stage
 from appliance.config import compatibility, data
 from appliance.config.load import load_profile
 from appliance.lab.fault import Fault
@@ -33,15 +33,15 @@ CHECK_HEAD = (
     "why, and what usually trips it",
 )
 GPU_HEAD = (
-    *("GPU", "profiles", "power", "NVLinks behind NVSwitch", "cut as"),
+    *("GPU", "profiles", "power", "NVLinks behind NVSwitch", "geometry"),
     *("peak, TFLOPS (BF16)", "rack's `--gpu`", "rung"),
 )
-MIG_HEAD = ("instance", "cut", "at most", "compute slices", "memory slices", "may begin at")
-LAYOUT_HEAD = ("cut", "GPUs", "layouts with a name", "who says so")
-RELEASE_HEAD = ("component", "release", "goes with", "packages for", "who says so")
+MIG_HEAD = ("instance", "geometry", "at most", "compute slices", "memory slices", "start slices")
+LAYOUT_HEAD = ("geometry", "GPUs", "named layouts", "source")
+RELEASE_HEAD = ("component", "release", "compatible with", "packages for", "source")
 FAULT_HEAD = (
     *("fault", "what it does", "planted by"),
-    *("check that trips", "target", "what it says", "drains"),
+    *("failing check", "target", "message", "drains"),
 )
 EXAMPLE_HOST = "gpu-1"
 
@@ -87,7 +87,7 @@ def stage_table() -> str:
             ", ".join(role.value for role in Role if role in stage.roles),
             ", ".join(f"`{s.name}`" for s in STAGES if s.name in stage.after + stage.facts_from)
             or "-",
-            "always" if stage.wanted is always else "where it is asked for",
+            "always" if stage.wanted is always else "if configured",
         )
         for stage in STAGES
     )
@@ -120,7 +120,7 @@ def mig_table() -> str:
 
 
 def layout_table() -> str:
-    """Per way of cutting the products that are cut so, and the layouts with a name."""
+    """One row for each geometry: its products and named layouts."""
     return _table(LAYOUT_HEAD, (_layout_row(geometry) for geometry in cuts().geometries))
 
 

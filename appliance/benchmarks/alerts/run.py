@@ -17,7 +17,7 @@ PATIENCE = 20.0
 """Seconds to the first attempt; the trial's route waits for no others."""
 TIMEOUT = PATIENCE + 30
 DEPLOY = "appliance deploy --stage observe"
-NONE = "the site names nobody: observe.receivers is empty"
+NONE = "observe.receivers is empty"
 HOW = "add observe: {receivers: [{name: oncall, email: oncall@example.com}]} and mail, as docs/operations.md shows"
 
 
@@ -28,11 +28,11 @@ def run(view: View, remote: Remote) -> Outcome:
         return Outcome(results=(not_assessed(CLUSTER, NONE, fix=HOW).of(CHECK),))
     server = view.site.with_role(Role.CONTROL)[0].name
     return Outcome(
-        results=tuple(_told(remote, server, view.site.name, r).of(CHECK) for r in receivers)
+        results=tuple(_delivery(remote, server, view.site.name, r).of(CHECK) for r in receivers)
     )
 
 
-def _told(remote: Remote, server: str, site: str, receiver: Receiver) -> Judgement:
+def _delivery(remote: Remote, server: str, site: str, receiver: Receiver) -> Judgement:
     at = place(CLUSTER, f"to {receiver.name}")
     kind = "email" if receiver.email else "webhook" if receiver.webhook else "slack"
     words = (receiver.name, kind, site, secrets.token_hex(8), str(PATIENCE))
@@ -57,5 +57,5 @@ def _judged(at: Place, kind: str, server: str, output: str, errors: str) -> Judg
         return passed(at, float(said["seconds"]), unit="s", evidence=f"taken by {kind}")
     if state == "silent":
         return failed(at, why, f"{DEPLOY}; then on {server}: journalctl -u prometheus-alertmanager")
-    fix = f"mend that, or its address in observe.receivers, then {DEPLOY}; then: appliance validate alerts"
-    return failed(at, f"could not be told: {why}", fix)
+    fix = f"fix that, or its address in observe.receivers, then {DEPLOY}; then: appliance validate alerts"
+    return failed(at, f"test alert not delivered: {why}", fix)

@@ -54,7 +54,7 @@ def held_back(receiver: str, token: str) -> str:
     if not any(to["name"] == receiver for alert in found for to in alert["receivers"]):
         return "Alertmanager does not lead it to this receiver"
     if all(alert["status"]["state"] == "suppressed" for alert in found):
-        return "a silence, or another alert, holds it back"
+        return "a silence or another alert suppresses it"
     return ""
 
 

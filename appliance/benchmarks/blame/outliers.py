@@ -39,14 +39,13 @@ def compare(values: Mapping[str, float], *, least: float, more_is_better: bool =
     """Those whose value is worse than the median by ``least`` percent, and by more than the equals differ.
 
     Values are positive and of one unit. That more than half of the equals are sound is assumed: where values differ by
-    ``least`` and no minority explains it, nobody is named and ``why`` says so.
+    ``least`` and no minority explains it, nobody is named and ``why`` says so. A value that is none of a measurement (zero,
+    no finite number) is no equal's: whoever says it is judged by itself, and hides nobody.
     """
-    strange = [name for name, value in values.items() if not isfinite(value) or value <= 0]
-    if strange:
-        return Compared(why=f"no positive number: {', '.join(strange)}")
+    values = {name: value for name, value in values.items() if isfinite(value) and value > 0}
     if len(values) < EQUALS:
         return Compared(
-            why=f"{plural(len(values), 'equal')}; {EQUALS} are needed to name an outlier"
+            why=f"{plural(len(values), 'equal')}; {EQUALS} are needed to identify an outlier"
         )
     middle = median(values.values())
     noise = median(abs(value - middle) for value in values.values())
@@ -60,7 +59,7 @@ def compare(values: Mapping[str, float], *, least: float, more_is_better: bool =
     found.sort(key=lambda outlier: (-outlier.percent, outlier.name))
     if not found and _worst(values, middle, sign) >= least:
         spread = (max(values.values()) - min(values.values())) / middle * 100
-        why = f"they differ by {spread:.0f} % and no minority stands apart: nobody can be named"
+        why = f"they differ by {spread:.0f} % and no minority differs: no outlier can be identified"
         return Compared(why=why)
     return Compared(tuple(found))
 

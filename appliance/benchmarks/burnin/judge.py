@@ -55,7 +55,7 @@ def _done(host: str, burn: Burn, asked: float, gpus: int, common: dict[str, Any]
     if not burn.done or burn.lasted < asked - SLACK:
         return failed(host, f"it ended after {hours:.3g} h", AGAIN, **shown).of(DONE)
     if burn.asked < asked - SLACK:
-        told = f"it was to last {burn.asked / 3600:.3g} h: another burn-in"
+        told = f"it was to last {burn.asked / 3600:.3g} h: this is a different burn-in"
         return failed(host, told, AGAIN, **shown).of(DONE)
     if burn.failed:
         fix = "its log in Slurm; then the diagnostics of that host: appliance validate dcgm"
@@ -69,8 +69,10 @@ def _done(host: str, burn: Burn, asked: float, gpus: int, common: dict[str, Any]
         cause = f"nothing was sampled for {burn.gap:.0f} s"
         return not_assessed(host, cause, fix=AGAIN, **shown).of(DONE)
     if burn.load != "gpu":
-        cause = "processors were loaded, no GPU: PyTorch with CUDA is not there"
-        fix = "name a container with PyTorch in slurm.containers.benchmark, or install it on the hosts"
+        cause = "processors were loaded, no GPU: PyTorch with CUDA is missing"
+        fix = (
+            "set a container with PyTorch in slurm.containers.benchmark, or install it on the hosts"
+        )
         return not_assessed(host, cause, fix=fix, **shown).of(DONE)
     after = settled(burn)
     for index in range(gpus):
@@ -82,7 +84,7 @@ def _done(host: str, burn: Burn, asked: float, gpus: int, common: dict[str, Any]
             if g.index == index and g.utilization is not None
         ]
         if not use or mean(use) < BUSY:
-            told = f"{mean(use):.0f} % of the time" if use else "for a time that nobody told"
+            told = f"{mean(use):.0f} % of the time" if use else "for an unknown time"
             return not_assessed(host, f"GPU {index} was at work {told}", fix=AGAIN, **shown).of(
                 DONE
             )
@@ -122,7 +124,7 @@ def _of_gpus(
 def _slowed(own: list[Gpu]) -> Seen:
     known = [g.reasons for g in own if g.reasons is not None]
     if not known:
-        return "unknown", "the driver does not tell what slows it down", ""
+        return "unknown", "the driver does not report why its clocks are reduced", ""
     for bit, (cause, fix) in HARD.items():
         if count := sum(bool(reasons & bit) for reasons in known):
             return "fail", f"{cause}: in {count} of {len(known)} samples", fix
@@ -135,7 +137,7 @@ def _slowed(own: list[Gpu]) -> Seen:
 def _heated(own: list[Gpu]) -> Seen:
     known = [g.temperature for g in own if g.temperature is not None]
     if not known:
-        return "unknown", "the driver does not tell its temperature", ""
+        return "unknown", "the driver does not report its temperature", ""
     fix = "fans, air flow and inlet temperature; compare with its neighbours"
     if max(known) >= HOT:
         return "fail", f"it reached {max(known):g} C ({HOT:g} is critical)", fix
@@ -172,7 +174,7 @@ def _errors(host: str, burn: Burn, common: dict[str, Any]) -> Iterator[CheckResu
             ).of(ERRORS)
         elif len(counts) < len(own):
             told += 1
-            yield not_assessed(at, "its memory errors were not told throughout", **common).of(
+            yield not_assessed(at, "its memory errors were not reported throughout", **common).of(
                 ERRORS
             )
         # A GPU that was reset counts from nought again.
@@ -193,7 +195,7 @@ def _errors(host: str, burn: Burn, common: dict[str, Any]) -> Iterator[CheckResu
             continue
         told += 1
         at = place(host, f"Xid {code} of {address}")
-        cause = f"the driver logged Xid {code}: {row.means if row else 'nobody has judged it'}"
+        cause = f"the driver logged Xid {code}: {row.means if row else 'not classified'}"
         fix = (row.action if row else "") or (kind.action if kind else "appliance explain gpu.xid")
         make = failed if verdict == "fail" else warned
         yield make(at, cause, fix.replace("{gpu}", address), **common).of(ERRORS)

@@ -14,7 +14,7 @@ from appliance.benchmarks.jobs import LARGEST
 from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View, judged, not_assessed
 from appliance.errors import ApplianceError, ConnectionFailed, DeadlineExceeded
-from appliance.models.gpus import gpu_count, gpu_least
+from appliance.models.gpu_counts import gpu_count, gpu_least
 from appliance.models.result import CLUSTER, CheckResult, Status
 from appliance.models.run import Plot, Series, Table
 from appliance.models.site import Owner, Role
@@ -31,7 +31,7 @@ WAIT = 1800.0
 LATE = 600.0
 LOST = 6
 """Polls without an answer, a minute: the burn-in goes on meanwhile."""
-ON = "it goes on there, and can be waited for again: appliance validate burnin"
+ON = "it continues there; to wait for it again: appliance validate burnin"
 
 # One program a host; the samples stay on the host, so that nothing is lost with a connection.
 BATCH = """#!/bin/sh
@@ -46,7 +46,7 @@ APPLIANCE_END
 
 
 @dataclass(frozen=True)
-class Wanted:
+class BurnInRequest:
     """One burn-in: where it is submitted, on which hosts, for how many seconds."""
 
     control: str
@@ -79,7 +79,7 @@ def run(
             tuple(not_assessed(CLUSTER, why, required=False).of(check) for check in CHECKS)
         )
     least = (view.number(DONE) or (0.0, ""))[0] * 3600
-    wanted = Wanted(controls[0].name, hosts, minutes * 60.0 or least or MINUTES * 60.0)
+    wanted = BurnInRequest(controls[0].name, hosts, minutes * 60.0 or least or MINUTES * 60.0)
     try:
         _through(view, remote, wanted, clock, sleep)
     except Undone as undone:
@@ -94,7 +94,7 @@ def run(
 def _through(
     view: View,
     remote: Remote,
-    wanted: Wanted,
+    wanted: BurnInRequest,
     clock: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> None:
@@ -109,7 +109,7 @@ def _through(
     while True:
         if state == "PENDING" and clock() - since > WAIT:
             _cancel(remote, wanted)
-            raise Undone(f"the hosts were at work for {WAIT / 60:g} min", "squeue says for whom")
+            raise Undone(f"the hosts were at work for {WAIT / 60:g} min", "squeue shows the owner")
         if state not in {None, "PENDING"} and began is None:
             began = clock()
         if began is not None and clock() - began > wanted.seconds + LATE:
@@ -125,14 +125,14 @@ def _through(
             return
 
 
-def _state(remote: Remote, wanted: Wanted) -> str | None:
+def _state(remote: Remote, wanted: BurnInRequest) -> str | None:
     """Of the job in the queue; "" where there is none, None where nobody said."""
     argv = ["squeue", "--me", "--noheader", f"--name={NAME}", "--format=%T"]
     said = _ask(remote, wanted.control, argv)
     return None if said is None else said.strip().partition("\n")[0]
 
 
-def _unjudged(remote: Remote, wanted: Wanted) -> bool:
+def _unjudged(remote: Remote, wanted: BurnInRequest) -> bool:
     """Whether every host holds an ended burn-in of this length that nobody has judged."""
     for host in wanted.hosts:
         script = f"[ -e {FOLDER}/judged ] || cat {FOLDER}/samples.jsonl"
@@ -145,7 +145,7 @@ def _unjudged(remote: Remote, wanted: Wanted) -> bool:
     return True
 
 
-def _submit(view: View, remote: Remote, wanted: Wanted) -> None:
+def _submit(view: View, remote: Remote, wanted: BurnInRequest) -> None:
     """Raises Undone where Slurm does not take it."""
     minutes = int(wanted.seconds // 60) + 20
     argv = [
@@ -164,9 +164,9 @@ def _submit(view: View, remote: Remote, wanted: Wanted) -> None:
         raise Undone(f"sbatch ended with {done.returncode}: {said}", fix, is_error=True)
 
 
-def batch(view: View, wanted: Wanted) -> str:
+def batch(view: View, wanted: BurnInRequest) -> str:
     """The job's script."""
-    chosen = view.site.slurm.containers and view.site.slurm.containers.benchmark
+    chosen = view.site.slurm_options.containers and view.site.slurm_options.containers.benchmark
     container = ""
     if chosen:
         mounts = ",".join((f"{FOLDER}:{FOLDER}", *chosen.mounts))
@@ -181,7 +181,7 @@ def batch(view: View, wanted: Wanted) -> str:
     )
 
 
-def _cancel(remote: Remote, wanted: Wanted) -> None:
+def _cancel(remote: Remote, wanted: BurnInRequest) -> None:
     _ask(remote, wanted.control, ["scancel", f"--name={NAME}"])
 
 
@@ -194,7 +194,7 @@ def _ask(remote: Remote, host: str, argv: Sequence[str]) -> str | None:
     return done.stdout if done.returncode == 0 else None
 
 
-def _short_of(result: CheckResult, wanted: Wanted, least: float) -> CheckResult:
+def _short_of(result: CheckResult, wanted: BurnInRequest, least: float) -> CheckResult:
     """A pass that is shorter than is asked for is none."""
     if result.id != DONE or result.status is not Status.PASS or wanted.seconds >= least:
         return result
@@ -205,7 +205,7 @@ def _short_of(result: CheckResult, wanted: Wanted, least: float) -> CheckResult:
     return result.model_copy(update=short | owed)
 
 
-def _judged(view: View, remote: Remote, wanted: Wanted, least: float) -> Outcome:
+def _judged(view: View, remote: Remote, wanted: BurnInRequest, least: float) -> Outcome:
     results: list[CheckResult] = []
     tables: list[Table] = []
     raw: list[Raw] = []

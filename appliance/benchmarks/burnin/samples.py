@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from appliance.adapters.answers import parsed
+from appliance.adapters.json_answers import parsed
 from appliance.benchmarks.reading import Foreign, Rate, Unread, shaped
 from appliance.text import quoted, shortened
 

@@ -97,19 +97,19 @@ class Report:
 
 
 def read(output: str) -> Report:
-    """Raises Unread where there is no document, or where it tells of no test."""
+    """Raises Unread where there is no document, or where it contains no test."""
     found = document(Anything, output).model_extra or {}
     if all(name in found for name in ROOTS):
-        raise Unread("two diagnostics stand in it, of DCGM 3 and of 4")
+        raise Unread("it contains two diagnostics, of DCGM 3 and of 4")
     root = next((name for name in ROOTS if name in found), None)
     if root is None:
-        raise Unread(f"neither {ROOTS[0]} nor {ROOTS[1]} stands in it")
+        raise Unread(f"it contains neither {ROOTS[0]} nor {ROOTS[1]}")
     body = shaped(Diagnostic, found[root])
     if body.runtime_error:
         raise Unread(f"DCGM could not run: {shortened(one_line(body.runtime_error), TEXT)}")
     verdicts = tuple(_verdicts(body))
     if not verdicts:
-        raise Unread("it tells of no test")
+        raise Unread("it contains no test")
     return Report(body.version or _version(found), verdicts)
 
 
@@ -126,9 +126,23 @@ def _verdicts(body: Diagnostic) -> Iterator[Verdict]:
             for result in test.results:
                 of = _gpus(result)
                 gpu = next(iter(of)) if len(of) == 1 else None
-                yield Verdict(name, gpu, _word(result.status), _said(result), of)
-            if test.test_summary and not test.results:
-                yield Verdict(name, None, _word(test.test_summary.status), _said(test.test_summary))
+                yield Verdict(name, gpu, _verdict(result), _result_text(result), of)
+            whole = test.test_summary
+            if whole and (not test.results or _unsaid(whole, test.results)):
+                yield Verdict(name, None, _verdict(whole), _result_text(whole))
+
+
+def _verdict(result: Result) -> Word:
+    """A pass with a warning beside it is none: what it warns of was not tested, or only in part (DCGM#284)."""
+    word = _word(result.status)
+    return Word.WARN if word is Word.PASS and any(_texts(result.warnings)) else word
+
+
+def _unsaid(whole: Result, results: tuple[Result, ...]) -> bool:
+    """Whether a summary warns of what no result does."""
+    return any(_texts(whole.warnings)) and not any(
+        text for result in results for text in _texts(result.warnings)
+    )
 
 
 def _gpus(result: Result) -> frozenset[int]:
@@ -153,7 +167,7 @@ def _word(status: str) -> Word:
     return words.get(" ".join(status.lower().split()), Word.UNKNOWN)
 
 
-def _said(result: Result) -> str:
+def _result_text(result: Result) -> str:
     return shortened("; ".join(_texts(result.warnings or result.info)), TEXT)
 
 

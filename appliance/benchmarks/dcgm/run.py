@@ -7,10 +7,10 @@ from appliance.benchmarks.batch import Book, Memory
 from appliance.benchmarks.benchmark import Outcome, Raw
 from appliance.benchmarks.dcgm.gates import CHECK
 from appliance.benchmarks.dcgm.report import Report, Verdict, Word, read
-from appliance.benchmarks.jobs import Reach, Said, Task, on_each
+from appliance.benchmarks.jobs import HostAccess, HostOutput, Task, on_each
 from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View, failed, judged, not_assessed, passed, warned
-from appliance.models.gpus import gpu_count, gpu_least
+from appliance.models.gpu_counts import gpu_count, gpu_least
 from appliance.models.result import CLUSTER, CheckResult, Place, Status, place
 from appliance.models.run import Table
 from appliance.models.site import Role
@@ -53,7 +53,7 @@ def run(view: View, remote: Remote, level: int = 0, book: Book | None = None) ->
         return Outcome((not_assessed(CLUSTER, "the site has no GPU host").of(CHECK),))
     count = gpu_least(view.profile, view.site)
     task = Task("dcgm", SCRIPT, SECONDS[level], TOOLS, f"level {level}", (str(level),), gpus=count)
-    said = on_each(view, Reach(remote, book or Memory()), task, hosts)
+    said = on_each(view, HostAccess(remote, book or Memory()), task, hosts)
     results = [
         _short_of(result, level, wanted)
         for host, one in said.items()
@@ -74,7 +74,7 @@ def _short_of(result: CheckResult, level: int, wanted: int) -> CheckResult:
     return result.model_copy(update={"status": Status.NOT_ASSESSED, "cause": cause, "fix": fix})
 
 
-def judge(host: str, said: Said, gpus: int, level: int) -> Iterator[CheckResult]:
+def judge(host: str, said: HostOutput, gpus: int, level: int) -> Iterator[CheckResult]:
     """Every GPU that the profile expects has a verdict: one that DCGM did not speak of is not good."""
     if said.trouble:
         yield said.verdict(CHECK, host)
@@ -96,7 +96,7 @@ def judge(host: str, said: Said, gpus: int, level: int) -> Iterator[CheckResult]
     if said.code and all(v.word in {Word.PASS, Word.SKIP} for v in report.verdicts):
         cause = f"dcgmi ended with {said.code}, though no test of its report failed"
         at = place(host, "diagnostic")
-        yield judged(at, Status.ERROR, cause=cause, fix="look at DCGM's log there").of(CHECK)
+        yield judged(at, Status.ERROR, cause=cause, fix="read DCGM's log on the host").of(CHECK)
 
 
 def _of_gpu(at: Place, gpu: int, own: Sequence[Verdict], report: Report, level: int) -> CheckResult:
@@ -109,7 +109,7 @@ def _of_gpu(at: Place, gpu: int, own: Sequence[Verdict], report: Report, level: 
     if any(v.word is Word.FAIL for v in own) or not (lacking or not known):
         return _of(at, own or common, report, level)
     cause = (
-        f"DCGM has no verdict on it of {first_few(lacking)}" if own else "DCGM did not speak of it"
+        f"DCGM has no verdict on it of {first_few(lacking)}" if own else "DCGM did not report it"
     )
     fix = "appliance health: is it on the bus? Else dcgmi diag by hand, and DCGM's log"
     return not_assessed(at, cause, fix=fix, evidence=_evidence(report, level)).of(CHECK)
@@ -125,23 +125,23 @@ def _of(at: Place, verdicts: Sequence[Verdict], report: Report, level: int) -> C
     by_word = {word: [v for v in verdicts if v.word is word] for word in Word}
     spared = [v for v in by_word[Word.SKIP] if _name(v.test) in OPTIONAL]
     left = [v for v in by_word[Word.SKIP] if _name(v.test) not in OPTIONAL]
-    skipped = f"; not run here: {_told(spared)}" if spared else ""
+    skipped = f"; not run here: {_verdicts_text(spared)}" if spared else ""
     shown = {"evidence": _evidence(report, level) + skipped}
     if bad := by_word[Word.FAIL]:
-        return failed(at, _told(bad), SERVICE, **shown).of(CHECK)
+        return failed(at, _verdicts_text(bad), SERVICE, **shown).of(CHECK)
     if odd := by_word[Word.UNKNOWN] + by_word[Word.NOT_RUN]:
-        return not_assessed(at, f"no verdict on {_told(odd)}", **shown).of(CHECK)
+        return not_assessed(at, f"no verdict on {_verdicts_text(odd)}", **shown).of(CHECK)
     if doubtful := by_word[Word.WARN]:
         return warned(
-            at, _told(doubtful), "look at what it warns of, then run it again", **shown
+            at, _verdicts_text(doubtful), "fix the cause of the warning, then run it again", **shown
         ).of(CHECK)
     if left or not by_word[Word.PASS]:
-        cause = f"skipped: {_told(left or spared)}"
+        cause = f"skipped: {_verdicts_text(left or spared)}"
         return not_assessed(at, cause, fix=SKIPPED, **shown).of(CHECK)
     return passed(at, len(by_word[Word.PASS]), unit="tests", **shown).of(CHECK)
 
 
-def _told(verdicts: Sequence[Verdict]) -> str:
+def _verdicts_text(verdicts: Sequence[Verdict]) -> str:
     return first_few([f"{v.test}: {v.said}" if v.said else v.test for v in verdicts])
 
 
@@ -149,7 +149,7 @@ def _evidence(report: Report, level: int) -> str:
     return f"dcgmi diag -r {level}, DCGM {report.version or 'of unknown release'}"
 
 
-def _tables(said: dict[str, Said]) -> Iterator[Table]:
+def _tables(said: dict[str, HostOutput]) -> Iterator[Table]:
     """Host against test: the worst word of its GPUs."""
     order = (Word.FAIL, Word.UNKNOWN, Word.NOT_RUN, Word.WARN, Word.SKIP, Word.PASS)
     words: dict[str, dict[str, Word]] = {}

@@ -7,7 +7,7 @@ from typing import Any
 
 from appliance.benchmarks.equals import in_container
 from appliance.benchmarks.fio.gates import LOCKS, VISIBLE
-from appliance.benchmarks.jobs import Said, Task
+from appliance.benchmarks.jobs import HostOutput, Task
 from appliance.benchmarks.reading import Foreign, Rate, Unread, document
 from appliance.checks.check import View, failed, judged, not_assessed, passed
 from appliance.models.profile import Limit
@@ -48,7 +48,7 @@ def task(at: str, hosts: int) -> Task:
     )
 
 
-def judge(view: View, at: str, said: Mapping[str, Said]) -> Iterator[CheckResult]:
+def judge(view: View, at: str, said: Mapping[str, HostOutput]) -> Iterator[CheckResult]:
     """Both verdicts are of all hosts together; one that could not take part is told by itself."""
     simulated = any(in_container(view, host) for host in said)
     met: dict[str, Met] = {}
@@ -60,7 +60,7 @@ def judge(view: View, at: str, said: Mapping[str, Said]) -> Iterator[CheckResult
         try:
             met[host] = document(Met, one.output)
         except Unread as error:
-            fix = "run it there by hand and look"
+            fix = "run it by hand on the host and check its output"
             yield judged(where, Status.ERROR, cause=str(error), fix=fix).of(VISIBLE)
     if len(met) < len(said):
         return
@@ -69,7 +69,7 @@ def judge(view: View, at: str, said: Mapping[str, Said]) -> Iterator[CheckResult
     yield _locks(whole, met, simulated).of(LOCKS)
 
 
-def _told(met: Mapping[str, Met]) -> str:
+def _meeting_text(met: Mapping[str, Met]) -> str:
     return first_few(
         [
             f"{host}: {shortened(one_line(one.trouble), 160)}"
@@ -89,7 +89,9 @@ def _visible(view: View, at: Place, met: Mapping[str, Met], simulated: bool) -> 
     }
     longest = next((one.longest for one in met.values() if one.place == 0), None)
     if longest is None or any(one.longest is None for one in met.values()):
-        return failed(at, f"hosts do not see each other's files: {_told(met)}", CACHES, **shown)
+        return failed(
+            at, f"hosts do not see each other's files: {_meeting_text(met)}", CACHES, **shown
+        )
     places = sorted(-1 if one.place is None else one.place for one in met.values())
     if places != list(range(len(met))):
         cause = "of files that one host alone can make several made the same"
@@ -113,16 +115,16 @@ def _locks(at: Place, met: Mapping[str, Met], simulated: bool) -> Judgement:
         return failed(at, cause, NO_LOCKS, names=tuple(also), **common)
     if any(one.longest is None for one in met.values()):
         return not_assessed(at, "the hosts did not see each other's files", **common)
-    if _told(met) or first is None:
+    if _meeting_text(met) or first is None:
         return failed(
             at,
-            f"a lock could not be had: {_told(met) or 'no host was the first'}",
+            f"a lock could not be had: {_meeting_text(met) or 'no host was the first'}",
             NO_LOCKS,
             **common,
         )
     odd = [h for h, one in met.items() if one.lock != ("held" if one is first else "refused")]
     if odd or first.added <= 0:
-        cause = f"{first_few(odd) or 'nobody'} did not say what came of the lock"
+        cause = f"{first_few(odd) or 'nobody'} did not report the result of the lock"
         return not_assessed(at, cause, **common)
     if first.counted != first.added:
         cause = f"{first.added - first.counted} of {first.added} additions under a lock were lost"

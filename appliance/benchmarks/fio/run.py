@@ -7,13 +7,13 @@ from typing import Any
 from appliance.adapters.remote import Remote
 from appliance.benchmarks.batch import Book, Memory
 from appliance.benchmarks.benchmark import Outcome, Raw
-from appliance.benchmarks.equals import Figure, held, in_container, judge_hosts
+from appliance.benchmarks.equals import Figure, contained, held, in_container, judge_hosts
 from appliance.benchmarks.fio import meeting, sweep
 from appliance.benchmarks.fio.gates import DECAY, TOTALS, UNITS
 from appliance.benchmarks.fio.sweep import PARTS, Sweep
-from appliance.benchmarks.jobs import Reach, Said, Task, Trouble, on_each, together
+from appliance.benchmarks.jobs import HostAccess, HostOutput, Task, Trouble, on_each, together
 from appliance.benchmarks.reading import Unread
-from appliance.benchmarks.storage_route import Route, Way, routes
+from appliance.benchmarks.storage_route import Route, StoragePath, routes
 from appliance.checks.check import View, failed, judged, not_assessed, passed
 from appliance.models.result import CLUSTER, CheckResult, Measurement, Place, Status, place
 from appliance.models.run import Table
@@ -47,8 +47,8 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
     if not hosts:
         why = "the site has no GPU host"
         return Outcome((not_assessed(CLUSTER, why).of("fio.scratch_read"),))
-    reach = Reach(remote, book or Memory())
-    length = SMALL if any(in_container(view, host) for host in hosts) else REAL
+    reach = HostAccess(remote, book or Memory())
+    length = SMALL if contained(view, hosts) else REAL
     parts = [_scratch(view, reach, hosts, length)]
     parts += [_shared(view, reach, mount, length) for mount in view.site.storage.mounts]
     return Outcome(
@@ -72,11 +72,11 @@ def task(at: str, length: Length, parts: Sequence[str], part: str) -> Task:
     )
 
 
-def _scratch(view: View, reach: Reach, hosts: Sequence[str], length: Length) -> Outcome:
+def _scratch(view: View, reach: HostAccess, hosts: Sequence[str], length: Length) -> Outcome:
     scratch = view.site.storage.scratch
     if scratch is None:
         return Outcome()
-    crowded = any(in_container(view, host) for host in hosts)
+    crowded = contained(view, hosts)
     said = on_each(view, reach, task(scratch.at, length, PARTS, "scratch"), hosts, in_turn=crowded)
     sweeps, troubles = _sweeps(view, said, "scratch", scratch.at, PARTS)
     results = [*troubles, *_per_host(view, "scratch", scratch.at, sweeps, PARTS)]
@@ -87,11 +87,13 @@ def _scratch(view: View, reach: Reach, hosts: Sequence[str], length: Length) -> 
     )
 
 
-def _shared(view: View, reach: Reach, mount: NfsMount, length: Length) -> Outcome:
+def _shared(view: View, reach: HostAccess, mount: NfsMount, length: Length) -> Outcome:
     """All hosts that have it mounted, doubled from one: the server's ceiling shows where the sum no longer grows."""
     ways = {host: way for host, way in routes(view, mount).items() if host in _gpu_hosts(view)}
     clients = [
-        host for host, way in ways.items() if isinstance(way, Route) and way.way is Way.KERNEL
+        host
+        for host, way in ways.items()
+        if isinstance(way, Route) and way.way is StoragePath.KERNEL
     ]
     results = [
         result
@@ -150,7 +152,7 @@ def _asked_for(view: View, kind: str) -> list[str]:
 
 
 def _sweeps(
-    view: View, said: Mapping[str, Said], kind: str, at: str, parts: Sequence[str]
+    view: View, said: Mapping[str, HostOutput], kind: str, at: str, parts: Sequence[str]
 ) -> tuple[dict[str, Sweep], list[CheckResult]]:
     """What each host measured, and of the others why not: of each figure that is asked for, so that none stands from before."""
     sweeps, troubles = {}, []
@@ -248,6 +250,6 @@ def _measured(results: Sequence[CheckResult]) -> Iterator[Measurement]:
             )
 
 
-def _raw(name: str, said: Said) -> Raw:
+def _raw(name: str, said: HostOutput) -> Raw:
     text = said.output if said.trouble is Trouble.NONE else f"{said.cause}\n{said.output}"
     return Raw(f"{name}.txt", text)

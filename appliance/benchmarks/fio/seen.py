@@ -82,7 +82,7 @@ def take_place(folder: Folder, hosts: int) -> int:
         except FileExistsError:
             continue
         return place
-    raise Late("more hosts came than were asked for")
+    raise Late("more hosts took part than were requested")
 
 
 def say(folder: Folder, name: str, text: str) -> None:

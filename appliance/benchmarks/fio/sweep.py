@@ -152,7 +152,7 @@ def read(output: str, parts: Sequence[str]) -> Sweep:
     jobs = {job.jobname: job for job in printed.jobs}
     named = [log.partition("\n")[0].strip() for log in logs]
     if len(jobs) < len(printed.jobs) or len(set(named)) < len(named):
-        raise Unread("a part stands there twice: two runs in one output")
+        raise Unread("a part occurs twice: two runs in one output")
     rates, bandwidth = {}, {}
     for part in parts:
         job = jobs.get(part)

@@ -16,9 +16,9 @@ from pydantic import AwareDatetime, Field
 
 from appliance.adapters import process
 from appliance.benchmarks.benchmark import Raw
-from appliance.benchmarks.foreign.shown import UNKNOWN, Shown, mapped, refuse_future, table
+from appliance.benchmarks.foreign.shown import UNKNOWN, ForeignReport, mapped, refuse_future, table
 from appliance.benchmarks.reading import Foreign, Unread, document
-from appliance.config.reading import opened
+from appliance.config.bounded_files import opened
 from appliance.errors import CommandFailed, ConfigError, DeadlineExceeded
 from appliance.models.run import Table
 from appliance.text import one_line, plural, shortened
@@ -96,12 +96,12 @@ def text_of(file: Path) -> str:
     return content.decode("utf-8", "replace")
 
 
-def shown(audit: Audit, file: Path) -> Shown:
+def shown(audit: Audit, file: Path) -> ForeignReport:
     """What is kept and shown of it."""
     of = f"audit by ClusterMAX {audit.release} in {file.absolute()}"
     raw = (Raw("audit.values.json", audit.text), Raw("review.txt", audit.review))
     began = audit.values.cluster.audited_at
-    return Shown(NAME, of, audit.counts, began, DATED, raw, listed(audit))
+    return ForeignReport(NAME, of, audit.counts, began, DATED, raw, listed(audit))
 
 
 def read(file: Path, now: datetime) -> Audit:

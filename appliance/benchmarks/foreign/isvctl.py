@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from appliance.adapters import elements
-from appliance.adapters.elements import Element
+from appliance.adapters import xml_elements
+from appliance.adapters.xml_elements import Element
 from appliance.benchmarks.benchmark import Raw
 from appliance.benchmarks.foreign.shown import (
     UNKNOWN,
+    ForeignReport,
     Ours,
     Row,
-    Shown,
     clean,
     mapped,
     refuse_future,
@@ -67,7 +67,7 @@ def is_one(text: str) -> bool:
     return text.lstrip("\ufeff \t\r\n").startswith("<")
 
 
-def read(file: Path, text: str, now: datetime) -> Shown:
+def read(file: Path, text: str, now: datetime) -> ForeignReport:
     """Raises ConfigError for what is no such report, does not add up, or is of the future."""
     try:
         suites = _suites(text)
@@ -86,12 +86,12 @@ def read(file: Path, text: str, now: datetime) -> Shown:
     )
     of = f"run of isvctl on {platform} in {file.absolute()}"
     raw = (Raw("junit.xml", text),)
-    return Shown(f"{NAME}-{platform}", of, counts, began, dated_by, raw, found_there)
+    return ForeignReport(f"{NAME}-{platform}", of, counts, began, dated_by, raw, found_there)
 
 
 def _suites(text: str) -> Sequence[Element]:
     """Raises ValueError for another document."""
-    top = elements.root(text.lstrip("\ufeff"))
+    top = xml_elements.root(text.lstrip("\ufeff"))
     name = top.attributes.get("name", "")
     if (top.tag, name) != ("testsuites", ROOT):
         raise Unread(f"it begins with {quoted(top.tag)} named {quoted(name)}, not with {ROOT!r}")

@@ -12,13 +12,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from appliance.adapters.answers import parsed
+from appliance.adapters.json_answers import parsed
 from appliance.benchmarks.benchmark import Raw
 from appliance.benchmarks.foreign.shown import (
     UNKNOWN,
+    ForeignReport,
     Ours,
     Row,
-    Shown,
     clean,
     mapped,
     refuse_future,
@@ -103,7 +103,7 @@ def is_one(text: str) -> bool:
     return '"categories"' in text and '"totalNodes"' in text
 
 
-def read(file: Path, text: str, now: datetime) -> Shown:
+def read(file: Path, text: str, now: datetime) -> ForeignReport:
     """Raises ConfigError for what is no such report, has not ended, or is of the future."""
     try:
         reports = tuple(_reports(text))
@@ -126,7 +126,7 @@ def read(file: Path, text: str, now: datetime) -> Shown:
         f"({names}, {plural(hosts, 'host')}), of {began:%Y-%m-%d %H:%M %Z} by {DATED}",
     )
     of = f"certification by NVCRE in {file.absolute()}"
-    return Shown(NAME, of, counts, began, DATED, (Raw("report.json", text),), found_there)
+    return ForeignReport(NAME, of, counts, began, DATED, (Raw("report.json", text),), found_there)
 
 
 def _reports(text: str) -> Iterator[Report]:

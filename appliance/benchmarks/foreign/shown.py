@@ -18,7 +18,7 @@ Row = tuple[str, str, str, str, str]
 
 
 @dataclass(frozen=True)
-class Shown:
+class ForeignReport:
     """``name``: what it is filed under; ``of``: the program and its document, for people; ``raw``: what is kept with its digest."""
 
     name: str

@@ -76,7 +76,7 @@ def read(text: str) -> Sweep:
     """Raises Unread where a figure is missing or cannot be, or a device is told twice."""
     found = document(Sweep, text)
     if len({(one.kind, one.index) for one in found.devices}) < len(found.devices):
-        raise Unread("it tells of one device twice")
+        raise Unread("it lists one device twice")
     for one in found.devices:
         if one.error:
             continue

@@ -5,7 +5,7 @@ from appliance.benchmarks.gating import GPUS, gate, gpu_hosts
 from appliance.checks.check import View
 from appliance.models.acceptance import Level
 from appliance.models.bound import Bound
-from appliance.models.gpus import gpu_count
+from appliance.models.gpu_counts import gpu_count
 
 RATE, MEMORY = "gemm.rate", "gemm.memory"
 CHECKS = (RATE, MEMORY)

@@ -14,10 +14,10 @@ from appliance.benchmarks.ceilings import Bounded, Most
 from appliance.benchmarks.equals import Figure, in_container, judge_places
 from appliance.benchmarks.gemm.figures import Device, Sweep, read
 from appliance.benchmarks.gemm.gates import CHECKS, MEMORY, RATE
-from appliance.benchmarks.jobs import Reach, Said, Task, on_each
+from appliance.benchmarks.jobs import HostAccess, HostOutput, Task, on_each
 from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View, failed, judged, not_assessed
-from appliance.models.gpus import gpu_count
+from appliance.models.gpu_counts import gpu_count
 from appliance.models.result import CLUSTER, CheckResult, Measurement, Place, Status, place
 from appliance.models.run import Table
 from appliance.models.site import Role
@@ -29,10 +29,7 @@ cat >multiply.py <<'APPLIANCE_END'
 APPLIANCE_END
 exec python3 multiply.py host "$1"
 """
-GET_TORCH = (
-    "install PyTorch with CUDA there (pip install torch), or name a container that has it: "
-    "slurm.containers.benchmark"
-)
+GET_TORCH = "install PyTorch with CUDA there (pip install torch), or set a container that has it: slurm.containers.benchmark"
 TOOLS = {"python3": GET_TORCH}
 START, EACH = 120.0, 160.0
 """s for PyTorch to load, and for each device; its own bound, within, is shorter."""
@@ -60,11 +57,12 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
     hosts = [host.name for host in view.site.with_role(Role.GPU)]
     if not hosts:
         return Outcome((not_assessed(CLUSTER, "the site has no GPU host").of(RATE),))
-    reach = Reach(remote, book or Memory())
-    crowded = any(in_container(view, host) for host in hosts)
-    said: dict[str, Said] = {}
+    reach = HostAccess(remote, book or Memory())
+    said: dict[str, HostOutput] = {}
     for group in _alike(view, hosts):
-        said |= on_each(view, reach, task(view, group[0]), group, in_turn=crowded)
+        said |= on_each(
+            view, reach, task(view, group[0]), group, in_turn=in_container(view, group[0])
+        )
     found = Found()
     for host in hosts:
         _read(view, host, said[host], found)
@@ -98,7 +96,7 @@ def _alike(view: View, hosts: Sequence[str]) -> Iterator[list[str]]:
     yield from groups.values()
 
 
-def _read(view: View, host: str, one: Said, found: Found) -> None:
+def _read(view: View, host: str, one: HostOutput, found: Found) -> None:
     """Sorts what a host said into figures and results that have none."""
     simulated = in_container(view, host)
     if one.trouble:
@@ -109,7 +107,7 @@ def _read(view: View, host: str, one: Said, found: Found) -> None:
             raise Unread(f"it ended with {one.code}: {one.last or 'no reason given'}")
         sweep = read(one.output)
     except Unread as error:
-        fix = "look at the raw output beside the report, and run it again"
+        fix = "check the raw output next to the report, and run it again"
         bad = judged(host, Status.ERROR, cause=str(error), fix=fix, simulated=simulated)
         found.results.extend(bad.of(check) for check in CHECKS)
         return
@@ -133,7 +131,7 @@ def _read(view: View, host: str, one: Said, found: Found) -> None:
 def _unfit(view: View, host: str, sweep: Sweep) -> tuple[str, str] | None:
     """Why what was measured is not what is asked for, with the remedy."""
     if not sweep.torch:
-        return f"PyTorch does not load there: {sweep.why or 'no reason given'}", GET_TORCH
+        return f"PyTorch does not load on the host: {sweep.why or 'no reason given'}", GET_TORCH
     if not sweep.devices:
         return f"PyTorch {sweep.torch} sees no GPU there", GET_TORCH
     if any(device.kind != "gpu" for device in sweep.devices) and not in_container(view, host):
@@ -164,10 +162,10 @@ def _sort(host: str, device: Device, simulated: bool, found: Found) -> None:
         cause = f"it computes falsely: products in {', '.join(sorted(wrong))} are wrong"
         found.results.append(failed(at, cause, SERVICE, **shown).of(RATE))
     if spoiled:
-        cause = f"its memory does not hold what is written: {', '.join(sorted(spoiled))}"
+        cause = f"its memory does not return the written values: {', '.join(sorted(spoiled))}"
         found.results.append(failed(at, cause, SERVICE, **shown).of(MEMORY))
     # An earlier run's word on it is overtaken.
-    why = "it gives false values, so that no figure of its counts"
+    why = "it computes wrong values, so none of its figures count"
     for check, false in ((RATE, wrong), (MEMORY, spoiled)):
         if not false:
             found.results.append(not_assessed(at, why, **shown).of(check))
@@ -218,8 +216,8 @@ def _impossible(view: View, devices: Mapping[Place, Device]) -> Iterator[tuple[P
 
 def _beyond(view: View, check: str, at: Place, value: float, what: str, bound: Most) -> CheckResult:
     unit = "TFLOPS" if check == RATE else "GB/s"
-    cause = f"{what} cannot reach {value:.4g} {unit}: {ceilings.told(bound, unit)}"
-    fix = "run multiply.py there by hand and look: a clock that is wrong, a GPU of another product"
+    cause = f"{what} cannot reach {value:.4g} {unit}: {ceilings.bound_text(bound, unit)}"
+    fix = "run multiply.py by hand on the host and check its clock and the GPU's product"
     return judged(
         at,
         Status.ERROR,
@@ -241,7 +239,7 @@ def _led(
     evidence = {}
     for at, device in devices.items():
         each = [f"{p.dtype} {p.tflops:.4g} ({p.size})" for p in device.best.values()]
-        told = ceilings.told(_bound(device, leading), "TFLOPS")
+        told = ceilings.bound_text(_bound(device, leading), "TFLOPS")
         torch = f"PyTorch {found.torch[at.host or '']}"
         evidence[at] = f"{leading}, best of {', '.join(each)}; {_who(device)}; {torch}; {told}"
     figure = _figure(RATE, f"its rate of {leading} products", next(iter(devices.values())))
@@ -283,7 +281,7 @@ def _streamed(view: View, devices: Mapping[Place, Device]) -> Iterator[CheckResu
         values[at] = rate
         each = [f"{s.what} {s.gbps:.4g}" for s in device.streams]
         size = f"buffers of {device.way.octets >> 20} MiB"
-        told = ceilings.told(bound, "GB/s")
+        told = ceilings.bound_text(bound, "GB/s")
         evidence[at] = f"best of {', '.join(each)}, {size}; {_who(device)}; {told}"
     if values:
         figure = _figure(MEMORY, "its memory bandwidth", next(iter(devices.values())))

@@ -10,6 +10,7 @@ from statistics import fmean, median
 from appliance.benchmarks.gpt3.reference import Reference
 from appliance.benchmarks.gpt3.steps import UNNUMBERED, Log, Selection, Steps, UnusableLog
 from appliance.benchmarks.gpt3.throughput import Formula, Run, tflops_per_gpu
+from appliance.text import plural
 
 BATCH_SLACK = 1.25
 FLOPS_SLACK = 1.7
@@ -20,6 +21,8 @@ BETWEEN = 1.05
 """Steps that take longer by the clock than the log prints: so much is spent between them."""
 PAUSED = 8
 """One step in so many may be followed by a pause: a checkpoint, a validation."""
+LOST, LOST_UNDATED = 0.1, 0.02
+"""Share of the steps that a log may lack. Own choice: where no clock tells how long these took, so few cannot hide a slow run from who reads of them."""
 SLOW = 1.5
 """Times the median; a checkpoint, a validation or a restart."""
 LEAST_SPAN = 20
@@ -43,8 +46,11 @@ def batch(log: Log, global_batch: int) -> None:
 
 def row(log: Log, selection: Selection) -> None:
     """From the first step that counts to the last the log must have each, or each n-th. Raises UnusableLog."""
-    every, missing = _missing(selection.steps.numbers)
-    if missing * 10 > log.steps.dropped + len(log.steps):
+    every, missing, odd = _missing(selection.steps.numbers)
+    total = log.steps.dropped + len(log.steps)
+    is_hidden = missing > LOST_UNDATED * total and not _is_dated(selection.steps)
+    if is_hidden or missing + odd > LOST * total:
+        missing += odd
         first, last = selection.steps[0].number, selection.steps[-1].number
         raise UnusableLog(
             f"{log.source}: logs every {every:,}. step, and from step {first} to {last} lacks {missing} beside {len(selection.steps)}"
@@ -54,20 +60,22 @@ def row(log: Log, selection: Selection) -> None:
         )
 
 
-def _missing(numbers: Sequence[int]) -> tuple[int, int]:
-    """The log interval, and how many steps of it are not there or are out of it. Numbers begin anew with an epoch."""
+def _is_dated(steps: Steps) -> bool:
+    """Whether the clock tells how long the steps took that are not in the log."""
+    return not any(map(isnan, steps.clocks))
+
+
+def _missing(numbers: Sequence[int]) -> tuple[int, int, int]:
+    """The log interval, the number of missing steps, and the number of steps outside it. Numbers restart with each epoch."""
     if numbers[0] == UNNUMBERED or numbers[-1] - numbers[0] == len(numbers) - 1:
-        return 1, 0
+        return 1, 0, 0
     apart = Counter(after - before for before, after in pairwise(numbers) if after > before)
     if not apart:
-        return 1, 0
+        return 1, 0, 0
     most = max(apart.values())
     every = min(by for by, count in apart.items() if count == most)
-    return every, sum(
-        count * (-(-by // every) - 1 if by > every else 1)
-        for by, count in apart.items()
-        if by != every
-    )
+    missing = sum(count * (-(-by // every) - 1) for by, count in apart.items() if by > every)
+    return every, missing, sum(count for by, count in apart.items() if by < every)
 
 
 def throughput(log: Log, run: Run, reference: Reference) -> None:
@@ -105,19 +113,33 @@ def _between(log: Log, selection: Selection) -> None:
     if _is_steady(log, selection):
         return
     gaps = list(_gaps(selection.steps))
-    forward = sorted((passed - printed, passed, printed) for passed, printed in gaps if passed >= 0)
+    every, *_ = _missing(selection.steps.numbers)
+    forward = sorted(
+        (passed - printed, passed, printed)
+        for number, passed, printed in gaps
+        if passed >= 0 and number <= every
+    )
+    # Steps that are not there are no pause: the clock has their time.
+    holes = [gap for gap in gaps if gap[1] >= 0 and gap[0] > every]
     most = max(2, len(gaps) // PAUSED)
-    if len(gaps) - len(forward) > most:
+    if len(gaps) - len(forward) - len(holes) > most:
         raise UnusableLog(f"{log.source}: its time stamps run backwards", UNSTAMPED)
-    steady = forward[: max(0, len(forward) - most)]
+    steady = forward[: max(0, len(forward) - most)] + holes
     passed, printed = (sum(gap[i] for gap in steady) for i in (1, 2))
     slack = 2 * log.resolution
     if passed - slack > BETWEEN * printed:
+        hidden = sum(gap[1] - gap[2] for gap in holes)
+        if hidden > passed - printed - hidden:
+            raise UnusableLog(
+                f"{log.source}: lacks steps, and by its time stamps these took {hidden:,.4g} s more than the others",
+                "give the log as the program wrote it, from its beginning to its end",
+            )
         times = passed / printed
         raise UnusableLog(
             f"{log.source}: prints {selection.seconds:,.4g} s a step, and by its own time stamps most steps took {times:,.3g} times as long",
             UNSTAMPED,
         )
+    forward += holes
     all_passed, all_printed = (sum(gap[i] for gap in forward) for i in (1, 2))
     if all_printed >= LEAST_SPAN * log.resolution and (
         (all_passed + slack) * CLOCK_SLACK < all_printed
@@ -131,21 +153,21 @@ def _between(log: Log, selection: Selection) -> None:
 def _is_steady(log: Log, selection: Selection) -> bool:
     """Whether all is as printed, pauses included: most logs are so, and long ones are not sorted then."""
     passed = printed = 0.0
-    for one, other in _gaps(selection.steps):
+    for _, one, other in _gaps(selection.steps):
         if one < 0:
             return False
         passed, printed = passed + one, printed + other
     return printed / CLOCK_SLACK <= passed <= BETWEEN * printed + log.resolution
 
 
-def _gaps(steps: Steps) -> Iterator[tuple[float, float]]:
-    """Between each two steps that are numbered and dated: the seconds that passed, and those that are printed."""
+def _gaps(steps: Steps) -> Iterator[tuple[int, float, float]]:
+    """Between each two steps that are numbered and dated: how many steps, the seconds that passed, and those that are printed."""
     columns = zip(steps.numbers, steps.clocks, steps.seconds, strict=True)
     before, then = UNNUMBERED, nan
     for number, clock, seconds in columns:
         known = number != UNNUMBERED and not isnan(clock)
         if known and not isnan(then) and number > before:
-            yield clock - then, seconds * (number - before)
+            yield number - before, clock - then, seconds * (number - before)
         before, then = (number, clock) if known else (UNNUMBERED, nan)
 
 
@@ -168,6 +190,9 @@ def notes(log: Log, selection: Selection) -> Iterator[str]:
         pauses = by_clock > PAUSES * selection.seconds
         why = ": it paused between steps (validation, checkpoints)" if pauses else ""
         yield f"by its clock {by_clock:.4g} s a step{why}"
+    _, missing, _ = _missing(selection.steps.numbers)
+    if missing:
+        yield f"{plural(missing, 'step is', 'steps are')} not in the log; {len(selection.steps)} count"
     usual = median(selection.steps.seconds)
     if slow := sum(seconds > SLOW * usual for seconds in selection.steps.seconds):
         yield f"{slow} of {len(selection.steps)} steps took over {SLOW:g} times the median, {usual:.4g} s, and count"

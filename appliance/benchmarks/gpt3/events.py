@@ -50,6 +50,8 @@ NAMED = (
 """One of these stands in every record that is read; of others the checksum is not worth its time."""
 FRAME = 12
 LENGTH_DELIMITED = 2
+SAME = 0.01
+"""Share by which two times of one step may differ and still be one."""
 DATED = 10
 """Events from the first on that may tell when the run began."""
 LARGEST = 1 << 26
@@ -90,7 +92,7 @@ def is_event_file(path: Path, start: bytes) -> bool:
 
 def read(source: str, file: Once) -> Log:
     """The timing scalar of every step. Raises UnusableLog: damaged from the start, or the scalar is not in it."""
-    found = _Found()
+    found = _Found(source)
     for index, record in _records(file, found.refused):
         found.take(index, record)
         found.steps.bound()
@@ -120,6 +122,7 @@ def read(source: str, file: Once) -> Log:
 class _Found:
     """What the events of one file tell; ``timed`` by the scalar that came first."""
 
+    source: str = ""
     steps: Steps = field(default_factory=Steps)
     refused: Refusals = field(default_factory=Refusals)
     samples: Samples = field(default_factory=Samples)
@@ -165,7 +168,8 @@ class _Found:
             return
         if event.step < self.last:
             self.steps, self.samples, self.restarted = Steps(), Samples(), index
-        elif event.step == self.last:
+        elif event.step == self.last and self.steps:
+            self._require_same(event, index, seconds)
             self.steps.pop()
         self.last = event.step
         loss = self.loss[1] if self.loss and self.loss[0] == event.step else None
@@ -173,6 +177,15 @@ class _Found:
         self.steps.append(
             Step(number, seconds, index, loss=loss, half=half, clock=event.wall or None)
         )
+
+    def _require_same(self, event: "_Event", index: int, seconds: float) -> None:
+        """Of two times of one step nobody can say which is the step's. Raises UnusableLog."""
+        before = self.steps[-1].seconds
+        if abs(before - seconds) > SAME * max(before, seconds):
+            raise UnusableLog(
+                f"{self.source}: step {event.step} has two times, {before:.4g} s and {seconds:.4g} s (record {index})",
+                "one is a mean or another writer's: have the program write one of both, and give an events file of one run",
+            )
 
     def notes(self) -> Iterator[str]:
         """What a reader of the figures should know."""

@@ -8,7 +8,7 @@ from appliance.benchmarks.gpt3.reference import Reference, load
 from appliance.benchmarks.gpt3.throughput import of_size
 from appliance.checks.check import View
 from appliance.models.acceptance import Level
-from appliance.models.gpus import gpu_least, gpu_most
+from appliance.models.gpu_counts import gpu_least, gpu_most
 from appliance.models.site import Owner, Role
 
 PLATFORM = {Owner.SLURM: "bare-metal", Owner.KUBERNETES: "kubernetes"}

@@ -158,7 +158,7 @@ def _comparable(run: Run, reference: Reference) -> tuple[Cell | None, str, bool]
         known = ", ".join(reference.models)
         return None, f"no published figure for model {run.model} (published: {known})", False
     if run.gpu is None:
-        return None, "nobody said which GPU this ran on: set gpu in runs.yml", True
+        return None, "the GPU of this run is unknown: set gpu in runs.yml", True
     if (run.gpu, run.gpus_per_node) != (series.gpu, series.gpus_per_node):
         mine = f"{run.gpus_per_node} x {run.gpu}"
         return None, f"no figure is published for {mine} a node; record a baseline", False

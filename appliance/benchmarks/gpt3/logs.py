@@ -35,7 +35,7 @@ from appliance.benchmarks.gpt3.steps import (
     number,
     one_batch,
 )
-from appliance.config.reading import opened
+from appliance.config.bounded_files import opened
 from appliance.text import plural
 
 LATE = 2

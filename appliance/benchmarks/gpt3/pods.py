@@ -1,6 +1,6 @@
 """A training through Kubernetes over the network of pods: the small model a rank on each host, one of GPUs by torchrun in its container."""
 
-from appliance.adapters.pods import KILLED, PodRemote, Rank, Work
+from appliance.adapters.pods import KILLED, PodRemote, PodWork, Rank
 from appliance.adapters.process import Completed
 from appliance.benchmarks.gpt3.launch import GPUS, PORT, Training, arguments, launch
 from appliance.benchmarks.gpt3.trial import SCRIPT, Trial, named_by_others, small
@@ -34,14 +34,14 @@ def in_pods(remote: PodRemote, trial: Trial) -> Completed:
     return Completed(tuple(work.argv), rank.code or 1, rank.said, told)
 
 
-def work_of(trial: Trial) -> Work:
+def work_of(trial: Trial) -> PodWork:
     """What each of its pods does."""
     if not trial.on_gpus:
-        return Work(small("-c", SCRIPT.read_text(encoding="utf-8")), trial.deadline)
+        return PodWork(small("-c", SCRIPT.read_text(encoding="utf-8")), trial.deadline)
     words = (launch().script, *arguments(Training(trial.model, trial.nodes, "", "")))
     image = trial.container.image.replace("#", "/", 1) if trial.container else ""
     argv = ("sh", "-c", TORCHRUN, "torchrun", *words)
-    return Work(argv, trial.deadline, image, launch().environment)
+    return PodWork(argv, trial.deadline, image, launch().environment)
 
 
 def _killed(rank: Rank) -> bool:

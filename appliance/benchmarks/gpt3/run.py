@@ -10,7 +10,7 @@ from typing import Any
 from appliance.adapters.pods import OtherGpus, PodRemote
 from appliance.adapters.process import Completed
 from appliance.adapters.remote import Remote
-from appliance.benchmarks.batch import Book, Job, Left, Memory, Unended, through
+from appliance.benchmarks.batch import Book, Job, JobLeft, Memory, Unended, through
 from appliance.benchmarks.benchmark import Outcome, Raw, gpu_models
 from appliance.benchmarks.gpt3 import launch, logs, recorded, steps, tables
 from appliance.benchmarks.gpt3.described import Hardware, Recorded
@@ -32,10 +32,11 @@ from appliance.benchmarks.gpt3.trial import (
 )
 from appliance.checks.check import View, failed, judged, not_assessed, passed
 from appliance.errors import ConnectionFailed, DeadlineExceeded
-from appliance.models.gpus import gpu_least
+from appliance.models.gpu_counts import gpu_least
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Owner, Role
 from appliance.stages.slurm.site import JobContainer
+from appliance.stages.slurm.variables import partition_of
 from appliance.text import plural
 
 LOSS = "gpt3.loss"
@@ -49,7 +50,7 @@ SEES_NONE = "appliance health --check gpu; the PyTorch there needs a CUDA that t
 NOBODY = "every GPU host is of Kubernetes, so Slurm has none to train on"
 IN_CLUSTER = "appliance validate gpt3 --through kubernetes"
 NOT_STARTED = "free the hosts (squeue) or resume them (sinfo -R), then validate again"
-TOO_SLOW = "see what else runs on the hosts; libopenblas0-pthread beside python3-torch makes steps 20 times shorter"
+TOO_SLOW = "check for other programs on the hosts; libopenblas0-pthread beside python3-torch makes steps 20 times shorter"
 IN_PODS = "on the host it names: dmesg (out of memory), journalctl -u kubelet; between hosts: appliance health --check kubernetes"
 NO_PYXIS = "appliance health --check slurm.pyxis --check slurm.enroot; on {control}: sinfo -R"
 GET_IMAGE = "fetch the image once with srun --container-image={image} true, then validate again"
@@ -64,32 +65,43 @@ def run(
 ) -> Outcome:
     """Trains on 1, 2, 4 ... hosts, or on as many as ``request`` says; each training has ``deadline`` s (0: by its model),
     waiting in the queue included. Its job goes on without the program; one that ``book`` has at work is taken up.
+    Where ``remote`` leads to pods of a queue next to Slurm, both train.
 
     Figures of processors gate nothing; gpt3.loss says whether training works through Slurm at all.
     """
     pods = remote if isinstance(remote, PodRemote) else None
-    if pods is None and (why := _unready(view)):
-        return Outcome((not_assessed("cluster", why, fix="appliance deploy").of(LOSS),))
+    through_slurm = pods is None or pods.next_to_slurm
+    results: list[CheckResult] = []
+    if through_slurm and (why := _unready(view)):
+        results.append(not_assessed("cluster", why, fix="appliance deploy").of(LOSS))
+        if pods is None:
+            return Outcome(tuple(results))
+        through_slurm = False
     if pods is None and not view.site.gpu_hosts_of(Owner.SLURM):
         none = not_assessed("cluster", NOBODY, required=False, fix=IN_CLUSTER)
         return Outcome((none.of(LOSS),))
     asked, kept = request or Request(), book or Memory()
     if asked.model != SMALL and (left := kept.left()):
         return Outcome((_at_work(left[-1]),))
-    results: list[CheckResult] = []
     runs: list[Run] = []
     raw: list[Raw] = []
-    trials = _of_pods(view, asked, deadline) if pods else _of_slurm(view, asked, deadline)
-    for trial in trials:
-        verdict, measured, said = (
-            _in_pods(view, trial, pods) if pods else _attempt(view, trial, remote, kept)
-        )
-        results.append(verdict)
-        if said:
-            raw.append(Raw(f"{trial.model}-{trial.nodes}n.log", said, part=trial.model))
-        if measured is None:
-            break
-        runs.append(measured)
+    ways = [_of_slurm(view, asked, deadline)] if through_slurm else []
+    ways += [_of_pods(view, asked, deadline, pods.hosts)] if pods else []
+    for trials in ways:
+        for trial in trials:
+            verdict, measured, said = (
+                _in_pods(view, trial, pods)
+                if pods and trial.hosts
+                else _attempt(view, trial, remote, kept)
+            )
+            results.append(verdict)
+            if said:
+                mark = f"-{trial.platform}" if len(ways) > 1 else ""
+                name = f"{trial.model}{mark}-{trial.nodes}n.log"
+                raw.append(Raw(name, said, part=trial.model))
+            if measured is None:
+                break
+            runs.append(measured)
     reference = load()
     # A processor's figure is no simulated one where the site's hardware is real.
     results += [
@@ -100,9 +112,9 @@ def run(
     return Outcome(tuple(results), tuple(measurements), tuple(shown), tuple(raw))
 
 
-def _at_work(left: Left) -> CheckResult:
+def _at_work(left: JobLeft) -> CheckResult:
     """A training that another run has submitted holds the hosts, and its figures would be lost."""
-    why = f"run {left.run} has submitted a training ({left.job.key}) that nobody has judged yet"
+    why = f"run {left.run} has submitted a training ({left.job.key}) that was not judged yet"
     return not_assessed("cluster", why, fix=left.again).of(LOSS)
 
 
@@ -119,8 +131,12 @@ def _unready(view: View) -> str:
     return ""
 
 
-def _of_pods(view: View, request: Request, deadline: float) -> Iterator[Trial]:
-    hosts = tuple(host.name for host in view.site.gpu_hosts_of(Owner.KUBERNETES))
+def _of_pods(
+    view: View, request: Request, deadline: float, reached: frozenset[str]
+) -> Iterator[Trial]:
+    """``reached``: the hosts that pods get."""
+    owned = view.site.gpu_hosts_of(Owner.KUBERNETES)
+    hosts = tuple(host.name for host in owned if host.name in reached)
     bound = deadline or deadline_of(request.model)
     image = request.image or launch.launch().image
     container = None if request.model == SMALL else JobContainer(image=image)
@@ -136,8 +152,7 @@ def _sizes(request: Request, hosts: int, gpus: int) -> Iterator[int]:
 
 def _of_slurm(view: View, request: Request, deadline: float) -> Iterator[Trial]:
     hosts = len(view.site.gpu_hosts_of(Owner.SLURM))
-    partitions = view.site.slurm.partitions
-    partition = next((p.name for p in partitions if p.default), partitions[0].name)
+    partition = _partition(view)
     token = uuid.uuid4().hex[:8]
     control = view.site.with_role(Role.CONTROL)[0].name
     bound = deadline or deadline_of(request.model)
@@ -156,9 +171,17 @@ def _of_slurm(view: View, request: Request, deadline: float) -> Iterator[Trial]:
         )
 
 
+def _partition(view: View) -> str:
+    """The one that takes what names none; on a site of several classes that of this class alone."""
+    if view.site.is_mixed:
+        return partition_of(view.site, view.profile)
+    partitions = view.site.slurm_options.partitions
+    return next((p.name for p in partitions if p.default), partitions[0].name)
+
+
 def _container(view: View, request: Request) -> JobContainer | None:
     """The site's choice; what NeMo trains has its own where there is none."""
-    given = view.site.slurm.containers
+    given = view.site.slurm_options.containers
     chosen = given.benchmark if given else None
     if chosen or request.model == SMALL or request.framework is Framework.PYTORCH:
         return chosen
@@ -198,9 +221,11 @@ def _judged(view: View, trial: Trial, done: Completed) -> tuple[CheckResult, Run
         fix = f"choose an image with PyTorch: {image} has none" if image else GET_TORCH
         # A host need not have PyTorch; what was chosen for training must.
         needed = bool(image) or trial.on_gpus
-        return not_assessed(trial.target, _said(done), required=needed, fix=fix).of(LOSS), None
+        return not_assessed(trial.target, _last_lines(done), required=needed, fix=fix).of(
+            LOSS
+        ), None
     if NO_GPU in done.stdout:
-        return not_assessed(trial.target, _said(done), fix=SEES_NONE).of(LOSS), None
+        return not_assessed(trial.target, _last_lines(done), fix=SEES_NONE).of(LOSS), None
     if done.returncode:
         if trial.hosts:
             cause = f"the training ended with {done.returncode}: {done.stderr}"
@@ -299,10 +324,10 @@ def _culprit(done: Completed) -> str:
     first, named = died(done.stderr), named_by_others(done.stdout)
     if first and "Exited with" not in first:
         return first
-    return (named or told_by_itself(done.stdout, first) or first or _said(done))[:300]
+    return (named or told_by_itself(done.stdout, first) or first or _last_lines(done))[:300]
 
 
-def _said(done: Completed) -> str:
+def _last_lines(done: Completed) -> str:
     ours = [line for line in done.stdout.splitlines() if line.startswith("appliance: ")]
     other = done.stderr.strip().splitlines() or done.stdout.strip().splitlines()
     return (ours[0].removeprefix("appliance: ") if ours else other[-1] if other else "no output")[

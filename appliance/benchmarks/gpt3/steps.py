@@ -286,7 +286,8 @@ def half_unit(text: str, significant: int = 0) -> float:
     """
     mantissa, _, exponent = text.lower().partition("e")
     digits = mantissa.lstrip("+-")
-    power = int(exponent or 0)
+    # Of a zero the exponent says nothing, and it may be any.
+    power = int(exponent or 0) if digits.strip("0.") else 0
     if significant:
         whole, _, decimals = digits.partition(".")
         shown = (whole + decimals).lstrip("0").rstrip("0")

@@ -10,7 +10,7 @@ from appliance.benchmarks.ceilings import Bounded, Most
 from appliance.benchmarks.equals import Figure, in_container, judge_hosts
 from appliance.benchmarks.hpcc.gates import CHECKS, HPL, STREAM
 from appliance.benchmarks.hpcc.summary import Summary, read
-from appliance.benchmarks.jobs import Reach, Said, Task, on_each
+from appliance.benchmarks.jobs import HostAccess, HostOutput, Task, on_each
 from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View, failed, judged, not_assessed
 from appliance.models.result import CLUSTER, CheckResult, Measurement, Status
@@ -87,9 +87,9 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
     hosts = [host.name for host in view.site.with_role(Role.GPU)]
     if not hosts:
         return Outcome((not_assessed(CLUSTER, "the site has no GPU host").of(STREAM),))
-    reach = Reach(remote, book or Memory())
+    reach = HostAccess(remote, book or Memory())
     crowded = [host for host in hosts if in_container(view, host)]
-    said: dict[str, Said] = {}
+    said: dict[str, HostOutput] = {}
     for host in crowded:
         said |= on_each(view, reach, task(view, host), [host])
     for group in _alike(view, [host for host in hosts if host not in crowded]):
@@ -107,7 +107,7 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
 
 
 def _compared(
-    view: View, found: Mapping[str, Summary], said: Mapping[str, Said]
+    view: View, found: Mapping[str, Summary], said: Mapping[str, HostOutput]
 ) -> Iterator[CheckResult]:
     for check, unit, pick, bound_of in (
         (STREAM, "GB/s", _stream, _most_memory),
@@ -122,15 +122,13 @@ def _compared(
                 yield _impossible(figure, host, pick(one), bound)
                 continue
             values[host] = pick(one)
-            evidence[host] = f"{_evidence(one)}; {ceilings.told(bound, unit)}"
+            evidence[host] = f"{_evidence(one)}; {ceilings.bound_text(bound, unit)}"
         yield from judge_hosts(view, figure, values, evidence)
 
 
 def _impossible(figure: Figure, host: str, value: float, bound: Most) -> CheckResult:
-    cause = (
-        f"{figure.what} cannot be {value:.4g} {figure.unit}: {ceilings.told(bound, figure.unit)}"
-    )
-    fix = "run hpcc there by hand and look: caches that hold it all, a clock that is wrong"
+    cause = f"{figure.what} cannot be {value:.4g} {figure.unit}: {ceilings.bound_text(bound, figure.unit)}"
+    fix = "run hpcc by hand on the host; check for a matrix that fits into the caches, and for a wrong clock"
     return judged(
         host,
         Status.ERROR,
@@ -184,7 +182,9 @@ def grid(ranks: int) -> tuple[int, int]:
     return rows, ranks // rows
 
 
-def _read(view: View, said: Mapping[str, Said]) -> tuple[dict[str, Summary], list[CheckResult]]:
+def _read(
+    view: View, said: Mapping[str, HostOutput]
+) -> tuple[dict[str, Summary], list[CheckResult]]:
     summaries, results = {}, list[CheckResult]()
     for host, one in said.items():
         simulated = in_container(view, host)
@@ -205,7 +205,7 @@ def _read(view: View, said: Mapping[str, Said]) -> tuple[dict[str, Summary], lis
             summaries[host] = found
         else:
             cause = "HPL's solution is wrong: processors or memory compute falsely"
-            fix = "take it out of service; memory test, and the kernel log for machine checks"
+            fix = "take it out of service; run a memory test, and check the kernel log for machine checks"
             results.append(failed(host, cause, fix, simulated=simulated).of(HPL))
             # An earlier run's word on it is overtaken.
             why = "its processors or memory compute falsely, so that no figure of theirs counts"

@@ -63,7 +63,7 @@ def _figures(lines: list[str]) -> dict[str, str]:
     pairs = [(match[1], match[2]) for line in lines if (match := FIGURE.fullmatch(line))]
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise Unread("a figure stands in its summary twice: two runs in one output")
+        raise Unread("a figure occurs twice in its summary: two runs in one output")
     return found
 
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime, Field, ValidationError
 
-from appliance.adapters import answers
+from appliance.adapters import json_answers
 from appliance.benchmarks.model_load.reference import Loader
 from appliance.models.base import Model
 from appliance.models.line import Line
@@ -90,14 +90,14 @@ class Answer(Model):
 def read(text: str, asked: Collection[str]) -> Answer:
     """The answer about exactly the places that were asked for. Raises ValueError with one line."""
     try:
-        answer = Answer.model_validate(answers.parsed(text))
+        answer = Answer.model_validate(json_answers.parsed(text))
     except ValidationError as error:
         first = error.errors()[0]
         at = ".".join(map(str, first["loc"]))
         raise ValueError(f"{at or 'it'}: {first['msg']}") from None
     told = [place.place for place in answer.places]
     if sorted(told) != sorted(asked):
-        raise ValueError(f"it speaks of {quoted(told)}, asked was {quoted(sorted(asked))}")
+        raise ValueError(f"it reports {quoted(told)}, requested was {quoted(sorted(asked))}")
     for measured in answer.places:
         # Of an object nothing is cached on the host: what is none has to show that its loads were cold.
         if not measured.loads:

@@ -83,5 +83,5 @@ def _stayed(place: Measured, stayed: float | None) -> str:
     if place.kind == "s3" and stayed is None:
         return ""
     if stayed is None:
-        return "the kernel does not say what is in its page cache"
+        return "the kernel does not report the contents of its page cache"
     return f"{stayed:.0%} of the file stayed in the page cache" if stayed > COLD else ""

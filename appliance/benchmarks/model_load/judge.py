@@ -23,7 +23,7 @@ INSTALL = (
 DAMAGED = (
     "read the file again with sha256sum on two hosts; then memory, disk and network of this one"
 )
-BROKEN = "on the host: pip check says what a loader lacks, dmesg what memory or disk did; one that is too slow takes a smaller --size; or leave it out with --loaders"
+BROKEN = "on the host: pip check shows missing packages of a loader, dmesg errors of memory or disk; for a slow one, use a smaller --size, or omit it with --loaders"
 SLOW = "try other levels of --concurrency; then compare the storage's own rate with what was bought"
 Limits = Mapping[str, Limit | None]
 
@@ -59,14 +59,14 @@ def _tensors(measured: Measured, at: Place, versions: str) -> CheckResult:
         why = f"no loader could be tried: {', '.join(lacking) or 'none was asked for'} missing"
         return not_assessed(at, why, fix=remedy).of(TENSORS)
     if known and not measured.sha256:
-        why = "nobody told the digest of the model file"
+        why = "the digest of the model file is unknown"
         return not_assessed(at, why, evidence=versions).of(TENSORS)
     checked = [load for load in measured.loads if load.checked and load.seconds is not None]
     if wrong := [load for load in checked if load.wrong]:
         cause = f"{_named(wrong)} delivered {plural(wrong[0].wrong, 'tensor')} with other bytes than the file"
         return failed(at, cause, DAMAGED, evidence=versions).of(TENSORS)
     if broken := [load for load in measured.loads if load.seconds is None]:
-        cause = f"{_named(broken)} did not load: {broken[0].trouble or 'no time was told'}"
+        cause = f"{_named(broken)} did not load: {broken[0].trouble or 'no time was reported'}"
         return judged(at, Status.ERROR, cause=cause, fix=BROKEN, evidence=versions).of(TENSORS)
     if not checked:
         return not_assessed(at, "no load was compared with the file", evidence=versions).of(TENSORS)
@@ -112,7 +112,7 @@ def _share(measured: Measured, at: Place, limit: Limit) -> CheckResult:
     }
     if share >= float(limit.value or 0):
         return passed(at, **shown).of(SHARE)
-    cause = f"loading reaches {share:.1f} % of what this storage gives by itself"
+    cause = f"loading reaches {share:.1f} % of the storage's own rate"
     return failed(at, cause, SLOW, **shown).of(SHARE)
 
 

@@ -20,7 +20,7 @@ BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[\w./-]*)?")
 
 def _place(text: str) -> str:
     if not (BUCKET if text.startswith("s3:") else FOLDER).fullmatch(text):
-        raise ValueError("it is written as /folder or s3://bucket")
+        raise ValueError("write it as /folder or s3://bucket")
     return text
 
 

@@ -6,7 +6,7 @@ from appliance.benchmarks.gating import FABRIC, GPUS, beyond_slurm, gate, gpu_ho
 from appliance.checks.check import View
 from appliance.models.acceptance import Level
 from appliance.models.bound import Bound
-from appliance.models.gpus import gpu_count
+from appliance.models.gpu_counts import gpu_count
 
 HOST, LOOPBACK, GROUPS, ALL, CURVE = (
     "nccl.host",

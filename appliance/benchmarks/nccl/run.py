@@ -12,30 +12,30 @@ from appliance.benchmarks.benchmark import Outcome, Raw
 from appliance.benchmarks.blame.pairs import Group, search
 from appliance.benchmarks.ceilings import Bounded, Most
 from appliance.benchmarks.fio.run import sizes
-from appliance.benchmarks.jobs import Reach, Said, Task, as_one, on_each
+from appliance.benchmarks.jobs import HostAccess, HostOutput, Task, as_one, on_each
 from appliance.benchmarks.nccl.gates import ALL, CURVE, GROUPS, HOST, LOOPBACK
 from appliance.benchmarks.nccl.table import Collective, read
 from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View, failed, judged, not_assessed, passed
-from appliance.models.gpus import gpu_least
+from appliance.models.gpu_counts import gpu_least
 from appliance.models.profile import Limit
 from appliance.models.result import CLUSTER, CheckResult, Measurement, Place, Status, place
 from appliance.models.run import Plot, Series, Table
 from appliance.models.site import Owner
-from appliance.report.wording import fold
+from appliance.report.formatting import fold
 from appliance.text import plural
 
-INSTALL = "put nccl-tests (github NVIDIA/nccl-tests, built with MPI=1) into /opt/nccl-tests/build, or name a container that has them: slurm.containers.benchmark"
+INSTALL = "put nccl-tests (github NVIDIA/nccl-tests, built with MPI=1) into /opt/nccl-tests/build, or set a container that has them: slurm.containers.benchmark"
 TOO_SHORT = 1 << 30
 """Bytes: a smaller largest message has not reached the plateau that limits speak of."""
 UNWIRED = "traffic between ports of one adapter need not cross the wire"
 NO_RATE = "the class has no ports of known rate"
-LONE = "one GPU took part: nothing goes between GPUs, and there is no bandwidth to judge"
+LONE = "one GPU took part: without transfers between GPUs, there is no bandwidth to judge"
 OTHERS = ("all_gather", "reduce_scatter", "alltoall")
 NO_MPI = "between hosts of Kubernetes nothing starts nccl-tests: it is started by Slurm's PMIx"
 ASSIGN = "appliance node assign HOST slurm, then appliance validate nccl"
 FIX_HOST = "there: nvidia-smi nvlink -s and nvidia-smi topo -m; then appliance validate dcgm"
-FIX_HIGH = "unset NCCL_ALGO and SHARP settings of the site, and look which nccl-tests ran"
+FIX_HIGH = "unset NCCL_ALGO and SHARP settings of the site, and check which nccl-tests ran"
 FIX_FABRIC = "there: ibstat, port counters, ACS and GPUDirect (nvidia-peermem); then appliance validate perftest"
 
 # $1 collective, $2 GPUs of one process, $3 largest message, then variables for NCCL.
@@ -64,9 +64,10 @@ class Findings:
 def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
     """Hosts alone first; between hosts only such as are whole."""
     hosts = [host.name for host in view.site.gpu_hosts_of(Owner.SLURM)]
-    of_pods = remote.hosts if isinstance(remote, PodRemote) else frozenset[str]()
+    known = {host.name for host in view.site.hosts}
+    of_pods = remote.hosts & known if isinstance(remote, PodRemote) else frozenset[str]()
     alone = [*hosts, *sorted(of_pods)]
-    found, reach = Findings(), Reach(remote, book or Memory())
+    found, reach = Findings(), HostAccess(remote, book or Memory())
     if not alone:
         why = "no GPU host is Slurm's, and these tests are its jobs"
         return Outcome((not_assessed(CLUSTER, why, required=False).of(HOST),))
@@ -115,7 +116,7 @@ def _task(view: View, part: str, collective: str, hosts: int, settings: Sequence
 
 def _alone(
     view: View,
-    reach: Reach,
+    reach: HostAccess,
     hosts: Sequence[str],
     found: Findings,
     check: str,
@@ -131,7 +132,7 @@ def _alone(
         found.results += judge(check, place(host), one, measured, bound, fix, most)
 
 
-def measured_of(said: Said, gpus: int, hosts: Sequence[str]) -> Collective | str:
+def measured_of(said: HostOutput, gpus: int, hosts: Sequence[str]) -> Collective | str:
     """What was measured by these hosts with all of their GPUs, or why that cannot be said."""
     try:
         if said.code:
@@ -149,7 +150,7 @@ def measured_of(said: Said, gpus: int, hosts: Sequence[str]) -> Collective | str
 def judge(
     check: str,
     at: Place,
-    said: Said,
+    said: HostOutput,
     measured: Collective | str,
     bound: Limit | None,
     fix: str,
@@ -160,9 +161,9 @@ def judge(
         yield said.verdict(check, at)
         return
     if isinstance(measured, str):
-        yield judged(at, Status.ERROR, cause=measured, fix="run it there by hand and look").of(
-            check
-        )
+        yield judged(
+            at, Status.ERROR, cause=measured, fix="run it by hand on the host and check its output"
+        ).of(check)
         return
     yield _peak(check, at, measured, bound, fix, most)
     yield _curve(at, measured, check)
@@ -177,7 +178,7 @@ def _peak(
     shown: dict[str, object] = {
         "value": peak.busbw,
         "unit": "GB/s",
-        "evidence": f"{_size(peak.size)} messages; {ceilings.told(most, 'GB/s')}",
+        "evidence": f"{_size(peak.size)} messages; {ceilings.bound_text(most, 'GB/s')}",
     }
     if bound:
         shown |= {"limit": bound.value, "limit_source": bound.source}
@@ -197,7 +198,7 @@ def _peak(
             **shown,
         ).of(check)
     if peak.size < TOO_SHORT:
-        cause = f"the largest message has {_size(peak.size)}; limits speak of 1 GiB and more"
+        cause = f"the largest message has {_size(peak.size)}; limits apply from 1 GiB"
         return not_assessed(at, cause, **shown).of(check)
     if bound is None:
         cause = f"no limit is known for this product: set {check} in limits of site or profile"
@@ -214,12 +215,12 @@ def _curve(at: Place, measured: Collective, check: str) -> CheckResult:
     if measured.dents:
         size, lost = measured.dents[0]
         cause = f"bandwidth falls by {lost:g} % at {_size(size)}, where it should rise"
-        fix = "look at that size with NCCL_DEBUG=INFO: protocol, algorithm, a lossy port"
+        fix = "check that size with NCCL_DEBUG=INFO: protocol, algorithm, a lossy port"
         return failed(where, cause, fix).of(CURVE)
     return passed(where, len(measured.rows), unit="sizes").of(CURVE)
 
 
-def _grouped(view: View, reach: Reach, hosts: Sequence[str], found: Findings) -> list[str]:
+def _grouped(view: View, reach: HostAccess, hosts: Sequence[str], found: Findings) -> list[str]:
     """Tells slow hosts and paths apart by groups that have no host in common; hosts that are not slow."""
     bound = floors.of_fabric(view, GROUPS)
     best: dict[str, float] = {}
@@ -274,13 +275,13 @@ def grouped(
 
 def _over(
     view: View,
-    reach: Reach,
+    reach: HostAccess,
     hosts: Sequence[str],
     found: Findings,
     collective: str,
     check: str,
     bound: Limit | None,
-) -> tuple[Said, CheckResult]:
+) -> tuple[HostOutput, CheckResult]:
     """One collective over these hosts on a ring: a tree over two hosts passes more than the wire."""
     task = _task(view, f"{check} {collective}", collective, len(hosts), ("NCCL_ALGO=Ring",))
     said = as_one(view, reach, task, hosts)
@@ -300,7 +301,7 @@ def _over(
     return said, results[0]
 
 
-def _clustered(view: View, reach: Reach, hosts: Sequence[str], found: Findings) -> None:
+def _clustered(view: View, reach: HostAccess, hosts: Sequence[str], found: Findings) -> None:
     bound = floors.of_fabric(view, ALL)
     for count in sizes(len(hosts))[1:]:
         _, result = _over(view, reach, hosts[:count], found, "all_reduce", ALL, bound)

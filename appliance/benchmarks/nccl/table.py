@@ -1,6 +1,7 @@
 """The table that nccl-tests print (2.0 to 2.19): sizes, bus bandwidths, wrong values, and the GPUs that took part."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from appliance.benchmarks.reading import Unread, number
@@ -14,6 +15,10 @@ HEADER = re.compile(r"#\s+size\s+count\s+type\s")
 UNITS = re.compile(
     r"#\s+\(B\)\s+\(elements\)\s+.*\((us|ms|s)\)\s+\((GB/s|MB/s|Gb/s)\)\s+\((GB/s|MB/s|Gb/s)\)"
 )
+DIFFERENCE = re.compile(r"#\s+size\s+count\s+type\s.*\sbusbw\s+error\b")
+"""The head of older releases: their last column is the largest difference, and the footer alone counts wrong values."""
+ROUNDED = 0.1
+"""Own choice: no rounding is as large as that, so a larger difference contradicts a footer without wrong values."""
 MIB = 1 << 20
 NOT_CHECKED = "N/A"
 SAME = 0.02
@@ -84,21 +89,24 @@ def read(output: str) -> Collective:
     if [int(match[1]) for match in ranks] != list(range(len(ranks))) or not ranks:
         raise Unread("the GPUs that took part are not listed")
     table = [line for line in lines if line[:1].isspace() and line.strip()[:1].isdigit()]
-    rows = tuple(map(_row, table))
+    counted = not any(DIFFERENCE.match(line.strip()) for line in lines)
+    every = tuple(_row(line, counted) for line in table)
+    # Less than one element for each rank: such a collective sends nothing, and prints the size 0.
+    empty = sum(not row.size for row in every)
+    rows, table = every[empty:], table[empty:]
     sizes = [row.size for row in rows]
-    if not rows or sizes != sorted(set(sizes)):
+    if not rows or sizes != sorted(set(sizes)) or not all(sizes):
         raise Unread("its sizes do not rise")
     for line, row in zip(table, rows, strict=True):
         _require_consistent(line, row)
     hosts: dict[str, int] = {}
     for match in ranks:
         hosts[match[2]] = hosts.get(match[2], 0) + 1
-    return Collective(
-        rows, hosts, frozenset(match[4].strip() for match in ranks), _wrong(rows, footers[0])
-    )
+    gpus = frozenset(match[4].strip() for match in ranks)
+    return Collective(rows, hosts, gpus, _wrong(every, footers[0], table if not counted else ()))
 
 
-def _row(line: str) -> Row:
+def _row(line: str, counted: bool) -> Row:
     """size count type redop root, then time algbw busbw #wrong out of place and in place; older ones lack redop or root."""
     words = line.split()
     if not 11 <= len(words) <= 13:
@@ -110,8 +118,9 @@ def _row(line: str) -> Row:
     if out[3] == NOT_CHECKED:
         raise Unread("its values were not checked: run it with -c 1")
     # Some collectives cannot run in place.
-    back_wrong = 0 if back[3] == NOT_CHECKED else _count(back[3])
-    return Row(int(size), number(out[2], "a bus bandwidth"), _count(out[3]) + back_wrong)
+    checked = [word for word in (out[3], back[3]) if word != NOT_CHECKED]
+    wrong = sum(map(_count, checked)) if counted else 0
+    return Row(int(size), number(out[2], "a bus bandwidth"), wrong)
 
 
 def _require_consistent(line: str, row: Row) -> None:
@@ -132,16 +141,28 @@ def _require_consistent(line: str, row: Row) -> None:
 
 def _half(word: str) -> float:
     """Half a unit of the last printed digit."""
-    mantissa, _, power = word.lower().partition("e")
-    return 0.5 * 10.0 ** (int(power or 0) - len(mantissa.partition(".")[2]))
+    mantissa, _, exponent = word.lower().partition("e")
+    # Of a zero the exponent says nothing, and it may be any.
+    power = int(exponent or 0) if mantissa.strip("+-0.") else 0
+    return 0.5 * 10.0 ** (power - len(mantissa.partition(".")[2]))
 
 
 def _count(word: str) -> int:
-    """Wrong values; older releases print the largest difference instead, as 0e+00."""
+    """Wrong values of a column that counts them."""
     found = number(word, "#wrong")
-    return int(found) if found == int(found) else 1
+    if found != int(found):
+        raise Unread(f"a number of wrong values is no whole number: {quoted(word)}")
+    return int(found)
 
 
-def _wrong(rows: tuple[Row, ...], footer: re.Match[str]) -> int:
+def _wrong(rows: tuple[Row, ...], footer: re.Match[str], differing: Sequence[str]) -> int:
+    """By rows and footer. ``differing``: lines of releases that print differences, which must not contradict the footer."""
     counted = sum(row.wrong for row in rows)
-    return max(counted, int(footer[1]), footer[2] != "OK")
+    wrong = max(counted, int(footer[1]), footer[2] != "OK")
+    for line in differing:
+        for word in (line.split()[-5], line.split()[-1]):
+            if word != NOT_CHECKED and not wrong and number(word, "a difference") > ROUNDED:
+                raise Unread(
+                    f"it contradicts itself: values differ by {word}, and it counts none that is out of bounds"
+                )
+    return wrong

@@ -97,7 +97,7 @@ def read(output: str) -> Report:
         found = _matrix(one)
         known = cases.get(one.name)
         if known and known.word is found.word is Word.PASSED:
-            raise Unread(f"{quoted(one.name)} stands there twice: two runs in one document")
+            raise Unread(f"{quoted(one.name)} occurs twice: two runs in one document")
         if known is None or _rank(found) < _rank(known):
             cases[one.name] = found
     return Report(
@@ -118,6 +118,8 @@ def _matrix(one: Testcase) -> Matrix:
     if word is not Word.PASSED:
         return Matrix(word, (), said or (one_line(one.status) if word is Word.UNKNOWN else ""))
     name = shortened(one_line(one.name), 60)
+    if said:
+        raise Unread(f"{name} passed, but reports an error: {said}")
     if not one.bandwidth_description.rstrip().endswith(UNIT):
         raise Unread(f"{name} is not in GB/s: {quoted(one.bandwidth_description)}")
     rows = tuple(
@@ -125,8 +127,8 @@ def _matrix(one: Testcase) -> Matrix:
         for y, row in enumerate(one.bandwidth_matrix or ())
     )
     if not rows or not rows[0] or len({len(row) for row in rows}) > 1:
-        raise Unread(f"the matrix of {name} is not whole")
-    return Matrix(word, rows, said)
+        raise Unread(f"the matrix of {name} is incomplete")
+    return Matrix(word, rows)
 
 
 def _value(cell: str | float, what: str) -> float | None:
@@ -143,5 +145,5 @@ def _gpus(devices: tuple[str, ...]) -> tuple[str, ...]:
             raise Unread(f"its list of GPUs cannot be read: {quoted(said)}")
         found.append(match[2].lower())
     if len(set(found)) < len(found):
-        raise Unread("its list names a GPU twice")
+        raise Unread("it lists a GPU twice")
     return tuple(found)

@@ -11,12 +11,12 @@ from appliance.benchmarks.benchmark import Outcome, Raw
 from appliance.benchmarks.ceilings import Bounded, Most
 from appliance.benchmarks.equals import Figure, in_container, judge_places
 from appliance.benchmarks.gating import gpu_hosts
-from appliance.benchmarks.jobs import Reach, Said, Task, on_each
+from appliance.benchmarks.jobs import HostAccess, HostOutput, Task, on_each
 from appliance.benchmarks.nvbandwidth.gates import CHECKS, FROM_GPU, PEER, TO_GPU, places
 from appliance.benchmarks.nvbandwidth.report import Matrix, Report, Word, corrupted, read
 from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View, failed, judged, not_assessed
-from appliance.models.gpus import gpu_count
+from appliance.models.gpu_counts import gpu_count
 from appliance.models.profile import Interconnect
 from appliance.models.result import CLUSTER, CheckResult, Measurement, Place, Status
 from appliance.models.run import Table
@@ -31,9 +31,9 @@ CASES = {
 """Copies by the GPU's copy engines, one at a time. Of two GPUs each writes to the other and reads from it."""
 TOOLS = {
     "nvbandwidth": "put nvbandwidth (github NVIDIA/nvbandwidth, 0.7 or newer, built with CUDA) into /opt/nvbandwidth there, "
-    "or into the container of slurm.containers.benchmark where the site names one"
+    "or into the container of slurm.containers.benchmark"
 }
-NEWER = "take nvbandwidth 0.7 or newer"
+NEWER = "use nvbandwidth 0.7 or newer"
 SECONDS = 900.0
 """Of eight GPUs that reach each other by PCIe alone: 112 pairs and directions of 24 GiB, at some 12 GB/s four minutes."""
 BUSY = "appliance-at-work="
@@ -46,8 +46,8 @@ exec nvbandwidth --json --bufferSize 512 --testcase "$@"
 """
 FIX_SLOT = "appliance health: gpu.pcie there; then dmesg for AER errors, the slot, the riser, power settings of the BIOS"
 FIX_PEER = "there: nvidia-smi nvlink -s, nvidia-smi topo -m, ACS of the bridges; then appliance validate dcgm"
-FIX_HIGH = "run it there by hand and look: another nvbandwidth, or a clock that is wrong"
-FIX_HAND = "run it there by hand and look: nvbandwidth --json; dmesg for Xid messages"
+FIX_HIGH = "run it by hand on the host; check the version of nvbandwidth and the clock"
+FIX_HAND = "run it by hand on the host: nvbandwidth --json; check dmesg for Xid messages"
 FIX_CORRUPT = "take it out of service; appliance validate dcgm"
 FIX_WAIVED = "there: nvidia-smi topo -p2p r; IOMMU and ACS of the bridges keep GPUs apart"
 WHAT = {
@@ -78,7 +78,7 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
     counts = {name: gpu_count(view.profile, view.site.host(name)) for name in gpu_hosts(view)}
     if not counts:
         return Outcome((not_assessed(CLUSTER, "the site has no GPU host").of(TO_GPU),))
-    found, raw, reach = Figures(), [], Reach(remote, book or Memory())
+    found, raw, reach = Figures(), [], HostAccess(remote, book or Memory())
     whole = {host: count for host, count in counts.items() if not _divided(view, host)}
     for host in counts.keys() - whole.keys():
         for check in _asked(counts[host]):
@@ -115,7 +115,7 @@ def _divided(view: View, host: str) -> bool:
     return any(gpu.mig_enabled for gpu in _devices(view, host))
 
 
-def take(view: View, host: str, count: int, said: Said, found: Figures) -> None:
+def take(view: View, host: str, count: int, said: HostOutput, found: Figures) -> None:
     """Reads what one host said into ``found``: each check of it has a result or rates."""
     asked, simulated = _asked(count), in_container(view, host)
     if said.trouble:
@@ -123,7 +123,7 @@ def take(view: View, host: str, count: int, said: Said, found: Figures) -> None:
         return
     if busy := re.fullmatch(rf"{BUSY}(\d{{1,6}})\s*", said.output):
         why = f"programs are at work on its GPUs: {busy[1]}"
-        fix = "nvidia-smi there says which; then run it again"
+        fix = "nvidia-smi on the host shows them; then run it again"
         found.results += [not_assessed(host, why, fix=fix).of(check) for check in asked]
         return
     try:
@@ -156,7 +156,7 @@ def _whole(case: Matrix | None) -> bool:
     return case is not None and case.word is Word.PASSED
 
 
-def _unread(said: Said, refused: str) -> tuple[str, str]:
+def _unread(said: HostOutput, refused: str) -> tuple[str, str]:
     """What to say where there is no document."""
     if not said.code and not said.output.strip():
         return "it printed nothing, as release 0.6 does with --json", NEWER
@@ -166,21 +166,23 @@ def _unread(said: Said, refused: str) -> tuple[str, str]:
     return f"{refused}{ended}", FIX_HAND
 
 
-def _why(name: str, case: Matrix | None, report: Report, said: Said) -> str:
+def _why(name: str, case: Matrix | None, report: Report, said: HostOutput) -> str:
     """Of a testcase that did not pass."""
-    what = f"{name} did not end" if case else f"it says nothing of {name}" if name else ""
+    what = f"{name} did not end" if case else f"it does not report {name}" if name else ""
     told = (case.said if case else "") or report.error or said.last
     ended = f"nvbandwidth ended with {said.code}" if said.code else ""
     return "; ".join(filter(None, (what, ended, told))) or "it did not end well"
 
 
-def _left(view: View, host: str, check: str, name: str, report: Report, said: Said) -> CheckResult:
+def _left(
+    view: View, host: str, check: str, name: str, report: Report, said: HostOutput
+) -> CheckResult:
     """Of a testcase that did not pass. One that was not run is missed where a limit asks for it."""
     case = report.cases.get(name)
     if case is not None and case.word is Word.UNKNOWN:
         return not_assessed(host, f"{name}: no verdict ({case.said})", fix=FIX_HAND).of(check)
     if case is not None and case.word is Word.WAIVED:
-        cause = f"{name} was waived: no GPU reaches another's memory"
+        cause = f"{name} was waived: GPUs cannot access each other's memory"
         required = view.limit(check) is not None
         return not_assessed(host, cause, fix=FIX_WAIVED, required=required).of(check)
     cause = _why(name, case, report, said)
@@ -275,7 +277,7 @@ def _judged(view: View, found: Figures) -> Iterator[CheckResult]:
 
 def _evidence(found: Figures, at: Place, ways: Sequence[float], most: Bounded) -> str:
     release = f"nvbandwidth {found.releases[at.host or '']}"
-    told = ceilings.told(most, "GB/s")
+    told = ceilings.bound_text(most, "GB/s")
     if len(ways) == 1:
         return f"{release}; {told}"
     shown = [f"{way:.4g}" for way in ways]
@@ -300,7 +302,7 @@ def _kind(view: View, check: str, at: Place) -> object:
 
 def _impossible(view: View, check: str, at: Place, rate: float, most: Most) -> CheckResult:
     what = "a rate between the two" if check == PEER else WHAT[check]
-    cause = f"{what} cannot be {rate:.4g} GB/s: {ceilings.told(most, 'GB/s')}"
+    cause = f"{what} cannot be {rate:.4g} GB/s: {ceilings.bound_text(most, 'GB/s')}"
     return judged(
         at,
         Status.ERROR,

@@ -8,7 +8,7 @@ from appliance.checks.check import View
 from appliance.models.acceptance import Level
 from appliance.models.affinity import rails
 from appliance.models.bound import Bound
-from appliance.report.wording import fold
+from appliance.report.formatting import fold
 
 BW, LAT, GPU_BW = "perftest.write_bw", "perftest.write_lat", "perftest.gpu_write_bw"
 CHECKS = (BW, LAT, GPU_BW)

@@ -9,12 +9,12 @@ from appliance.benchmarks import floors
 from appliance.benchmarks.batch import Book, Memory
 from appliance.benchmarks.benchmark import Outcome, Raw
 from appliance.benchmarks.blame.pairs import Group, isolate, lifted, search
-from appliance.benchmarks.jobs import Reach, Said, Task, together
+from appliance.benchmarks.jobs import HostAccess, HostOutput, Task, together
 from appliance.benchmarks.perftest import table
 from appliance.benchmarks.perftest.gates import BW, CHECKS, GPU_BW, LAT, rails_of
 from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View, failed, not_assessed, passed
-from appliance.models.gpus import gpu_least
+from appliance.models.gpu_counts import gpu_least
 from appliance.models.profile import Limit
 from appliance.models.result import CLUSTER, CheckResult, Measurement, place
 from appliance.models.site import Owner
@@ -81,7 +81,7 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
         return Outcome((not_assessed(CLUSTER, why, required=False).of(BW),))
     if len(hosts) < 2:
         return Outcome(
-            (not_assessed(CLUSTER, "a pair takes two GPU hosts of Slurm", required=False).of(BW),)
+            (not_assessed(CLUSTER, "a pair needs two GPU hosts of Slurm", required=False).of(BW),)
         )
     wire = view.profile.hardware.fabric.rate_gbps
     bounds = {
@@ -89,7 +89,7 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
         LAT: floors.floor(view, LAT),
         GPU_BW: floors.of_port(view, GPU_BW),
     }
-    found, reach = Measured(), Reach(remote, book or Memory())
+    found, reach = Measured(), HostAccess(remote, book or Memory())
 
     def attempt(groups: Sequence[Group]) -> Mapping[Group, bool | None]:
         with ThreadPoolExecutor(max(1, len(groups))) as pool:
@@ -113,7 +113,9 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
     return Outcome(results, measured, raw=tuple(found.raw))
 
 
-def _pair(view: View, reach: Reach, group: Group, devices: Mapping[str, Sequence[str]]) -> Said:
+def _pair(
+    view: View, reach: HostAccess, group: Group, devices: Mapping[str, Sequence[str]]
+) -> HostOutput:
     """What the client said; the server says nothing."""
     one, other = sorted(group)
     common = [rail for rail in devices[one] if rail in devices[other]]
@@ -130,7 +132,7 @@ def _pair(view: View, reach: Reach, group: Group, devices: Mapping[str, Sequence
     return bad or max(said.values(), key=lambda s: len(s.output))
 
 
-def _note(found: Measured, group: Group, said: Said, wire: float) -> None:
+def _note(found: Measured, group: Group, said: HostOutput, wire: float) -> None:
     found.raw.append(Raw("-".join(sorted(group)) + ".txt", said.output or said.cause))
     if said.trouble:
         found.why[group] = f"{said.cause}: {said.fix}" if said.fix else said.cause
@@ -225,7 +227,7 @@ def _verdicts(
         at = place(host, device)
         if end in isolated.ends:
             cause = (
-                "every port of this host is slow: look at the host"
+                "every port of this host is slow: check the host"
                 if host in whole
                 else "it is slow with hosts whose ports are good"
             )
@@ -246,6 +248,6 @@ def _why(
     if bound is None:
         return f"no limit is known: set {check} in limits of site or profile"
     if any(good is False and end in pair for pair, good in results.items()):
-        return "it is slow, and no host that is known to be good was there to tell which end"
+        return "it is slow, but without a known good host the slow end cannot be identified"
     host = end.partition("/")[0]
     return next((why for group, why in found.why.items() if host in group), "it was not measured")

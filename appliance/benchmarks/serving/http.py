@@ -81,7 +81,7 @@ async def _headers(reader: asyncio.StreamReader) -> bool:
     """Whether the answer comes in chunks."""
     status = (await _line(reader)).split(maxsplit=2)
     if len(status) < 2 or not status[0].startswith(b"HTTP/1."):
-        raise Refused("the server does not speak HTTP")
+        raise Refused("the server does not use HTTP")
     chunked = False
     for _ in range(MOST_HEADERS):
         line = await _line(reader)
@@ -132,4 +132,4 @@ async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
         except asyncio.IncompleteReadError:
             raise Refused("the connection was closed within the answer") from None
         if await _line(reader):
-            raise Refused("a chunk of the answer is longer than it says")
+            raise Refused("a chunk of the answer exceeds its declared length")

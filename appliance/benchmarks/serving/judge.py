@@ -12,8 +12,8 @@ from appliance.models.result import CLUSTER, CheckResult
 from appliance.text import first_few, plural
 
 SERVER = "read the server's own log; then ask it once by hand: curl ENDPOINT/models"
-UNNAMED = f"name what it serves: --served-model NAME; else {SERVER}"
-SLOW = "look for the cause in the server's metrics: queue, cache of keys and values, preemptions; then GPUs: appliance health"
+UNNAMED = f"set the served model: --served-model NAME; otherwise {SERVER}"
+SLOW = "search for the cause in the server's metrics: queue, cache of keys and values, preemptions; then GPUs: appliance health"
 CLIENT = "measure from a machine with a free processor, or at lower --rates"
 MORE = "ask for more: --seconds, or --least 20"
 Limits = Mapping[str, Limit | None]
@@ -22,7 +22,7 @@ Limits = Mapping[str, Limit | None]
 def judge(found: Sequence[Figure], limits: Limits) -> Iterator[CheckResult]:
     """serving.answers, and one result per limit that is set."""
     if not found:
-        yield not_assessed(CLUSTER, "nothing was asked").of(ANSWERS)
+        yield not_assessed(CLUSTER, "no request was sent").of(ANSWERS)
         return
     yield _answers(found[0])
     for check in (THROUGHPUT, TTFT, TPOT):
@@ -40,9 +40,7 @@ def _answers(lowest: Figure) -> CheckResult:
     if lowest.good == lowest.asked:
         return passed(CLUSTER, lowest.good, evidence=asked, **shown).of(ANSWERS)
     reasons = [f"{count} x {why}" for why, count in lowest.refused.items()]
-    cause = (
-        f"{lowest.asked - lowest.good} of {asked} failed: {first_few(reasons) or 'no reason told'}"
-    )
+    cause = f"{lowest.asked - lowest.good} of {asked} failed: {first_few(reasons) or 'no reason reported'}"
     return failed(CLUSTER, cause, SERVER, value=lowest.good, **shown).of(ANSWERS)
 
 

@@ -11,10 +11,10 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 
-from appliance.adapters import answers
+from appliance.adapters import json_answers
 from appliance.benchmarks.serving.http import Server, lines
 from appliance.benchmarks.serving.request import Request
-from appliance.benchmarks.serving.stream import Answer, Refused
+from appliance.benchmarks.serving.stream import Refused, StreamedAnswer
 
 WORDS = (
     "river",
@@ -53,7 +53,7 @@ MODELS_S = 15.0
 
 
 @dataclass(frozen=True)
-class Done:
+class CompletedRequest:
     """One good answer: s until its first text, between texts, and until its end; tokens out and in."""
 
     first: float
@@ -71,7 +71,7 @@ class Level:
     span: float
     seconds: float
     late: float
-    done: tuple[Done, ...]
+    done: tuple[CompletedRequest, ...]
     refused: Counter[str]
 
     @property
@@ -101,7 +101,7 @@ async def _levels(at: Server, asked: Request) -> tuple[str, tuple[Level, ...]]:
 async def _first_model(at: Server) -> str:
     text = b"\n".join([line async for line in lines(at, "GET", "/models")])
     try:
-        document = answers.parsed(text.decode())
+        document = json_answers.parsed(text.decode())
     except ValueError:
         raise Refused("its list of models is no JSON") from None
     data = document.get("data") if isinstance(document, dict) else None
@@ -120,7 +120,7 @@ async def level(at: Server, asked: Request, model: str, rate: float) -> Level:
         moments.append(moment)
         moment += chance.expovariate(rate)
     began, late = time.perf_counter(), 0.0
-    tasks: list[asyncio.Task[Done]] = []
+    tasks: list[asyncio.Task[CompletedRequest]] = []
     places = asyncio.Semaphore(MOST_OPEN)
     for moment in moments:
         await asyncio.sleep(max(0.0, began + moment - time.perf_counter()))
@@ -132,12 +132,12 @@ async def level(at: Server, asked: Request, model: str, rate: float) -> Level:
     span = time.perf_counter() - began
     ends = await asyncio.gather(*tasks, return_exceptions=True)
     seconds = time.perf_counter() - began
-    good = tuple(end for end in ends if isinstance(end, Done))
+    good = tuple(end for end in ends if isinstance(end, CompletedRequest))
     bad = [end for end in ends if isinstance(end, BaseException)]
     return Level(rate, span, seconds, late, good, Counter(map(why, bad)))
 
 
-async def _one(at: Server, asked: Request, model: str, chance: random.Random) -> Done:
+async def _one(at: Server, asked: Request, model: str, chance: random.Random) -> CompletedRequest:
     # No two begin alike, so that no cache of prompts answers.
     prompt = " ".join(chance.choices(WORDS, k=asked.words))
     path = "/chat/completions" if asked.chat else "/completions"
@@ -150,14 +150,14 @@ async def _one(at: Server, asked: Request, model: str, chance: random.Random) ->
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    began, answer = time.perf_counter(), Answer()
+    began, answer = time.perf_counter(), StreamedAnswer()
     async with asyncio.timeout(asked.patience):
         async for line in lines(at, "POST", path, body):
             answer.take(line, time.perf_counter() - began)
     total, times = time.perf_counter() - began, answer.times
     tokens = answer.counted(asked.tokens)
     gaps = tuple(after - before for before, after in pairwise(times))
-    return Done(times[0], gaps, total, tokens, answer.prompt)
+    return CompletedRequest(times[0], gaps, total, tokens, answer.prompt)
 
 
 def why(error: BaseException) -> str:
@@ -169,14 +169,14 @@ def why(error: BaseException) -> str:
     if isinstance(error, ssl.SSLError):
         return f"TLS: {error.reason or 'no connection'}"
     if isinstance(error, OSError):
-        return f"no connection: {_said(error)}"
+        return f"no connection: {_error_text(error)}"
     raise error
 
 
-def _said(error: OSError) -> str:
+def _error_text(error: OSError) -> str:
     """In the system's words: asyncio puts the call and the address in their place."""
     if isinstance(error, socket.gaierror):
-        return error.strerror or "the name is not known"
+        return error.strerror or "the name is unknown"
     if error.errno:
         return os.strerror(error.errno)
     # Of a name with several addresses asyncio lists what was wrong with each.

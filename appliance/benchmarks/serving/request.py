@@ -35,7 +35,7 @@ class Request(Model):
     def _is_address(cls, text: str) -> str:
         at = server_in(text)
         if at is None:
-            raise ValueError("it is written as https://HOST:PORT/v1")
+            raise ValueError("write it as https://HOST:PORT/v1")
         if at.username or at.password:
             raise ValueError("no keys in an address: use --api-key-file")
         return text.rstrip("/")

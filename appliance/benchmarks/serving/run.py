@@ -15,13 +15,13 @@ from appliance.checks.check import View, not_assessed
 from appliance.errors import ConfigError
 from appliance.models.result import CLUSTER
 
-NAMED = "name it: appliance validate serving --endpoint URL"
+NAMED = "set it: appliance validate serving --endpoint URL"
 
 
 def run(view: View, _: Remote, request: Request | None = None) -> Outcome:
     """Of a site: with its limits."""
     if request is None:
-        return Outcome((not_assessed(CLUSTER, "no server was named", fix=NAMED).of(ANSWERS),))
+        return Outcome((not_assessed(CLUSTER, "no server is set", fix=NAMED).of(ANSWERS),))
     limits = {name: view.limit(name) for name in CHECKS}
     return ask(request, limits, simulated=bool(view.site.simulated))
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from appliance.adapters import answers
+from appliance.adapters import json_answers
 from appliance.text import quoted
 
 MOST_PER_EVENT = 16
@@ -17,7 +17,7 @@ class Refused(Exception):
 
 
 @dataclass
-class Answer:
+class StreamedAnswer:
     """``times``: s since the request, of each event that carried text. ``prompt`` and ``tokens``: the server's own counts."""
 
     times: list[float] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Answer:
             return
         event = _object(text)
         if event.get("error"):
-            raise Refused(f"the server says {quoted(event['error'])}")
+            raise Refused(f"the server reports {quoted(event['error'])}")
         choices = _choices(event)
         if any(map(_text, choices)):
             self.times.append(at)
@@ -65,7 +65,7 @@ class Answer:
 
 def _object(text: bytes) -> dict[str, Any]:
     try:
-        found = answers.parsed(text.decode())
+        found = json_answers.parsed(text.decode())
     except ValueError:
         raise Refused(NO_ANSWER + quoted(text[:40])) from None
     if not isinstance(found, dict):

@@ -1,12 +1,26 @@
 """Reads what ``vllm bench serve --save-result`` wrote; a document that contradicts itself is refused."""
 
+import json
+import re
+
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from appliance.adapters import answers
+from appliance.adapters import json_answers
 from appliance.benchmarks.serving.figures import Figure
 
 SAME = 0.02
 """By how much a rate may differ from what it is made of; the document's numbers are rounded."""
+
+
+METRIC = re.compile(r"(?:mean|median|p99)_(ttft|tpot|itl|e2el)_ms")
+
+
+class OtherOptions(ValueError):
+    """The program wrote the file, with options under which it cannot be read; ``fix``: which to take."""
+
+    def __init__(self, why: str, fix: str) -> None:
+        super().__init__(why)
+        self.fix = fix
 
 
 class _Written(BaseModel):
@@ -36,12 +50,20 @@ class _Written(BaseModel):
 def read(text: str) -> tuple[str, Figure]:
     """The model and the one level of the document. Raises ValueError with one line."""
     # vLLM writes Infinity for "all at once", which is no JSON.
-    found = answers.parsed(text.replace('"request_rate": Infinity', '"request_rate": "inf"'))
+    safe = text.replace('"request_rate": Infinity', '"request_rate": "inf"')
+    _require_one(safe)
+    found = json_answers.parsed(safe)
     try:
         one = _Written.model_validate(found)
     except ValidationError as error:
         first = error.errors()[0]
-        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        name = ".".join(map(str, first["loc"]))
+        if first["type"] == "missing" and (metric := METRIC.fullmatch(name)):
+            raise OtherOptions(
+                f"it has no {name}: vllm bench serve was told to leave {metric[1]} out",
+                "measure again with --percentile-metrics ttft,tpot,itl,e2el",
+            ) from None
+        raise ValueError(f"{name}: {first['msg']}") from None
     asked = one.num_prompts if one.num_prompts is not None else one.completed + (one.failed or 0)
     if one.completed > asked or (one.failed is not None and one.completed + one.failed != asked):
         raise ValueError(f"{one.completed} of {asked} requests are completed, {one.failed} failed")
@@ -70,6 +92,19 @@ def read(text: str) -> tuple[str, Figure]:
         if asked > one.completed
         else {},
     )
+
+
+def _require_one(text: str) -> None:
+    """One document, whatever it is. Raises OtherOptions where another one follows."""
+    try:
+        _, end = json.JSONDecoder().raw_decode(text.lstrip())
+    except (ValueError, RecursionError):
+        return
+    if text.lstrip()[end:].lstrip().startswith("{"):
+        raise OtherOptions(
+            "it contains several documents, as vllm bench serve --append-result writes them",
+            "give a file of one run: split it, or measure without --append-result",
+        )
 
 
 def _keeps_order(one: _Written) -> None:

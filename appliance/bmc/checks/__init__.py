@@ -1,4 +1,4 @@
-"""What a management controller says of its machine, held against the profile and the site."""
+"""Checks that compare a BMC's inventory with the profile and the site."""
 
 from appliance.bmc.checks import firmware, identity, parts, state
 from appliance.checks.check import BmcCheck

@@ -1,4 +1,4 @@
-"""Is it the machine the site means, and is its controller safe to leave as it is."""
+"""Checks that this is the machine the site means, and that its BMC has a safe password."""
 
 from collections.abc import Iterable, Mapping
 
@@ -10,22 +10,22 @@ from appliance.models.site import Host
 NO_SERIAL = frozenset(
     {"", "0", "none", "n/a", "na", "default string", "system serial number", "0123456789"}
 )
-"""What boards say that nobody has given a number."""
+"""Placeholders on boards without a serial number."""
 FILLER = "to be filled by o.e.m"
 NO_UUID = frozenset({"", "0" * 32, "f" * 32, "03000200040005000006000700080009"})
-"""No UUID, and one that AMI's firmware gives to every board nobody has set."""
+"""Missing UUIDs, and the one that AMI's firmware gives to every board by default."""
 TWICE = (
-    "one of the two hosts[].bmc.address in site.yml leads to the other's controller; or two boards were programmed alike: "
+    "one of the two hosts[].bmc.address in site.yml leads to the other's BMC, or two boards were programmed alike: "
     "compare the labels"
 )
 
 
 def judge_unique(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
-    """No other host of the site shows the same serial number, UUID or MAC address."""
+    """No other host of the site has the same serial number, UUID or MAC address."""
     owners = view.once(_owners)
     mine = _marks(facts)
     if not mine:
-        why = "its controller shows neither serial number, UUID nor MAC address"
+        why = "its BMC shows neither serial number, UUID nor MAC address"
         yield not_assessed(host.name, why)
         return
     shared = [(mark, owners[mark]) for mark in mine if len(owners[mark]) > 1]
@@ -57,7 +57,7 @@ def _marks(facts: BmcFacts) -> list[tuple[str, str]]:
 
 
 def judge_mac(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
-    """The management port of the site is one of the machine's."""
+    """hosts[].mac belongs to a port of the machine."""
     if host.mac is None:
         return
     macs = {port.mac for port in facts.interfaces if port.mac}
@@ -74,14 +74,14 @@ def judge_mac(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
 
 
 def judge_password(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
-    """The controller's password is not the one it was sold with."""
+    """The BMC's password is not a vendor's default."""
     if facts.default_password:
-        cause = "its controller still has the password it was sold with"
-        fix = "set one of its own on the controller, then in the file of hosts[].bmc.password"
+        cause = "its BMC still has the vendor's default password"
+        fix = "set a new password on the BMC, then in the file of hosts[].bmc.password"
         yield failed(host.name, cause, fix)
     elif facts.must_change_password:
-        cause = "its controller asks for a new password"
-        fix = "set one on the controller, then in the file of hosts[].bmc.password"
+        cause = "its BMC requires a new password"
+        fix = "set one on the BMC, then in the file of hosts[].bmc.password"
         yield failed(host.name, cause, fix)
     else:
         yield passed(host.name)
@@ -90,26 +90,26 @@ def judge_password(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgemen
 CHECKS = (
     BmcCheck(
         id="bmc.unique",
-        title="Each controller is of another machine",
+        title="Each BMC belongs to a different machine",
         judge=judge_unique,
         limit="serial numbers, UUIDs and MAC addresses of all hosts",
-        explain="Serial number, UUID and MAC addresses that the controllers of all hosts show. Two alike: one address in "
-        "the site is wrong, and a power cycle would hit the other host. What unprogrammed boards say is left out.",
+        explain="Serial number, UUID and MAC addresses that the BMCs of all hosts report. If two are equal, one address in "
+        "the site is wrong, and a power cycle would hit the other host. Placeholders of unprogrammed boards are ignored.",
     ),
     BmcCheck(
         id="bmc.mac",
         title="The machine has the site's MAC address",
         judge=judge_mac,
         limit="hosts[].mac of the site",
-        explain="The MAC addresses of the machine's ports. One that the site names and the machine lacks: another machine "
-        "stands there, or the port was replaced. Without hosts[].mac nothing is judged.",
+        explain="The MAC addresses of the machine's ports. If the machine lacks the site's address, it is the wrong machine, "
+        "or the port was replaced. Without hosts[].mac nothing is judged.",
     ),
     BmcCheck(
         id="bmc.password",
-        title="The controller has a password of its own",
+        title="The BMC has a password of its own",
         judge=judge_password,
-        limit="no password of a maker's handbook",
-        explain="The password in the site, beside those that makers print in handbooks, and what the controller says of it "
-        "at the login. No other password is tried. Who reaches the controller owns the machine.",
+        limit="no vendor's default password",
+        explain="Compares the password in the site with vendors' default passwords, and reads what the BMC reports about it "
+        "at the login. No other password is tried. Anyone who reaches the BMC controls the machine.",
     ),
 )

@@ -1,4 +1,4 @@
-"""What a schema cannot say: rules over a whole profile, and over a site with its profile."""
+"""Rules that a schema cannot express: over a whole profile, and over a site with its profile."""
 
 from appliance.config.finding import Finding
 from appliance.config.rules import access, files, hardware, hosts, networks, software
@@ -22,6 +22,7 @@ CORE_RULES: tuple[Rule, ...] = (
     hosts.control_hosts,
     hosts.gpu_hosts,
     hosts.gpus,
+    hosts.classes,
     networks.management,
     networks.usable,
     networks.unicast,
@@ -40,6 +41,7 @@ CORE_RULES: tuple[Rule, ...] = (
     files.known_hosts,
     software.overrides,
     software.compatible,
+    software.classes,
 )
 SITE_RULES: tuple[Rule, ...] = (
     *CORE_RULES,
@@ -48,6 +50,7 @@ SITE_RULES: tuple[Rule, ...] = (
 PROFILE_RULES = (
     hardware.fabric,
     hardware.gpus,
+    hardware.software,
     hardware.host,
     hardware.reserved,
     hardware.scale,
@@ -56,7 +59,7 @@ PROFILE_RULES = (
 
 
 def judge_profile(checked: Checked[Profile], check_ids: Bounds | None) -> list[Finding]:
-    """Findings of the profile's rules, over as much of it as is sound."""
+    """Findings of the profile's rules, over its valid parts."""
     if checked.model is None:
         return []
     found = [f for rule in PROFILE_RULES for f in rule(checked, checked.model)]
@@ -70,7 +73,7 @@ def judge_profile(checked: Checked[Profile], check_ids: Bounds | None) -> list[F
 def judge_site(
     checked: Checked[Site], profile: Profile | None, check_ids: Bounds | None
 ) -> list[Finding]:
-    """Findings of the site's rules, over as much of the site as is sound."""
+    """Findings of the site's rules, over its valid parts."""
     if checked.model is None:
         return []
     case = Case(checked, checked.model, profile)

@@ -1,4 +1,4 @@
-"""Rules over how hosts are reached."""
+"""Rules for the access to hosts."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,12 +8,12 @@ from appliance.config.rules.base import Case
 
 
 def access(case: Case) -> Iterator[Finding]:
-    """Who is not root needs sudo, except to look."""
+    """Users other than root need sudo, except for read-only verbs."""
     given = case.site.access
     if given.user != "root" and not given.become and case.checked.whole("access"):
         finding = case.problem(
             ("access", "user"),
             f"{given.user} is not root and become is false",
-            "set access.become: true (needs sudo without a password)",
+            "set access.become: true (needs passwordless sudo)",
         )
         yield replace(finding, level="todo")

@@ -1,4 +1,4 @@
-"""Rules over the files a site points to: secrets, the key to log in with, known hosts."""
+"""Rules for the files a site names: secrets, the login key, known hosts."""
 
 import os
 import shlex
@@ -9,38 +9,41 @@ from dataclasses import replace
 from pathlib import Path
 
 from appliance.config import certificate
+from appliance.config.bounded_files import TooLarge, opened, read_bytes
 from appliance.config.finding import Finding, KeyPath
-from appliance.config.reading import TooLarge, opened, read_bytes
 from appliance.config.rules.base import Case, nearest
 from appliance.models.secret import SecretRef
 
-# What each part of the appliance asks for by name.
-NEEDED = {"munge_key": "Slurm", "slurmdbd_password": "Slurm's accounting"}
+# The secrets that each part of the appliance needs, by name.
+NEEDED_BY_SLURM = {"munge_key": "Slurm", "slurmdbd_password": "Slurm's accounting"}
 NEEDED_BY_CLUSTER = {"kubernetes_encryption_key": "Kubernetes"}
 KNOWN_HOSTS_BYTES = 50_000_000
-ASKED_FOR = (*NEEDED, *NEEDED_BY_CLUSTER, "ngc_api_key")
+ASKED_FOR = (*NEEDED_BY_SLURM, *NEEDED_BY_CLUSTER, "ngc_api_key")
 
 
 def needed_secrets(case: Case) -> Iterator[Finding]:
-    """What is used is there."""
+    """Required secrets are given."""
     cluster = case.site.kubernetes
     own_cluster = cluster is not None and cluster.external is None
-    for name, user in (NEEDED | (NEEDED_BY_CLUSTER if own_cluster else {})).items():
+    needed = (NEEDED_BY_SLURM if case.site.slurm else {}) | (
+        NEEDED_BY_CLUSTER if own_cluster else {}
+    )
+    for name, user in needed.items():
         if name not in case.site.secrets and case.checked.whole("secrets", name):
-            remedy = f"add {name}: {{file: secrets/{name}}}; for a new one: appliance init DIR --hosts 4 --profile hpc"
-            yield case.problem(("secrets", name), f"is missing, {user} needs it", remedy)
+            remedy = f"add {name}: {{file: secrets/{name}}}; to generate one: appliance init DIR --hosts 4 --profile hpc"
+            yield case.problem(("secrets", name), f"is missing; it is needed by {user}", remedy)
 
 
 def known_secrets(case: Case) -> Iterator[Finding]:
-    """What is given is used by somebody: a name that was mistyped would be kept and never asked for."""
+    """Given secrets are used: a mistyped name would be ignored silently."""
     for name in case.site.secrets:
         if name not in ASKED_FOR:
             remedy = nearest(name, ASKED_FOR, "known")
-            yield case.problem(("secrets", name), "is a secret nothing asks for", remedy)
+            yield case.problem(("secrets", name), "is a secret that nothing uses", remedy)
 
 
 def secret_places(case: Case) -> Iterator[Finding]:
-    """Each reference leads somewhere, and files are closed to others."""
+    """Each reference can be resolved, and files are private."""
     places: dict[KeyPath, SecretRef] = {
         ("secrets", name): ref for name, ref in case.site.secrets.items()
     }
@@ -66,7 +69,7 @@ def secret_places(case: Case) -> Iterator[Finding]:
 
 
 def bmc_authorities(case: Case) -> Iterator[Finding]:
-    """The certificate that controllers are judged by is there."""
+    """The CA certificate that BMCs are verified with exists."""
     for i, host in enumerate(case.site.hosts):
         name = host.bmc.authority if host.bmc else None
         if name is None:
@@ -80,19 +83,21 @@ def bmc_authorities(case: Case) -> Iterator[Finding]:
             yield case.problem(path, f"{name} cannot be read ({error.strerror})", _way_to(error))
             continue
         if b"-----BEGIN CERTIFICATE-----" not in text:
-            yield case.problem(path, f"{name} holds no certificate", "name the authority's in PEM")
+            yield case.problem(
+                path, f"{name} contains no certificate", "name the CA's certificate in PEM"
+            )
         elif why := certificate.complaint(text.decode("utf-8", "replace")):
-            yield case.problem(path, f"{name} {why}", "fetch the authority's certificate again")
+            yield case.problem(path, f"{name} {why}", "fetch the CA's certificate again")
 
 
 def login_key(case: Case) -> Iterator[Finding]:
-    """The private key is there, and ssh will take it."""
+    """The private key exists, and ssh accepts it."""
     name = case.site.access.private_key
     path: KeyPath = ("access", "private_key")
     if name is None:
         return
     if _is_public(case.folder / name):
-        remedy = "name the file without .pub: its other half stays here and lets this machine in"
+        remedy = "name the private key, the file without .pub"
         yield case.problem(path, f"{name} is a public key", remedy)
     else:
         yield from _private(case, path, name, "private key")
@@ -117,22 +122,24 @@ def known_hosts(case: Case) -> Iterator[Finding]:
     try:
         is_file = stat.S_ISREG(file.stat().st_mode)
     except FileNotFoundError:
-        remedy = f"confirm them once with {trust}"
-        finding = case.problem(path, f"{name} does not exist, so no host's key is known", remedy)
+        remedy = f"confirm the keys once: {trust}"
+        finding = case.problem(path, f"{name} does not exist: no host key is pinned yet", remedy)
         yield replace(finding, level="todo")
     except OSError as error:
         yield case.problem(path, f"{name} cannot be read ({error.strerror})", _way_to(error))
     else:
         if not is_file:
-            yield case.problem(path, f"{name} is not a file", "name a file, as known_hosts")
+            yield case.problem(
+                path, f"{name} is not a file", "name a regular file, such as known_hosts"
+            )
         elif why := _no_known_hosts(file):
             yield case.problem(
-                path, f"{name} {why}", f"remove that line or move the file away, then {trust}"
+                path, f"{name} {why}", f"remove that line or move the file away, then: {trust}"
             )
 
 
 def _no_known_hosts(file: Path) -> str:
-    """Why ssh could not read it; empty where it can."""
+    """Why ssh could not read it; empty if it can."""
     try:
         lines = read_bytes(file, KNOWN_HOSTS_BYTES).decode("utf-8").splitlines()
     except TooLarge:
@@ -148,12 +155,12 @@ def _no_known_hosts(file: Path) -> str:
         if not _is_host_key(words):
             return f"has no host key in line {number}"
         if wide := _trusts_beyond(line.split()[0], words[0]):
-            return f"has {wide} in line {number}, which pins no host's own key"
+            return f"has {wide} in line {number}, which does not pin the key of a single host"
     return ""
 
 
 def _trusts_beyond(first: str, names: str) -> str:
-    """What makes a line of known_hosts hold for hosts it does not name; Ansible's ssh would take it (sshd(8), SSH_KNOWN_HOSTS)."""
+    """What makes a line of known_hosts apply to hosts it does not name; Ansible's ssh would accept it (sshd(8), SSH_KNOWN_HOSTS)."""
     if first == "@revoked":
         return ""
     if first.startswith("@"):
@@ -162,7 +169,7 @@ def _trusts_beyond(first: str, names: str) -> str:
 
 
 def _is_host_key(words: Sequence[str]) -> bool:
-    """Names, kind and key, as sshd(8) has them; the key begins with its kind's name, four bytes of length before it."""
+    """Names, key type and key, as in sshd(8); the key begins with its type, after a length of four bytes."""
     if len(words) < 3:
         return False
     try:
@@ -172,13 +179,16 @@ def _is_host_key(words: Sequence[str]) -> bool:
 
 
 def _way_to(error: OSError) -> str:
-    """Whether the path leads nowhere, or the file is somebody else's."""
-    mine = "it belongs to another user: take that one, or correct owner and mode"
-    return mine if isinstance(error, PermissionError) else "the path starts at the site's folder"
+    """Whether the path is wrong, or the file belongs to another user."""
+    mine = "it belongs to another user: name another file, or correct its owner and mode"
+    lost = (
+        "the path is relative to the site's folder; if the file was lost, restore it from a backup"
+    )
+    return mine if isinstance(error, PermissionError) else lost
 
 
 def _quoted(path: Path) -> str:
-    """As a shell takes it."""
+    """As a shell reads it."""
     return shlex.quote(os.fspath(path))
 
 
@@ -201,7 +211,7 @@ def _private(case: Case, path: KeyPath, name: str, what: str) -> Iterator[Findin
         yield case.problem(
             path,
             f"{what} {name} has mode {mode:04o}",
-            f"close it to others: chmod 600 {_quoted(file)}",
+            f"make it private: chmod 600 {_quoted(file)}",
         )
     elif not state.st_size:
         yield case.problem(path, f"{what} {name} is empty", "write the secret into it")
@@ -211,7 +221,9 @@ def _vault(case: Case, path: KeyPath, place: str) -> Iterator[Finding]:
     name, _, key = place.partition("#")
     if not name or not key:
         yield case.problem(
-            path, f'"{place}" names no key', "write file and key as secrets/vault.yml#munge_key"
+            path,
+            f'"{place}" names no key',
+            "write file and key, such as secrets/vault.yml#munge_key",
         )
         return
     file = case.folder / name

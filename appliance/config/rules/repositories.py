@@ -1,4 +1,4 @@
-"""A rule over package repositories: whose key signs them."""
+"""A rule for package repositories: the keys that sign them."""
 
 from collections.abc import Iterator
 
@@ -15,19 +15,19 @@ def signed(
     found: Model,
     maker: str,
 ) -> Iterator[Finding]:
-    """A key of somebody else's is named by its fingerprint; packages that are not the maker's need no repository."""
+    """A key of a third party needs its fingerprint; the distribution's own packages need no repository."""
     given, own = found.model_dump(), str(type(found).model_fields["source"].default)
     if given["source"] != own:
         for name in OF_A_MIRROR:
             if given[name]:
                 yield case.problem(
                     (*path, name),
-                    f"speaks of {maker} repository, and source is {given['source']}",
-                    f"leave {name} out, or write source: {own}",
+                    f"configures {maker} repository, but source is {given['source']}",
+                    f"remove {name}, or write source: {own}",
                 )
     elif given["key"] and not given["fingerprint"]:
         yield case.problem(
             (*path, "key"),
-            "names a key without its fingerprint, so any key would do",
-            "add fingerprint: 40 hexadecimal digits, as gpg --show-keys FILE prints them",
+            "names a key without its fingerprint, so any key would be accepted",
+            "add fingerprint: 40 hexadecimal digits, as printed by gpg --show-keys FILE",
         )

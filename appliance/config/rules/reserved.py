@@ -1,4 +1,4 @@
-"""Words and places that have an owner already: Slurm's, the operating system's, those of services."""
+"""Names, numbers and paths that Slurm, the operating system or a service owns."""
 
 import re
 from collections.abc import Iterator
@@ -29,11 +29,11 @@ SYSTEM_FOLDERS = (
     "/usr",
     "/var",
 )
-"""What the operating system lives in: a mount over one takes it away, an export of one gives it away."""
+"""Folders of the operating system: a mount would hide them, an export would expose them."""
 SHARED_FOLDERS = frozenset({"/home", "/media", "/mnt", "/opt", "/srv"})
-"""Others have their folders in them (FHS 3.0)."""
+"""Shared parents of other folders (FHS 3.0)."""
 STATE_FOLDERS = ("/var/lib", "/var/backups", "/var/cache", "/var/opt", "/var/spool")
-"""Where a program may keep a folder of its own."""
+"""Where a program may have its own folder."""
 STATE_OF_OTHERS = frozenset(
     f"/var/lib/{name}"
     for name in (
@@ -171,9 +171,9 @@ GROUPS = frozenset(
         "wheel",
     ]
 )
-"""Groups of Debian's and RHEL's base systems, and of programs that make their members root, beside those of accounts."""
+"""Groups of Debian's and RHEL's base systems, and groups whose members can become root, in addition to those of accounts."""
 NOBODY = range(60_001, 65_536)
-"""Numbers of systemd's own users, of nobody, and of what 16 bits cannot tell from it (systemd.io, UIDS-GIDS)."""
+"""Numbers of systemd's own users, of nobody, and of values that are equal to it in 16 bits (systemd.io, UIDS-GIDS)."""
 
 NO_HOSTS = tuple(
     IPv4Network(cidr)
@@ -183,17 +183,17 @@ NO_HOSTS = tuple(
 
 
 def is_system_account(name: str) -> bool:
-    """Whether a service or the system has that account."""
+    """Whether a service or the system uses that account name."""
     return name in ACCOUNTS or name.startswith(ACCOUNT_PREFIXES)
 
 
 def is_system_group(name: str) -> bool:
-    """Whether the system, a service or the appliance has that group."""
+    """Whether the system, a service or the appliance uses that group name."""
     return name in GROUPS or is_system_account(name)
 
 
 def inside(path: str, folder: str) -> bool:
-    """Whether ``path`` is ``folder`` or lies in it."""
+    """Whether ``path`` is ``folder`` or inside it."""
     return path == folder or path.startswith(folder + "/")
 
 
@@ -203,7 +203,7 @@ def is_system_folder(path: str) -> bool:
 
 
 def is_state_of_ours(path: str) -> bool:
-    """Whether a program may have a folder there for itself: it sets owner and mode, and removes what is old."""
+    """Whether a program may own a folder there: it sets owner and mode, and removes old files."""
     if path in SHARED_FOLDERS or path.count("/") < 2:
         return False
     if any(inside(path, folder) and path != folder for folder in STATE_FOLDERS):
@@ -218,7 +218,7 @@ def is_for_hosts(found: IPv4Address | IPv4Network) -> bool:
 
 
 def server(case: Case, path: KeyPath, name: str) -> Iterator[Finding]:
-    """Names are as the schema has them; one whose last part is a number would be read as an address (RFC 1123)."""
+    """Names match the schema; a name whose last part is a number would be read as an address (RFC 1123)."""
     if not re.search(r"(^|\.)(0x[0-9a-f]*|[0-9]+)\Z", name, re.IGNORECASE):
         return
     try:
@@ -227,5 +227,5 @@ def server(case: Case, path: KeyPath, name: str) -> Iterator[Finding]:
         usable = False
     if not usable:
         yield case.problem(
-            path, f'"{name}" is not a host name or address', "as ntp1.example.org or 10.0.0.1"
+            path, f'"{name}" is not a host name or address', "such as ntp1.example.org or 10.0.0.1"
         )

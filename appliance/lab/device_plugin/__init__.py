@@ -1,1 +1,1 @@
-"""Tells kubelet of the rack's simulated GPUs, in place of the GPU Operator's device plugin. Runs on the rack's hosts."""
+"""Registers the rack's simulated GPUs with kubelet. Runs on the rack's hosts: as a pod of the look-alike charts, or as a unit where the site brings its own device plugin."""

@@ -9,6 +9,7 @@ PROGRAM = "usr/local/sbin/appliance-lab-device-plugin"
 UNIT = "appliance-lab-device-plugin.service"
 LIBRARIES = "opt/appliance/lab/libraries"
 """gRPC for Python with what it needs, unpacked from Debian's packages; no package of the host's own."""
+SHARED = f"/{LIBRARIES}/usr/lib/x86_64-linux-gnu"
 PROBE = (
     "__init__.py",
     "files.py",
@@ -39,9 +40,9 @@ def executable() -> bytes:
 def unit() -> str:
     """Its unit."""
     return (
-        "[Unit]\nDescription=Device plugin for the simulated GPUs (appliance lab), in place of the GPU Operator's\n"
+        "[Unit]\nDescription=Device plugin for the simulated GPUs (appliance lab), of a site that brings its own\n"
         "StartLimitIntervalSec=0\n\n[Service]\n"
-        f"Environment=LD_LIBRARY_PATH=/{LIBRARIES}/usr/lib/x86_64-linux-gnu\n"
+        f"Environment=LD_LIBRARY_PATH={SHARED}\n"
         f"ExecStart=/{PROGRAM}\nRestart=always\nRestartSec=5\n\n"
         "[Install]\nWantedBy=multi-user.target\n"
     )

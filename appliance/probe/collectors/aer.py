@@ -22,7 +22,7 @@ ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 def collect(ask: Ask) -> Facts:
-    """The area ``aer``. An error is often counted by the bridge at the other end of a device's link alone."""
+    """The area ``aer``. Often only the bridge at the other end of a link counts an error."""
     if borrowed(ask):
         return {"pcie_errors": None}
     watched = _watched(ask)
@@ -53,7 +53,7 @@ def collect(ask: Ask) -> Facts:
 
 
 def _watched(ask: Ask) -> dict[str, str]:
-    """What they are called, by their place below /sys/devices."""
+    """Names of devices by their path in /sys/devices."""
     found = {}
     for address in files.names(ask.sys + PCI):
         at = f"{ask.sys}{PCI}/{address}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 from appliance.probe import files
@@ -16,6 +17,9 @@ LOCAL = "7F7F0101"
 """Reference id of a chronyd that serves its own clock."""
 UNSYNCHRONISED = 5
 """TIME_ERROR of adjtimex(2)."""
+MOST_SOURCES = 8
+ADDRESS = re.compile(r"[0-9a-fA-F]*[.:][0-9a-fA-F.:]+")
+"""A server of the network; a reference clock has a name."""
 WORST = 16_000_000
 """Microseconds of possible error from which systemd, too, calls a clock unsynchronised."""
 
@@ -29,6 +33,10 @@ def collect(ask: Ask) -> Facts:
         except (Absent, Unreadable) as error:
             if clock["daemon"] == "chronyd":
                 ask.problem("clock", error)
+        if clock.get("synchronised") is False:
+            clock["sources"] = _sources(ask)
+        elif "updated" in clock and ADDRESS.fullmatch(str(clock["source"])):
+            clock["online"] = _online(ask)
     if "synchronised" not in clock and clock["daemon"] != "chronyd":
         clock["synchronised"] = _kernel()
     return {"clock": {**clock, "time": time.time()}}
@@ -51,11 +59,31 @@ def tracking(line: str) -> dict[str, object]:
 
 
 def _chronyc(ask: Ask) -> str:
-    """Asks over loopback: through its socket chronyc, as root, would leave a socket in /run/chrony."""
+    """Uses loopback, because chronyc as root would leave a socket in /run/chrony."""
     said = ask.run(["chronyc", "-n", "-h", "127.0.0.1,::1", "-c", "tracking"], 3.0, (0, 1))
     if said.count(",") < 5:
         raise Unreadable("chronyc: " + (said.strip() or "no answer"))
     return said
+
+
+def _online(ask: Ask) -> int | None:
+    """The number of chronyd's servers; without servers it still reports synchronisation for hours."""
+    try:
+        said = ask.run(["chronyc", "-n", "-h", "127.0.0.1,::1", "-c", "activity"], 3.0)
+    except (Absent, Unreadable):
+        return None
+    counts = said.strip().split(",")
+    return int(counts[0]) + int(counts[2]) if len(counts) == 5 and all(map(str.isdigit, counts)) else None  # fmt: skip
+
+
+def _sources(ask: Ask) -> list[str] | None:
+    """The servers that chronyd would follow; none of them is heard."""
+    try:
+        said = ask.run(["chronyc", "-n", "-h", "127.0.0.1,::1", "-c", "sources"], 3.0)
+    except (Absent, Unreadable):
+        return None
+    rows = [line.split(",") for line in said.split("\n")]
+    return [row[2] for row in rows if len(row) > 3][:MOST_SOURCES]
 
 
 def _daemon(ask: Ask) -> str:

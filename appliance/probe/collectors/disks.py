@@ -44,7 +44,7 @@ def _disk(name: str, at: str, size: int) -> dict[str, object]:
 
 
 def _serial(at: str) -> str:
-    """NVMe and virtio tell it as text, SCSI in its vital product data page 0x80 (4 bytes of header)."""
+    """NVMe and virtio provide it as text, SCSI in its vital product data page 0x80 (4 bytes of header)."""
     said = files.text(at + "device/serial") or files.text(at + "serial")
     if not said:
         try:

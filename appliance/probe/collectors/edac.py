@@ -60,7 +60,7 @@ def _modules(controller: str, at: str) -> list[Facts]:
 
 
 def _count(at: str) -> int:
-    """Raises Unreadable: a counter that cannot be read is no zero."""
+    """Raises Unreadable: an unreadable counter is not zero."""
     number = files.number(at)
     if number is None:
         raise Unreadable(f"{at} holds no number")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
+import stat
 import threading
 
-from appliance.probe import files
+from appliance.probe import files, places
 from appliance.probe.ask import Ask
 from appliance.probe.mounts import TABLE, Row, rows
 from appliance.probe.problems import kind_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from appliance.probe.ask import Facts
 
 LOCAL = frozenset(
@@ -52,17 +56,26 @@ REMOTE = frozenset(
 MANY = ("/var/lib/kubelet/", "/var/lib/docker/", "/var/lib/containerd/", "/run/", "/snap/")
 """Container runtimes mount by the hundred below these; none of them is a place for data."""
 RESTRICTING = frozenset({"ro", "noexec", "nosuid", "nodev"})
-"""What a mount forbids beside what its file system does (mount(8))."""
+"""Restrictions of a mount in addition to those of its file system (mount(8))."""
 FOR_PEOPLE = re.compile(r"user_id=[1-9]")
-"""fuse(4): who mounted it without being root, and may let whoever asks it wait for ever."""
+"""fuse(4): the user who mounted it, whose program may never answer."""
 CREDENTIALS = re.compile(r"//[^/@\s]{1,500}@")
-"""As in http://user:password@host/share: nobody else may read them."""
+"""Credentials, as in http://user:password@host/share."""
+FULL = 10
+"""In a hundred: where less is free, what takes most of it is looked for."""
+GROWING = (
+    *("/scratch", "/home", "/srv", "/tmp", "/var/tmp", "/var/log", "/var/crash"),
+    *("/var/lib/systemd/coredump", "/root", "/opt"),
+)
+"""Where people and logs pile files up below the root of a system, in the order in which they are looked at."""
+LOOKED_AT = 6000
+"""Files and folders of a full file system that are looked at."""
 PATIENCE = 2.0
 """Seconds a network file system has to answer."""
 
 
 class Mount:
-    """What a line of mountinfo says."""
+    """The fields of a line of mountinfo."""
 
     def __init__(self, row: Row) -> None:
         self.at, self.device = row.at, row.device
@@ -85,12 +98,12 @@ def without_password(source: str) -> str:
 
 
 def mounts(ask: Ask) -> dict[str, Mount]:
-    """What is mounted where, by mount point; of several on one point the last, which hides the others."""
+    """Mounts by mount point; of several on one point the last, which hides the others."""
     return _table(ask)[0]
 
 
 def _table(ask: Ask) -> tuple[dict[str, Mount], int]:
-    """The same, and how many lines are none."""
+    """The same, and the number of invalid lines."""
     found, odd = rows(files.data(ask.path(TABLE)))
     return {mount.at: mount for mount in map(Mount, found)}, odd
 
@@ -114,7 +127,10 @@ def collect(ask: Ask) -> Facts:
             why = f"{mount.at} does not answer within {PATIENCE:g} s"
             ask.problem("filesystems", why, at=mount.at)
         elif measured.f_blocks or mount.remote:
-            found.append(_filesystem(mount, measured))
+            said = _filesystem(mount, measured)
+            if not mount.remote and measured.f_bavail * 100 < measured.f_blocks * FULL:
+                said["largest"] = _largest(ask, mount.at, frozenset(table))
+            found.append(said)
     return {"filesystems": found}
 
 
@@ -143,6 +159,61 @@ def _patiently(at: str) -> os.statvfs_result | None:
     if answer and isinstance(answer[0], OSError):
         raise answer[0]
     return answer[0] if answer else None  # type: ignore[return-value]
+
+
+def _largest(ask: Ask, at: str, mounted: frozenset[str] = frozenset()) -> str:
+    """Largest content of a full file system: bytes, owner's number and path, separated by spaces.
+
+    It is a folder unless one file holds half of it. No link is followed, and no other file system is entered.
+    """
+    files_of: dict[str, tuple[int, str, int]] = {}
+    sums: dict[str, int] = {}
+    owners: dict[str, int] = {}
+    left = LOOKED_AT
+    tops = GROWING if at == "/" else (at,)
+    for top in tops:
+        pending = [(top, "")]
+        while pending and left > 0:
+            folder, under = pending.pop(0)
+            for name, here in _entries(ask.path(folder), folder, mounted):
+                left -= 1
+                path = f"{folder.rstrip('/')}/{name}"
+                holder = under or path
+                owners.setdefault(holder, here.st_uid)
+                if stat.S_ISDIR(here.st_mode):
+                    pending.append((path, holder))
+                    continue
+                size = here.st_blocks * 512
+                sums[holder] = sums.get(holder, 0) + size
+                files_of[holder] = max(files_of.get(holder, (0, "", 0)), (size, path, here.st_uid))
+    if not sums:
+        return ""
+    holder = max(sums, key=lambda name: sums[name])
+    size, path, uid = files_of[holder]
+    if size * 2 < sums[holder]:
+        size, path, uid = sums[holder], holder, owners[holder]
+    return f"{size} {uid} {path}"
+
+
+def _entries(
+    path: str, folder: str, mounted: frozenset[str]
+) -> Iterator[tuple[str, os.stat_result]]:
+    """Names in a folder with their status. A mount point is left out: a user's file system may never answer (fuse(4))."""
+    try:
+        held = places.folder(path)
+    except OSError:
+        return
+    try:
+        with os.scandir(held) as found:
+            for entry in itertools.islice(found, LOOKED_AT):
+                if f"{folder.rstrip('/')}/{entry.name}" in mounted:
+                    continue
+                try:
+                    yield entry.name, entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue
+    finally:
+        os.close(held)
 
 
 def _statvfs(at: str) -> os.statvfs_result | OSError:

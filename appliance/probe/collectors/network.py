@@ -80,13 +80,18 @@ def messages(data: bytes) -> Iterator[tuple[int, bytes]]:
 def parse(body: bytes) -> tuple[int, str]:
     """Interface index and address of a NEWADDR body; on point-to-point links ADDRESS is the peer's."""
     family, prefix, _, _, index = IFADDR.unpack_from(body)
-    found = {}
-    rest = body[IFADDR.size :]
-    while len(rest) >= 4:
-        length, kind = struct.unpack_from("=HH", rest)
-        if length < 4:
-            break
-        found[kind] = rest[4:length]
-        rest = rest[length + 3 & ~3 :]
+    found = attributes(body[IFADDR.size :])
     raw = found.get(LOCAL) or found.get(ADDRESS) or b""
     return index, f"{socket.inet_ntop(family, raw)}/{prefix}" if raw else ""
+
+
+def attributes(data: bytes) -> dict[int, bytes]:
+    """By kind the content of each attribute of a netlink message."""
+    found = {}
+    while len(data) >= 4:
+        length, kind = struct.unpack_from("=HH", data)
+        if length < 4:
+            break
+        found[kind] = data[4:length]
+        data = data[length + 3 & ~3 :]
+    return found

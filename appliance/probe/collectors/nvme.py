@@ -1,4 +1,4 @@
-"""What NVMe drives say of their own health and wear: log page 02h, by the driver's own door."""
+"""Health and wear of NVMe drives: log page 02h, by the driver's ioctl."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOTABLE = 50
 
 
 def collect(ask: Ask) -> Facts:
-    """The area ``nvme``. Drives on the PCI bus alone: others are judged where they sit."""
+    """The area ``nvme``. Only drives on the PCI bus; others are judged on their own machine."""
     if borrowed(ask):
         return {"nvme": None}
     top = ask.sys + CLASS
@@ -50,7 +50,7 @@ def collect(ask: Ask) -> Facts:
 
 
 def _drive(ask: Ask, name: str, state: str) -> Facts:
-    """A controller that has died is a finding; one at a reset is asked another time, for it would keep us waiting."""
+    """A dead controller is a finding; one in a reset is skipped, because it would block."""
     if state == "dead":
         return {"name": name, "dead": True, "used": 0}
     if state != "live":
@@ -87,7 +87,7 @@ def _asked(fd: int) -> bytes:
 
 
 def health(said: bytes) -> Facts:
-    """Raises Unreadable: a page of zeros is what a drive or bridge gives that knows none."""
+    """Raises Unreadable: a page of zeros means that the drive or bridge does not support it."""
     if len(said) != SIZE or not any(said):
         raise Unreadable("its health page is empty")
     return {

@@ -1,4 +1,4 @@
-"""Versions of packages, and whether they are held there: all that are asked for in one call of dpkg-query or rpm."""
+"""Versions of packages and their holds, in one call of dpkg-query or rpm."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from appliance.probe.lines import lines_of
 from appliance.probe.problems import Unreadable
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._-]*(:[a-z0-9]+)?$")
-"""Anything else is no package's name, and would spoil the whole call or match as a pattern."""
+"""Other text is not a package name, and would break the call or match as a pattern."""
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,15 +33,15 @@ def is_dpkg(ask: Ask) -> bool:
 
 
 def collect(ask: Ask, known: dict[str, Package]) -> Facts:
-    """The area ``packages``: those of the asked ones that are fully installed."""
+    """The area ``packages``: the requested ones that are fully installed."""
     found = {name: known[name] for name in ask.packages if name in known}
     return {"packages": {name: p[1] for name, p in found.items() if p[0] == "installed"}}
 
 
 def query(ask: Ask, names: Iterable[str]) -> dict[str, Package]:
-    """Status, version and hold by name; a package nobody ever installed is left out. Raises Unreadable.
+    """Status, version and hold by name, without packages that were never installed. Raises Unreadable.
 
-    Status is dpkg's word: installed, config-files, half-configured, unpacked ...
+    Status as in dpkg: installed, config-files, half-configured, unpacked ...
     """
     asked = sorted({name for name in names if NAME.match(name)})
     if not asked:

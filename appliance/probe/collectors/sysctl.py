@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def collect(ask: Ask) -> Facts:
-    """The area ``sysctl``: those asked for that exist."""
+    """The area ``sysctl``: the requested ones that exist."""
     found = {}
     for key in ask.sysctl:
         try:
@@ -31,7 +31,7 @@ def collect(ask: Ask) -> Facts:
 
 
 def at_boot(ask: Ask) -> dict[str, dict[str, str]]:
-    """What the next boot makes of those asked for: value and the file that says it last (sysctl.d(5)). Raises OSError."""
+    """Values after the next boot: value and the last file that sets it (sysctl.d(5)). Raises OSError."""
     by_name: dict[str, str] = {}
     for folder in reversed(FOLDERS):
         by_name.update(

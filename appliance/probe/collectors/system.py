@@ -18,6 +18,16 @@ MODULES = ("nvidia", "nouveau", "mlx5_core")
 """Drivers that stages bring, replace or evict."""
 FIRST = ("pid:[4026531836]", "uts:[4026531838]")
 """Namespaces of processes and of the host's name that a machine starts with (Linux, include/linux/proc_ns.h)."""
+DEFAULT = "/etc/systemd/system/default.target"
+OPTIONAL = frozenset({"nofail", "noauto", "x-systemd.automount"})
+"""Options of fstab(5) by which a start goes on without the device."""
+BY_TAG = {
+    "UUID": "/dev/disk/by-uuid",
+    "LABEL": "/dev/disk/by-label",
+    "PARTUUID": "/dev/disk/by-partuuid",
+    "PARTLABEL": "/dev/disk/by-partlabel",
+}
+MOST_LOST = 10
 UNKNOWN = {
     "id": "unknown",
     "version_id": "",
@@ -26,7 +36,7 @@ UNKNOWN = {
     "hostname": "",
     "cgroup": "",
 }
-"""What stands where the area failed; its error says why."""
+"""The value of a failed area, whose error contains the reason."""
 
 
 def collect(ask: Ask) -> Facts:
@@ -48,13 +58,34 @@ def collect(ask: Ask) -> Facts:
             "cgroup": cgroup(files.data(ask.path(TABLE))),
             "state": state,
             "failed_units": failed,
+            "boots_into": (files.link(ask.path(DEFAULT)) or "").rpartition("/")[2],
+            "lost_at_boot": lost_at_boot(ask),
         },
         "modules": modules(ask),
     }
 
 
+def lost_at_boot(ask: Ask) -> list[str]:
+    """Mount points of fstab(5) that a start waits for, and whose device is not there."""
+    lost = []
+    mounted: set[str] | None = None
+    for line in lines_of(files.text(ask.path("/etc/fstab"))):
+        words = line.partition("#")[0].split()
+        if len(words) < 4 or words[2] == "swap" or OPTIONAL.intersection(words[3].split(",")):
+            continue
+        tag, _, name = words[0].partition("=")
+        device = f"{BY_TAG[tag]}/{name}" if tag in BY_TAG else words[0]
+        if not device.startswith("/dev/") or "\\" in line or files.exists(ask.path(device)):
+            continue
+        if mounted is None:
+            mounted = {row.at for row in rows(files.data(ask.path(TABLE)))[0]}
+        if words[1] not in mounted:
+            lost.append(words[1])
+    return lost[:MOST_LOST]
+
+
 def modules(ask: Ask) -> dict[str, dict[str, str]]:
-    """Those of MODULES that are loaded, with what they tell of their version."""
+    """Loaded ones of MODULES with their version."""
     at = f"{ask.sys}/module/"
     return {
         name: {"version": files.text(f"{at}{name}/version")}

@@ -1,4 +1,4 @@
-"""systemd units: all that are asked for in one call."""
+"""systemd units in one call."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from appliance.probe.lines import lines_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from appliance.probe.ask import Facts
 
 SHOWN = (
     "--property=LoadState,ActiveState,SubState,UnitFileState,"
-    "FragmentPath,DropInPaths,NeedDaemonReload"
+    "FragmentPath,DropInPaths,NeedDaemonReload,MainPID,ControlGroup"
 )
+GROUPS = "/sys/fs/cgroup"
+HELD = "suspended"
+"""In place of "active" where the main process was stopped by a signal, or the unit's control group is frozen: systemd goes on calling it active."""
 CHANGED_BY_HAND = ("/etc/", "/run/")
 """Where administrators and programs put unit files (systemd.unit(5)); others are their packages' own."""
 ABSENT = {"load": "not-found", "active": "inactive", "sub": "dead", "enabled": ""}
@@ -29,7 +32,7 @@ def collect(ask: Ask, known: dict[str, dict[str, str]]) -> Facts:
 
 
 def query(ask: Ask, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """State of units by the name that was asked for. Raises Unreadable."""
+    """State of units by the requested name. Raises Unreadable."""
     asked = sorted(set(names))
     if not files.exists(ask.path("/run/systemd/system")):
         return {name: dict(OFFLINE) for name in asked}
@@ -37,26 +40,40 @@ def query(ask: Ask, names: Iterable[str]) -> dict[str, dict[str, str]]:
     shown = [name for name in asked if name not in states]
     if shown:
         said = ask.systemctl("show", SHOWN, "--", *shown)
-        states.update(parse(shown, said))
+        states.update(parse(shown, said, lambda pid, group: _held(ask, pid, group)))
     return states
 
 
+def _held(ask: Ask, pid: str, group: str) -> str:
+    """By what its main process is kept from running: a signal or the freezer; empty where by nothing."""
+    if "frozen 1" in lines_of(files.text(ask.path(f"{GROUPS}{group}/cgroup.events"))):
+        return "frozen"
+    state = files.text(ask.path(f"/proc/{pid}/stat")).rpartition(")")[2].split()[:1]
+    return "stopped by a signal" if state == ["T"] else ""
+
+
 def _has_state(name: str) -> bool:
-    """One name that is none, a pattern or a template's, would spoil the whole call."""
+    """One invalid name, a pattern or a template would break the whole call."""
     plain = name.isascii() and name.translate(str.maketrans("", "", ":-_.\\@")).isalnum()
     return plain and "@." not in name and not name.endswith("@")
 
 
-def parse(names: list[str], said: str) -> dict[str, dict[str, str]]:
+def parse(
+    names: list[str], said: str, held: Callable[[str, str], str] = lambda pid, group: ""
+) -> dict[str, dict[str, str]]:
     """The blocks of ``systemctl show``, which come in the order of the names, an empty line between."""
     states = {}
     blocks = said.strip("\n").split("\n\n")
     for name, block in zip(names, blocks):  # noqa: B905 - zip(strict=) is Python 3.10's
         shown = dict(line.partition("=")[::2] for line in lines_of(block))
+        active, sub = shown.get("ActiveState", ""), shown.get("SubState", "")
+        if active == "active" and shown.get("MainPID", "0") != "0":
+            by = held(shown["MainPID"], shown.get("ControlGroup", ""))
+            active, sub = (HELD, by) if by else (active, sub)
         states[name] = {
             "load": shown.get("LoadState", ""),
-            "active": shown.get("ActiveState", ""),
-            "sub": shown.get("SubState", ""),
+            "active": active,
+            "sub": sub,
             "enabled": shown.get("UnitFileState", ""),
             "definition": definition(shown),
             "stale": shown.get("NeedDaemonReload", ""),

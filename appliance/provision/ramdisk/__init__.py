@@ -1,1 +1,1 @@
-"""Runs in the ramdisk of a machine that is installed: with Python's standard library and nothing else of this program."""
+"""Runs in the ramdisk of a machine during its installation, with only Python's standard library and itself."""

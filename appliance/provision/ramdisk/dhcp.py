@@ -1,4 +1,4 @@
-"""Who hands out addresses where this machine is installed. They are asked, and nothing of theirs is taken (RFC 2131)."""
+"""Finds DHCP servers in the network of the installation. It asks them, but accepts no offer (RFC 2131)."""
 
 import ctypes
 import socket
@@ -24,25 +24,25 @@ SO_ATTACH_FILTER = 26
 ANSWERS = (
     (0x30, 0, 0, 9),  # its protocol
     (0x15, 0, 6, UDP),
-    (0x28, 0, 0, 6),  # of a fragment only the first has ports
+    (0x28, 0, 0, 6),  # only the first fragment has ports
     (0x45, 4, 0, 0x1FFF),
-    (0xB1, 0, 0, 0),  # the length of its head
-    (0x48, 0, 0, 2),  # its port there
+    (0xB1, 0, 0, 0),  # the length of its header
+    (0x48, 0, 0, 2),  # its destination port
     (0x15, 0, 1, CLIENT_PORT),
     (0x06, 0, 0, 0xFFFF),
     (0x06, 0, 0, 0),
 )
-"""What of a port's IPv4 packets is heard, in the kernel's words (linux/filter.h: code, steps if true, if false, number)."""
+"""The filter of a port's IPv4 packets, for the kernel (linux/filter.h: code, jump if true, jump if false, number)."""
 ASKED_AT = (0.0, 3.0)
-"""A port that was just raised may not be heard yet: its switch learns."""
+"""A port that just came up may not receive anything yet: its switch is still learning."""
 WAIT_S = 8.0
-"""Servers try an address for some seconds before they offer it."""
+"""Servers probe an address for some seconds before they offer it."""
 MOST, KEPT = 4, 256
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What one server offers. ``mac``: who sent it, a relay where there is one. ``boots``: it names a program to start, too."""
+    """The offer of one server. ``mac``: of the sender, or of a relay. ``boots``: it also names a boot program."""
 
     server: str
     mac: str
@@ -54,7 +54,7 @@ class Offer:
 
 
 class Asking:
-    """Asks beside all else."""
+    """Asks in the background."""
 
     def __init__(self, port: str, mac: str, wait: float = WAIT_S) -> None:
         self._found: Sequence[Offer] | None = None
@@ -66,7 +66,7 @@ class Asking:
             self._found = offers(port, mac, wait)
 
     def answer(self) -> str:
-        """Every server, the first few of them; "none", or "unknown" where it could not be asked."""
+        """Every server, at most the first few; "none", or "unknown" if asking failed."""
         self._thread.join(2 * WAIT_S)
         if self._found is None:
             return "unknown"
@@ -83,7 +83,7 @@ def offers(port: str, mac: str, wait: float = WAIT_S) -> list[Offer]:
         for at in ASKED_AT:
             _until(began + at)
             line.sendto(asked, (port, IPV4, 0, 0, b"\xff" * 6))
-        # The kernel keeps them meanwhile: a thread beside those that write the image may not run for seconds.
+        # The kernel buffers them meanwhile: a thread next to those that write the image may not run for seconds.
         _until(began + wait)
         line.setblocking(False)
         with suppress(BlockingIOError):
@@ -99,10 +99,10 @@ def _until(moment: float) -> None:
 
 
 def heard(port: str) -> socket.socket:
-    """What comes to a DHCP client there, and nothing else: all of the image does, too, and answers would be lost in it."""
+    """Packets for a DHCP client, and nothing else: the image arrives there, too, and would crowd out the answers."""
     program = b"".join(struct.pack("=HBBI", *step) for step in ANSWERS)
     kept = ctypes.create_string_buffer(program, len(program))
-    line = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)  # it hears nothing yet
+    line = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)  # it receives nothing yet
     try:
         told = struct.pack("@HP", len(ANSWERS), ctypes.addressof(kept))
         line.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, told)
@@ -114,13 +114,13 @@ def heard(port: str) -> socket.socket:
 
 
 def discover(mac: str, number: bytes) -> bytes:
-    """The question, as an IPv4 packet; the answer is to come as a broadcast, for the port has another address."""
+    """The request, as an IPv4 packet; the answer must be a broadcast, because the port has another address."""
     hardware = bytes.fromhex(mac.replace(":", ""))
     nobody = bytes(4)
     asked = BOOTP.pack(
         BOOT_REQUEST, 1, 6, 0, number, 0, BROADCAST, nobody, nobody, nobody, nobody, hardware, b"", b"", COOKIE
     ) + bytes((KIND, 1, DISCOVER, END))  # fmt: skip
-    asked += bytes(300 - len(asked))  # RFC 1542, 2.1: some servers want no less
+    asked += bytes(300 - len(asked))  # RFC 1542, 2.1: some servers require this minimum
     datagram = struct.pack("!4H", CLIENT_PORT, SERVER_PORT, 8 + len(asked), 0) + asked
     head = struct.pack("!2B3H2BH", 0x45, 0, 20 + len(datagram), 0, 0, 64, UDP, 0) + nobody + b"\xff" * 4  # fmt: skip
     return head[:10] + struct.pack("!H", checksum(head)) + head[12:] + datagram
@@ -135,7 +135,7 @@ def checksum(head: bytes) -> int:
 
 
 def read(packet: bytes, number: bytes, mac: str) -> Offer | None:
-    """The offer that a packet carries; None where it is anything else."""
+    """The offer in a packet; None for anything else."""
     if len(packet) < 20 or packet[0] >> 4 != 4 or packet[9] != UDP:
         return None
     datagram = packet[4 * (packet[0] & 15) :]
@@ -153,7 +153,7 @@ def read(packet: bytes, number: bytes, mac: str) -> Offer | None:
 
 
 def options(left: bytes) -> dict[int, bytes]:
-    """RFC 2132, as far as they are whole."""
+    """RFC 2132, up to the first truncated option."""
     found: dict[int, bytes] = {}
     while left and left[0] != END:
         if left[0] == PAD:

@@ -1,4 +1,4 @@
-"""An image on its way to the disk: verified while it is written, bootable only once it was."""
+"""Writes an image to the disk: verified while it is written, bootable only afterwards."""
 
 import ctypes
 import errno
@@ -20,16 +20,16 @@ from appliance.provision.ramdisk.shared import Refused, run
 MIB = 1 << 20
 CHUNK = 4 * MIB
 READ = MIB
-"""Bytes of the compressed image that are digested at once."""
+"""Bytes of the compressed image that are hashed at once."""
 AHEAD = 4
-"""Blocks that a step of the way may be ahead of the next."""
+"""Blocks that one step may be ahead of the next."""
 REREADS = 30
 HEAD = MIB
-"""Bytes at a disk's start that are written last. The partition table lies there."""
+"""Bytes at a disk's start that are written last. They contain the partition table."""
 TAIL = MIB
-"""Bytes at a disk's end where the second copy of the table lies."""
+"""Bytes at a disk's end that contain the backup partition table."""
 BLKZEROOUT = 0x127F
-"""linux/fs.h: the kernel's zeros, or the drive's own where it can."""
+"""linux/fs.h: zeros written by the kernel, or by the drive if it supports that."""
 LIBRARY = "libzstd.so.1"
 NOTHING = bytes(CHUNK)
 PROBED = 512
@@ -46,10 +46,10 @@ class Source(Protocol):
 def install(
     source: Source, image: dict[str, Any], device: str, tell: Callable[[int], None]
 ) -> None:
-    """Writes a compressed image to a disk. ``image``: bytes, sha256, disk_bytes. ``tell`` hears the percentage.
+    """Writes a compressed image to a disk. ``image``: bytes, sha256, disk_bytes. ``tell`` is called with the percentage.
 
-    A disk whose writing is cut short, or whose image is not the one that was named, has no partition table: it does not
-    boot, and does not look installed. Raises Refused.
+    A disk whose writing is interrupted, or whose image has another digest, has no partition table: it does not boot,
+    and does not look installed. Raises Refused.
     """
     size = int(image["disk_bytes"])
     counted = Counted(source, int(image["bytes"]), tell)
@@ -60,22 +60,22 @@ def install(
         try:
             head = write(counted, disk, size)
         finally:
-            # Also where it could not be unpacked: of an image that was changed that is no more than a consequence.
+            # Also if it could not be unpacked: for a modified image that is only a consequence.
             counted.compare(str(image["sha256"]))
-        # What lies behind it is on the disk before the table is.
+        # The data is on the disk before the partition table is.
         disk.settle()
         disk.write(0, head)
         disk.settle()
 
 
 class Disk:
-    """A disk that is written past the kernel's cache where it lets itself: a copy of each byte less."""
+    """A disk that is written with direct I/O if possible: this saves a copy of each byte."""
 
     def __init__(self, device: str) -> None:
         try:
             self._file = os.open(device, os.O_RDWR | os.O_DIRECT)
         except OSError as error:
-            if error.errno != errno.EINVAL:  # a file of a file system that cannot
+            if error.errno != errno.EINVAL:  # a file on a file system without direct I/O
                 raise
             self._file = os.open(device, os.O_RDWR)
         self.size = os.lseek(self._file, 0, os.SEEK_END)
@@ -92,21 +92,21 @@ class Disk:
         os.close(self._file)
 
     def write(self, at: int, block: memoryview) -> None:
-        """Writes a block; its memory and its place are multiples of what the disk is written in."""
+        """Writes a block; its memory and its offset are multiples of the disk's block size."""
         while block:
             done = os.pwrite(self._file, block, at)
             at, block = at + done, block[done:]
 
     def zero(self, at: int, length: int) -> None:
-        """Zeros, whatever was there."""
+        """Writes zeros over the old content."""
         try:
             fcntl.ioctl(self._file, BLKZEROOUT, struct.pack("QQ", at, length))
         except OSError:
-            # No block device, or one that cannot.
+            # Not a block device, or one without support.
             self.write(at, memoryview(mmap.mmap(-1, length)))
 
     def settle(self) -> None:
-        """Until all that was written is on the disk itself."""
+        """Waits until everything is on the disk itself."""
         os.fsync(self._file)
 
 
@@ -129,26 +129,26 @@ class Counted:
         return block
 
     def compare(self, wanted: str) -> None:
-        """Raises Refused where it was read to its end and is not what was named."""
+        """Raises Refused if it was read to its end and has another digest."""
         found = self.sha256.hexdigest()
         if self.is_whole and found != wanted:
             raise Refused(
-                f"the image that came has digest {found[:12]}, not {wanted[:12]}",
-                "somebody changed it, or a cable does: build or copy it anew, then try again",
+                f"the received image has digest {found[:12]}, not {wanted[:12]}",
+                "it was modified, or a cable corrupts data: build or copy it again, then try again",
             )
 
 
 def write(source: Source, disk: Disk, size: int) -> memoryview:
-    """Unpacks an image of ``size`` bytes to a disk but for its head, which is returned. Raises Refused for another length.
+    """Unpacks an image of ``size`` bytes to a disk except for its start, which is returned. Raises Refused for another length.
 
-    Reading with digesting, unpacking, and writing are each a thread's: a machine has more processors than one.
+    Reading with hashing, unpacking, and writing each have a thread: machines have several processors.
     """
     head = memoryview(mmap.mmap(-1, HEAD))
     at = 0
     with closing(ahead(unpacked(source))) as raw:
         for block in raw:
             if at + len(block) > size:
-                raise Refused("the image is longer than its manifest says", "build it anew")
+                raise Refused("the image is longer than its manifest says", "build it again")
             keep = min(len(block), max(0, HEAD - at))
             head[at : at + keep] = block[:keep]
             if rest := block[keep:]:
@@ -163,27 +163,27 @@ def write(source: Source, disk: Disk, size: int) -> memoryview:
 
 
 def is_empty(block: memoryview) -> bool:
-    """Whether a block is zeros alone. As views they would be compared byte by byte, and the other steps stand meanwhile."""
+    """Whether a block is all zeros. Memoryviews would be compared byte by byte, and block the other steps meanwhile."""
     return not any(block[:PROBED]) and block.tobytes() == NOTHING[: len(block)]
 
 
 class _Span(ctypes.Structure):
-    """ZSTD_inBuffer and ZSTD_outBuffer: memory, its length, and how far it is used."""
+    """ZSTD_inBuffer and ZSTD_outBuffer: memory, its length, and the position in it."""
 
     _fields_ = (("at", ctypes.c_void_p), ("size", ctypes.c_size_t), ("used", ctypes.c_size_t))
 
 
 def unpacked(source: Source) -> Generator[memoryview]:
-    """What zstd makes of a stream, in blocks of one length but the last; each is worth nothing once AHEAD others came.
+    """The unpacked stream, in blocks of one length except the last; each is valid until AHEAD more were produced.
 
-    Raises Refused where it is none, and what reading the source raises.
+    Raises Refused for invalid data, and what reading the source raises.
     """
     zstd = ctypes.CDLL(LIBRARY)
     zstd.ZSTD_createDStream.restype = ctypes.c_void_p
     zstd.ZSTD_decompressStream.restype = ctypes.c_size_t
     zstd.ZSTD_decompressStream.argtypes = [ctypes.c_void_p, *[ctypes.POINTER(_Span)] * 2]
     stream = ctypes.c_void_p(zstd.ZSTD_createDStream())
-    # One is filled, one is with who writes, the others wait for it.
+    # One is being filled, one is being written, the others wait.
     rooms = [mmap.mmap(-1, CHUNK) for _ in range(AHEAD + 2)]
     places = [ctypes.addressof(ctypes.c_char.from_buffer(room)) for room in rooms]
     turn, left = 0, 1
@@ -191,7 +191,7 @@ def unpacked(source: Source) -> Generator[memoryview]:
     with closing(ahead(iter(lambda: source.read(READ), b""))) as packed:
         for block in packed:
             given = _Span(ctypes.cast(ctypes.c_char_p(block), ctypes.c_void_p), len(block), 0)
-            # Asked once more after the image's end, it would speak of another one that is to begin.
+            # Calling it once more after the image's end would start another frame.
             while given.used < given.size or (left and out.used == CHUNK):
                 if out.used == CHUNK:
                     yield memoryview(rooms[turn])
@@ -199,7 +199,7 @@ def unpacked(source: Source) -> Generator[memoryview]:
                     out = _Span(places[turn], CHUNK, 0)
                 left = zstd.ZSTD_decompressStream(stream, ctypes.byref(out), ctypes.byref(given))
                 if zstd.ZSTD_isError(ctypes.c_size_t(left)):
-                    for _ in packed:  # its digest says more
+                    for _ in packed:  # its digest is a stricter test
                         pass
                     raise _broken()
     if left:
@@ -209,11 +209,11 @@ def unpacked(source: Source) -> Generator[memoryview]:
 
 
 def _broken() -> Refused:
-    return Refused("the image cannot be unpacked", "build it anew: appliance provision build")
+    return Refused("the image cannot be unpacked", "build it again: appliance provision build")
 
 
 def ahead(made: Iterator[Item]) -> Generator[Item]:
-    """The same items, made by a thread of its own up to AHEAD of who takes them; what making them raises is raised here."""
+    """The same items, produced by a separate thread at most AHEAD of the consumer; exceptions are raised here."""
     ready: queue.Queue[tuple[Item] | BaseException | None] = queue.Queue(AHEAD)
     left = threading.Event()
 
@@ -241,13 +241,13 @@ def ahead(made: Iterator[Item]) -> Generator[Item]:
                 raise found
             yield found[0]
     finally:
-        # It may wait for a line that does not end.
+        # It may wait for a connection that never ends.
         left.set()
         thread.join(STEP_S)
 
 
 def grow(device: str, root: str) -> None:
-    """Lets the last partition, the root file system, take the whole disk."""
+    """Grows the last partition, the root file system, to the whole disk."""
     number = root.removeprefix(device).removeprefix("p")
     run("sfdisk", "--quiet", "--no-reread", "-N", number, device, given=", +\n")
     reread(device)
@@ -256,7 +256,7 @@ def grow(device: str, root: str) -> None:
 
 
 def reread(device: str) -> None:
-    """Lets the kernel read the partition table anew; udev looks into a disk that was just written, and holds it."""
+    """Makes the kernel read the partition table again; udev keeps a freshly written disk open meanwhile."""
     for attempt in range(REREADS):
         run("udevadm", "settle")
         try:

@@ -1,4 +1,4 @@
-"""Installs the host that this ramdisk was started on, and says how it goes: on its console and to the control machine."""
+"""Installs the host that this ramdisk was started on, and reports progress on its console and to the control machine."""
 
 import json
 import subprocess  # noqa: TID251 - the ramdisk has nothing of this program
@@ -30,7 +30,7 @@ def say(text: str) -> None:
 
 
 class Teller:
-    """Says every step on the console, and to the control machine where there is one."""
+    """Reports every step on the console, and to the control machine if there is one."""
 
     def __init__(self) -> None:
         self.server: Server | None = None
@@ -38,13 +38,13 @@ class Teller:
         self._said = -1
 
     def step(self, state: str, **more: Any) -> float:
-        """Another step; returns the control machine's time, 0 where nobody is asked."""
+        """Another step; returns the control machine's time, 0 without one."""
         details = " ".join(f"{key}={value}" for key, value in more.items())
         say(f"{state} {details}".rstrip())
         return self.server.report({"state": state, **more}) if self.server else 0.0
 
     def percent(self, done: int) -> None:
-        """How much of the image is written; a lost word of this is no matter."""
+        """The percentage of the image that is written; a lost report does not matter."""
         if done != self._said and time.monotonic() >= self._next:
             self._said, self._next = done, time.monotonic() + EVERY_S
             with suppress(Refused):
@@ -52,14 +52,14 @@ class Teller:
 
 
 def main() -> None:
-    """The whole of it. Switches the machine off where all is well, or where the control machine knows what is wrong."""
+    """The whole installation. Powers off on success, or if the control machine received the error."""
     teller = Teller()
     try:
         install(json.loads(SETTINGS.read_text(encoding="utf-8")), teller)
     except Refused as error:
         if _told(teller, error):
             power_off()
-    except Exception as error:  # noqa: BLE001 - whatever it is, somebody must hear of it
+    except Exception as error:  # noqa: BLE001 - any error must be reported
         if _told(teller, Refused(f"the installer failed: {type(error).__name__}: {error}")):
             power_off()
     else:
@@ -78,7 +78,7 @@ def _told(teller: Teller, error: Refused) -> bool:
 
 
 def install(settings: Settings, teller: Teller) -> None:
-    """Finds port and disk, writes the image, makes the system the host's. Raises Refused."""
+    """Finds port and disk, writes the image, configures the system for the host. Raises Refused."""
     port, mac = _port(settings, teller)
     network = {**settings["network"], "mac": mac}
     asking = dhcp.Asking(port, mac)
@@ -88,8 +88,8 @@ def install(settings: Settings, teller: Teller) -> None:
     found = disks.carries(device)
     if found and not settings["reinstall"]:
         raise Refused(
-            f"disk {disks.shown(disk)} carries {found}",
-            f"if nobody needs it: appliance provision install --reinstall {settings['host']}",
+            f"disk {disks.shown(disk)} holds {found}",
+            f"to erase it: appliance provision install --reinstall {settings['host']}",
         )
     teller.step("disk", disk=disks.shown(disk))
     began = time.monotonic()
@@ -109,7 +109,7 @@ def install(settings: Settings, teller: Teller) -> None:
 
 
 def _port(settings: Settings, teller: Teller) -> tuple[str, str]:
-    """Raises the management port and finds the control machine; returns the port's name and MAC address."""
+    """Brings up the management port and finds the control machine; returns the port's name and MAC address."""
     network = settings["network"]
     ports.raise_all()
     time.sleep(0 if network.get("mac") else 5)
@@ -122,7 +122,7 @@ def _port(settings: Settings, teller: Teller) -> tuple[str, str]:
 
 
 def _set_clock(now: float) -> None:
-    """A machine fresh from its box may live in another year; its system takes the time from the hardware's clock."""
+    """A new machine's clock may be years off; its system takes the time from the hardware clock."""
     if abs(now - time.time()) > CLOCK_OFF_S:
         time.clock_settime(time.CLOCK_REALTIME, now)
         with suppress(Refused, FileNotFoundError):
@@ -130,14 +130,14 @@ def _set_clock(now: float) -> None:
 
 
 def _medium() -> Path:
-    """The image on the boot medium itself, where a hall has no line to the control machine."""
+    """The image on the boot medium itself, for sites without a connection to the control machine."""
     MEDIUM_AT.mkdir(exist_ok=True)
     run("mount", "-t", "iso9660", "-o", "ro", str(MEDIUM), str(MEDIUM_AT))
     return MEDIUM_AT / "disk.raw.zst"
 
 
 def power_off() -> None:
-    """At once: there is no system to shut down. The kernel's own way, for the ramdisk has no init to ask."""
+    """At once: there is no system to shut down. By system call, because the ramdisk has no init."""
     sys.stdout.flush()
     subprocess.run(("sync",), check=False)
     Path("/proc/sysrq-trigger").write_text("o", encoding="ascii")

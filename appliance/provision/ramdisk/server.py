@@ -1,4 +1,4 @@
-"""The server of the control machine: known by its certificate, and told who asks by a token."""
+"""The client of the control machine's server: verifies its certificate, and identifies itself by a token."""
 
 import hashlib
 import http.client
@@ -15,7 +15,7 @@ from appliance.provision.ramdisk.shared import Refused
 ATTEMPTS = 8
 PAUSE_S = 5.0
 TIMEOUT_S = 30.0
-LOOK = "look at the route between them, at its firewall, and whether the command that installs still runs there"
+LOOK = "check the route between them, the firewall of the control machine, and that the installing command still runs there"
 
 
 class Server:
@@ -27,7 +27,7 @@ class Server:
         self._token = settings["token"]
 
     def report(self, document: Mapping[str, Any]) -> float:
-        """Says how far the host is; returns the server's time, seconds since 1970. Raises Refused."""
+        """Reports the host's progress; returns the server's time, seconds since 1970. Raises Refused."""
         answer = self._asked("POST", "/report", json.dumps(document).encode())
         with answer:
             answer.read()
@@ -68,12 +68,12 @@ class Server:
             with answer:
                 words = answer.read(400).decode("utf-8", "replace")
             if answer.status < 500:
-                raise Refused(f"the control machine answers {answer.status}: {words}", LOOK)
-            why = f"it answers {answer.status}"
+                raise Refused(f"the control machine answered {answer.status}: {words}", LOOK)
+            why = f"it answered {answer.status}"
         raise Refused(f"the control machine, {self._at.netloc}, cannot be reached: {why}", LOOK)
 
     def _connected(self) -> http.client.HTTPSConnection:
-        """The certificate is compared, not judged: a machine's clock is wrong before its first start."""
+        """The certificate is compared with the pinned one, not validated: a new machine's clock is wrong."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -85,14 +85,14 @@ class Server:
         if shown != self._certificate:
             connection.close()
             raise Refused(
-                f"{self._at.netloc} shows another certificate than the boot medium names",
-                "somebody stands between, or an old medium was booted: start appliance provision install again",
+                f"the certificate of {self._at.netloc} differs from that of the boot medium",
+                "an old medium was booted, or the connection is intercepted: start appliance provision install again",
             )
         return connection
 
 
 class Download:
-    """Reads the image; where the line breaks it goes on from that byte."""
+    """Reads the image; resumes at the same byte after a lost connection."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -114,7 +114,7 @@ class Download:
                 self._hang_up()
             if block or not left:
                 return block
-        raise Refused("the line to the control machine breaks again and again", LOOK)
+        raise Refused("the connection to the control machine fails again and again", LOOK)
 
     def _hang_up(self) -> None:
         if self._answer is not None:

@@ -1,4 +1,4 @@
-"""The system on the disk, made this host's own: its name, its address, its keys, who may log in."""
+"""Configures the system on the disk for this host: its name, its address, its keys, its login."""
 
 import json
 import re
@@ -13,12 +13,12 @@ from appliance.provision.ramdisk.shared import Refused, run
 TARGET = Path("/target")
 HOST_KEY = "etc/ssh/ssh_host_ed25519_key"
 KEYS = ("ed25519", "ecdsa")
-"""No RSA: to find its primes takes longer than all else that is written of a host, and no client of today needs it."""
+"""No RSA: finding its primes takes longer than everything else, and current clients do not need it."""
 
 
 @contextmanager
 def mounted(root: str, boot: str, target: Path = TARGET) -> Iterator[Path]:
-    """Root and EFI partition, with what programs in it expect of a kernel."""
+    """Root and EFI partition, with the kernel file systems that programs in it need."""
     target.mkdir(exist_ok=True)
     run("mount", "-t", "ext4", root, str(target))
     try:
@@ -31,28 +31,30 @@ def mounted(root: str, boot: str, target: Path = TARGET) -> Iterator[Path]:
 
 
 def new_identity(root: str, old: str) -> str:
-    """Gives the root file system an identity of its own, in place of the image's. Returns it (UUID).
+    """Gives the root file system a new UUID in place of the image's. Returns it.
 
     A machine may have a second disk from the same image.
     """
     run("tune2fs", "-U", "random", root)
     new = run("blkid", "-p", "-s", "UUID", "-o", "value", root).strip()
     if new in ("", old):
-        raise Refused(f"{root} kept the identity of the image")
+        raise Refused(f"{root} still has the UUID of the image")
     return new
 
 
 def configure(target: Path, settings: Mapping[str, Any], identity: Mapping[str, str]) -> str:
-    """Writes what makes the system this host's. ``identity``: old and new UUID. Returns its public host key."""
+    """Writes the host's own configuration. ``identity``: old and new UUID. Returns its public host key."""
     for name in ("boot/grub/grub.cfg", "boot/efi/EFI/debian/grub.cfg", "etc/fstab"):
         file = target / name
         text = file.read_text(encoding="utf-8")
         if identity["old"] not in text:
-            raise Refused(f"the image's {name} does not name its root", "build it anew")
+            raise Refused(
+                f"the image's {name} does not contain the UUID of its root", "build it again"
+            )
         file.write_text(text.replace(identity["old"], identity["new"]), encoding="utf-8")
     for name, text in texts(settings).items():
         write(target / name, text)
-    # Made here, the first start is one as any other: it would try units' presets for seconds, on a root that is not to be written yet.
+    # Written here so that the first boot is a normal one: systemd would apply presets for seconds, on a root that is still read-only.
     write(target / "etc/machine-id", f"{uuid4().hex}\n", 0o444)
     _let_in(target, settings)
     for kind in KEYS:
@@ -71,7 +73,7 @@ def texts(settings: Mapping[str, Any]) -> dict[str, str]:
         "etc/hostname": f"{name}\n",
         "etc/hosts": f"127.0.0.1\tlocalhost\n127.0.1.1\t{name}\n\n::1\tlocalhost ip6-localhost ip6-loopback\n",
         "etc/systemd/network/10-management.network": (
-            # Of hardware alone: bonds, bridges and VLANs take the address of a port of theirs.
+            # Only physical ports: bonds, bridges and VLANs copy the address of one of theirs.
             f"[Match]\nType=ether\nKind=!*\nMACAddress={network['mac']}\n\n[Link]\nMTUBytes={network['mtu']}\n\n[Network]\n"
             + "".join(f"{line}\n" for line in lines)
         ),
@@ -81,10 +83,10 @@ def texts(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _let_in(target: Path, settings: Mapping[str, Any]) -> None:
-    """The one account that the control machine logs in with; nobody has a password."""
+    """The one account that the control machine logs in with; no account has a password."""
     user = settings["user"]
     if not re.fullmatch(r"[a-z_][a-z0-9_-]{0,31}", user):
-        raise Refused(f'"{user}" cannot be an account')
+        raise Refused(f'"{user}" is not a valid account name')
     home = Path("root")
     if user != "root":
         home = Path("home") / user

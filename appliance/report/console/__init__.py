@@ -1,4 +1,4 @@
-"""What people read on a terminal, and what is left of it in a pipe."""
+"""Output for people, on a terminal or in a pipe."""
 
 from appliance.report.console.findings import findings_list, health_view
 from appliance.report.console.plan import plan_table

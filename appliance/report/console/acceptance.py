@@ -1,6 +1,6 @@
-"""The verdict on a whole site: one line, then each gate with what is known of it and the command that closes it.
+"""The acceptance verdict on a site: one line, then each gate with its state and the command that closes it.
 
-Who measures or accepts sees every gate. Who plans or deploys sees what is open, folded: a new site has a dozen gates.
+Verbs that measure or accept show every gate. Plan and deploy show open gates only, folded: a new site has a dozen.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,12 +12,12 @@ from rich.text import Text
 
 from appliance.models.acceptance import Acceptance, Accepted, Gate, GateState
 from appliance.models.waiver import Waiver
+from appliance.report.formatting import acceptance_words, gate_value, one_line, waiver_words
 from appliance.report.symbols import GATE
-from appliance.report.wording import acceptance_words, gate_value, one_line, waiver_words
 from appliance.text import plural
 
 LINES = 14
-"""Most lines of the folded block. The gates left are counted, and ``appliance accept --look`` names them."""
+"""Maximum number of lines of the folded block. Further gates are counted, and ``appliance accept --look`` lists them."""
 _STYLE = {
     Accepted.YES: "bold green",
     Accepted.NOT_YET: "bold yellow",
@@ -29,9 +29,9 @@ _DOUBTED = {Accepted.NOT_YET, Accepted.NO, Accepted.SIMULATED}
 
 
 def acceptance_lines(console: Console, acceptance: Acceptance) -> set[Waiver]:
-    """Print the verdict and the gates, and return the waivers that stood there.
+    """Print the verdict and the gates, and return the waivers shown.
 
-    Of simulated hardware the verdict alone: its gates are for nobody to close.
+    For simulated hardware, print only the verdict: its gates cannot be closed.
     """
     _head(console, acceptance)
     if acceptance.verdict is Accepted.SIMULATED:
@@ -48,7 +48,7 @@ def acceptance_lines(console: Console, acceptance: Acceptance) -> set[Waiver]:
             said = Text(f"{one_line(first.why)}: {names}")
             table.add_row(mark, plural(len(gates), "gate"), said)
         else:
-            table.add_row(mark, first.id, _said(first))
+            table.add_row(mark, first.id, _gate_text(first))
         for waiver in first.waivers:
             table.add_row("", "", waiver_line(waiver))
         for close in dict.fromkeys(g.close for g in gates if g.close and not g.waivers):
@@ -60,9 +60,10 @@ def acceptance_lines(console: Console, acceptance: Acceptance) -> set[Waiver]:
 def acceptance_fold(
     console: Console, acceptance: Acceptance, *, stands: bool = False
 ) -> set[Waiver]:
-    """Print the verdict and what is open, folded: a line for the reason, then one for each command and the gates it closes.
+    """Print the verdict and the open gates, folded: a line for the reason, then one for each command and its gates.
 
-    Returns the waivers that stood there. ``stands``: the deployment is proved, which is said where an open gate could be taken for its failure.
+    Returns the waivers shown. ``stands``: the deployment is proved; this is printed if an open gate could look like
+    its failure.
     """
     said = "The deployment stands." if stands and acceptance.verdict in _DOUBTED else ""
     _head(console, acceptance, said)
@@ -86,7 +87,7 @@ def acceptance_fold(
 
 
 def waiver_line(waiver: Waiver) -> Text:
-    """A waiver in red: what it covers is no better for it."""
+    """Print a waiver in red: what it covers is still a failure."""
     return Text(waiver_words(waiver), "bold red")
 
 
@@ -104,7 +105,7 @@ def _mark(console: Console, gate: Gate) -> Text:
 
 
 def _alike(gates: Iterable[Gate]) -> list[list[Gate]]:
-    """Open and failed gates by what is said of them, failed ones first."""
+    """Group open and failed gates by reason, failed ones first."""
     blocks: dict[tuple[object, ...], list[Gate]] = {}
     for gate in sorted(gates, key=lambda gate: gate.state is GateState.OPEN):
         blocks.setdefault((gate.state, gate.why, gate.waivers), []).append(gate)
@@ -112,7 +113,7 @@ def _alike(gates: Iterable[Gate]) -> list[list[Gate]]:
 
 
 def _folded(console: Console, gates: Sequence[Gate]) -> Iterator[RenderableType]:
-    """One reason: its line, its waivers, and by command the gates that it closes."""
+    """Print one reason: its line, its waivers, and by command the gates that it closes."""
     first = gates[0]
     style = "bold red" if first.state is GateState.FAILED else ""
     value = gate_value(first) if len(gates) == 1 else ""
@@ -127,7 +128,7 @@ def _folded(console: Console, gates: Sequence[Gate]) -> Iterator[RenderableType]
 
 
 def _blocks(gates: Iterable[Gate]) -> list[list[Gate]]:
-    """One block per gate; those without a measurement or waiver, for the same reason, share one, in the place of the first."""
+    """Print one block per gate; gates without a measurement or waiver, for the same reason, share a block at the first one's place."""
     blocks: dict[str, list[Gate]] = {}
     for gate in gates:
         bare = gate.state is GateState.OPEN and not gate.source and not gate.waivers
@@ -135,7 +136,7 @@ def _blocks(gates: Iterable[Gate]) -> list[list[Gate]]:
     return list(blocks.values())
 
 
-def _said(gate: Gate) -> Text:
+def _gate_text(gate: Gate) -> Text:
     of = f"{gate.source}, {gate.measured:%Y-%m-%d}" if gate.source and gate.measured else ""
     parts = [one_line(gate.why), gate_value(gate), of]
     style = "bold red" if gate.state is GateState.FAILED else ""

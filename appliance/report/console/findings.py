@@ -1,4 +1,4 @@
-"""What is wrong with an appliance: the cause, the remedy, and nothing in between."""
+"""Prints what is wrong with an appliance: the cause and the remedy."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,9 +12,9 @@ from rich.text import Text
 from appliance.models.result import CheckResult, Status, Verdict, overall
 from appliance.models.waiver import Waiver
 from appliance.report.findings import Finding, gaps_line, is_optional_gap
-from appliance.report.host_words import of_hosts, without_host
+from appliance.report.formatting import fold, measured, moment, number, one_line, waiver_words
+from appliance.report.merged_hosts import of_hosts, without_host
 from appliance.report.symbols import STATUS, VERDICT
-from appliance.report.wording import fold, measured, moment, number, one_line, waiver_words
 from appliance.text import plural
 
 
@@ -34,8 +34,8 @@ def health_view(
 ) -> Verdict:
     """Print the state of a site, failures first, and return its verdict.
 
-    Optional values that are missing are one line, unless ``everything`` is wanted. ``waivers`` change no verdict.
-    ``verdict``: where more than the results decides it.
+    Missing optional values are one line, unless ``everything`` is set. ``waivers`` do not change the verdict.
+    ``verdict``: overrides the verdict of the results.
     """
     verdict = verdict or overall(results)
     console.print(_head(site, verdict, hosts, seconds, handed_over))
@@ -56,7 +56,7 @@ def health_view(
 
 
 def findings_list(console: Console, found: Sequence[Finding]) -> None:
-    """Print findings in their order, those alike in one block; a blank line after."""
+    """Print findings in their order, similar ones in one block; a blank line follows."""
     for block in _alike(found):
         _print_finding(console, block)
     if found:
@@ -74,7 +74,7 @@ def _head(
 
 
 def _alike(found: Sequence[Finding]) -> list[list[Finding]]:
-    """Findings that differ in their host alone, gathered."""
+    """Group findings that differ only in their host."""
     blocks: dict[tuple[object, ...], list[Finding]] = {}
     for finding in found:
         r = finding.result
@@ -122,7 +122,7 @@ def _body(block: Sequence[Finding]) -> Iterable[Text]:
 
 
 def _bounds(result: CheckResult) -> str:
-    """Value and limit, unless the cause names both already."""
+    """Return value and limit, unless the cause names both already."""
     value, limit = number(result.value), number(result.limit)
     if not value or (value in result.cause and limit in result.cause):
         return ""

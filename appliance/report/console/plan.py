@@ -1,4 +1,4 @@
-"""The plan on a terminal: which stage would touch which host, and why."""
+"""Prints the plan: which stage would change which host, and why."""
 
 from collections.abc import Sequence
 
@@ -12,13 +12,13 @@ from appliance.report import symbols
 from appliance.report.console.acceptance import acceptance_fold
 from appliance.report.console.findings import findings_list
 from appliance.report.findings import findings
+from appliance.report.formatting import about, fold
 from appliance.report.symbols import Sign
-from appliance.report.wording import about, fold
 from appliance.stages import OF_CLUSTER
 from appliance.text import plural
 
 Column = tuple[str, ...]
-"""Hosts that share one column of the table."""
+"""Hosts that share a column of the table."""
 
 _WRONG = "Wrong on the hosts, and not for a deployment to mend:"
 _REACHABLE = "host.reachable"
@@ -38,7 +38,7 @@ _LEGEND = (
 
 
 def plan_table(console: Console, plan: Plan, facts_seconds: float | None = None) -> None:
-    """Print ``plan``: one line per stage, one column per host, the reasons, and what it sums up to."""
+    """Print ``plan``: one line per stage, one column per host, the reasons, and the totals."""
     columns = _columns(plan, console.width)
     whys = {stage: _whys(plan, stage) for stage in plan.stages}
     console.print(_title(plan, facts_seconds))
@@ -56,7 +56,7 @@ def plan_table(console: Console, plan: Plan, facts_seconds: float | None = None)
     console.print(_legend(console, plan))
     for line in (*_sums(plan), *_restarts(plan)):
         console.print(Padding(line, (0, 0, 0, 2), expand=False))
-    # A host that does not answer stands at the top already.
+    # A host that does not answer is listed at the top already.
     silent = set(plan.unreachable)
     told = [r for r in plan.results if r.host not in silent]
     if told:
@@ -72,11 +72,15 @@ def _title(plan: Plan, facts_seconds: float | None) -> Text:
     known = len(plan.hosts) - len(plan.unreachable)
     answered = f"{known} of {plural(len(plan.hosts), 'host')}"
     facts = f"facts {facts_seconds:.1f} s, {answered}" if facts_seconds is not None else answered
-    return Text.assemble((plan.site, "bold"), " · ", plan.profile, " · ", facts)
+    classes: dict[str, list[str]] = {}
+    for host, name in plan.classes.items():
+        classes.setdefault(name, []).append(host)
+    told = [f"{name}: {fold(hosts)}" for name, hosts in classes.items()]
+    return Text.assemble((plan.site, "bold"), " · ", ", ".join(told) or plan.profile, " · ", facts)
 
 
 def _silent(plan: Plan) -> list[Text]:
-    """Hosts of which nothing is known, once, with the reason."""
+    """Print hosts of unknown state once, with the reason."""
     by_why: dict[tuple[str, str], list[str]] = {}
     remedies = {r.host: r.fix for r in plan.results if r.id == _REACHABLE}
     for host in plan.unreachable:
@@ -119,7 +123,7 @@ def _width(plan: Plan, columns: Sequence[Column]) -> int:
 def _fits_why(
     plan: Plan, columns: Sequence[Column], whys: dict[str, list[str]], width: int
 ) -> bool:
-    """Whether the reasons stand well beside the table; else they go below it."""
+    """Return whether the reasons fit next to the table; otherwise they are printed below it."""
     room = width - _width(plan, columns) - 2
     longest = max((len(line) for lines in whys.values() for line in lines), default=0)
     return room >= _WHY_MIN and longest <= room * _WHY_LINES
@@ -211,7 +215,7 @@ def _sums(plan: Plan) -> list[Text]:
 
 
 def _restarts(plan: Plan) -> list[Text]:
-    """One line for hosts on which the same is restarted."""
+    """Print one line for hosts on which the same units restart."""
     alike: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for host in plan.hosts:
         alike.setdefault(plan.restarts(host), []).append(host)

@@ -1,11 +1,12 @@
-"""Queues on a terminal: the tree with its guarantees, and what applying it would change."""
+"""Prints queues: the tree with its guarantees, and what applying it would change."""
 
 from collections.abc import Iterator
 
 from rich.console import Console
 from rich.table import Table
 
-from appliance.models.queue_plan import QueuePlan, QueueRow, QueueTree, Step
+from appliance.models.queue_plan import QueuePlan, QueueRow, QueueState, QueueTree, Step
+from appliance.report.formatting import duration
 from appliance.text import plural
 
 SIGNS = {
@@ -19,7 +20,7 @@ SIGNS = {
 
 
 def queue_tree(console: Console, tree: QueueTree) -> None:
-    """Each pool with its queues below it; GPUs as numbers, what is without bound as a dash."""
+    """Print each pool with its queues below it; GPUs are numbers, unlimited values a dash."""
     for pool in tree.pools:
         rows = [row for row in tree.queues if row.pool == pool.name]
         if not rows and not pool.hosts:
@@ -30,6 +31,12 @@ def queue_tree(console: Console, tree: QueueTree) -> None:
         )
         console.print(said, style="bold", highlight=False)
         console.print(_table(rows))
+    if tree.kind != "runai":
+        said = (
+            "cores and GB without a value in site.yml follow the guaranteed GPUs, by the hosts of the profile; queue plan and apply"
+            " use the size of the cluster's nodes if these have more"
+        )
+        console.print(said, style="dim", highlight=False)
     if tree.admission != "deny":
         said = (
             f"scheduler.admission is {tree.admission}: work that names another project's queue is not refused, and no quota is sure."
@@ -38,8 +45,46 @@ def queue_tree(console: Console, tree: QueueTree) -> None:
         console.print(said, style="yellow", highlight=False)
 
 
+MOST_WAITING = 20
+
+
+def queue_state(console: Console, state: QueueState) -> None:
+    """Print each queue with its GPUs, then the pods that wait, each with its cause and remedy."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("  queue")
+    table.add_column("pool")
+    for name in ("guaranteed", "at most", "allocated", "requested", "pods that wait"):
+        table.add_column(name, justify="right")
+    for use in state.queues:
+        table.add_row(
+            f"  {use.name}",
+            use.pool,
+            f"{use.gpu_quota:g}",
+            _bound(use.gpu_limit),
+            _known(use.gpu_allocated),
+            _known(use.gpu_requested),
+            str(use.waiting),
+        )
+    console.print(table)
+    console.print()
+    if not state.waiting:
+        console.print("  no pod waits for a host", highlight=False)
+    for pod in state.waiting[:MOST_WAITING]:
+        said = f"  {pod.namespace}/{pod.name}  {pod.queue}  {pod.requests}  waits {duration(pod.waits_s)}"
+        console.print(said, style="bold", highlight=False)
+        console.print(f"    {pod.cause}", highlight=False)
+        if pod.fix:
+            console.print(f"    fix: {pod.fix}", highlight=False)
+    if (more := len(state.waiting) - MOST_WAITING) > 0:
+        console.print(f"  and {plural(more, 'more pod')}; --json lists all", highlight=False)
+
+
+def _known(gpus: float | None) -> str:
+    return "?" if gpus is None else f"{gpus:g}"
+
+
 def plan_lines(plan: QueuePlan) -> Iterator[str]:
-    """One line per resource, with each field that differs; what stands in the way with its remedy."""
+    """Print one line per resource with each field that differs; obstacles are printed with their remedy."""
     for change in plan.changes:
         said = f": {', '.join(change.details)}" if change.details else ""
         yield f"  {SIGNS[change.step]} {change.kind} {change.title}{said}"

@@ -1,4 +1,4 @@
-"""The end of a run on one screen: ready or not, what failed where, and the next command."""
+"""The end of a run on one screen: whether it succeeded, what failed where, and the next command."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -13,9 +13,9 @@ from appliance.models.waiver import Waiver
 from appliance.report.console.acceptance import acceptance_fold, acceptance_lines, waiver_line
 from appliance.report.console.findings import findings_list
 from appliance.report.findings import findings, gaps_line, tells_of
-from appliance.report.host_words import of_hosts, without_host
+from appliance.report.formatting import duration, fold, one_line
+from appliance.report.merged_hosts import of_hosts, without_host
 from appliance.report.symbols import STATE, VERDICT
-from appliance.report.wording import duration, fold, one_line
 from appliance.text import plural
 
 _GRAVITY = (
@@ -34,10 +34,12 @@ def run_summary(
     next_command: str = "",
     *,
     stages: bool = True,
+    offers: Sequence[tuple[str, str]] = (),
 ) -> None:
-    """Print stages, failed hosts with cause and fix, failed checks, the verdict and what comes next.
+    """Print stages, failed hosts with cause and fix, failed checks, the verdict and the next step.
 
-    ``stages`` False leaves out the stages, where they were seen to finish just above.
+    ``stages`` False omits the stages if they were shown just above. ``offers``: further lines before the last
+    one, each a word and a text.
     """
     if record.outcomes and stages:
         console.print(_stages(console, record))
@@ -57,9 +59,10 @@ def run_summary(
         whole = record.verdict is Verdict.PASSED and not record.narrowed
         shown = acceptance_fold(console, record.acceptance, stands=whole)
     waivers_list(console, record, shown)
-    for word, text in (("report", report), ("next", next_command)):
+    width = max([8, *(len(word) + 2 for word, _ in offers)])
+    for word, text in (("report", report), *offers, ("next", next_command)):
         if text:
-            console.print(f"  {word:<8}{text}", markup=False, highlight=False, soft_wrap=True)
+            console.print(f"  {word:<{width}}{text}", markup=False, highlight=False, soft_wrap=True)
 
 
 def waivers_list(console: Console, record: RunRecord, shown: Collection[Waiver] = ()) -> None:
@@ -70,7 +73,7 @@ def waivers_list(console: Console, record: RunRecord, shown: Collection[Waiver] 
 
 
 _MEASURING = {"accept", "validate"}
-"""Verbs whose reader wants to see every gate."""
+"""Verbs that print every gate."""
 _UNASSESSED = 6
 
 
@@ -102,7 +105,7 @@ def _row(console: Console, stage: str, outcomes: Sequence[StageOutcome]) -> list
 
 
 def _never_run(record: RunRecord) -> dict[str, list[str]]:
-    """Host -> stages it was left out of because it failed or went away in another one."""
+    """Return by host the stages it was excluded from because it failed an earlier one or became unreachable."""
     left = {StageState.BLOCKED, StageState.NOT_RUN}
     failed = {o.host for o in record.outcomes if o.state is StageState.FAILED}
     stages: dict[str, list[str]] = {}
@@ -115,7 +118,7 @@ def _never_run(record: RunRecord) -> dict[str, list[str]]:
 def _failures(
     console: Console, failed: Sequence[StageOutcome], never_run: Mapping[str, list[str]]
 ) -> list[Text]:
-    """Each reason once, with the hosts and stages it was met in and the stages that were not tried then."""
+    """Yield each reason once, with its hosts and stages and the stages that were not tried afterwards."""
     by_reason: dict[tuple[str, str], list[StageOutcome]] = {}
     for o in failed:
         said = without_host(one_line(o.cause or o.why), o.host)
@@ -160,7 +163,7 @@ def _verdict(record: RunRecord) -> list[Text]:
 
 
 def _unassessed(record: RunRecord) -> list[str]:
-    """What is required and has no verdict, one line for each check and reason."""
+    """Print required checks without a verdict, one line for each check and reason."""
     unknown = [
         f.result
         for f in findings(record.results)

@@ -1,4 +1,4 @@
-"""The report a customer signs: one file that needs nothing else."""
+"""The report a customer signs: one self-contained file."""
 
 from appliance.report.html.page import read_templates, render
 

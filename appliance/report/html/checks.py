@@ -1,6 +1,6 @@
-"""Every check with its values against its limit; results that differ in target and value alone share a row.
+"""Every check with its values against its limit; results that differ only in target and value share a row.
 
-Words that name the result's own host differ with it: in a row of several hosts HOST stands for each of them.
+Texts that name the result's own host differ with it: in a row of several hosts, HOST stands for each of them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,20 +9,20 @@ from dataclasses import dataclass, replace
 from appliance.models.result import COMPLAINTS, CheckResult, Status, Value
 from appliance.models.run import RunRecord
 from appliance.report.findings import ORDER, Finding, findings
-from appliance.report.host_words import without_host
+from appliance.report.formatting import measured, number, one_line, targets
 from appliance.report.html.matrix import anchor, area, check_ids
+from appliance.report.merged_hosts import without_host
 from appliance.report.symbols import STATUS, Sign
-from appliance.report.wording import measured, number, one_line, targets
 
 BAR_WIDTH = 100.0
 NOWHERE = {"target": "", "host": None, "parts": (), "names": ()}
 WORDS = ("cause", "fix", "evidence", "explained_by")
-"""Of a result, what may name its host."""
+"""Fields of a result that may name its host."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """Lengths of values, lowest first and each once, and limit in units of a bar ``BAR_WIDTH`` wide."""
+    """Lengths of the distinct values, lowest first, and of the limit, in units of a bar ``BAR_WIDTH`` wide."""
 
     values: tuple[float, ...]
     limit: float
@@ -30,7 +30,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Line:
-    """One row of the table of checks. ``each``: targets and their values where these differ."""
+    """One row of the table of checks. ``each``: targets and their values if these differ."""
 
     id: str
     anchor: str
@@ -63,7 +63,7 @@ class Section:
 
 
 def sections(record: RunRecord) -> tuple[Section, ...]:
-    """All results, by area and check, the worst of each check first."""
+    """Return all results, by area and check, the worst of each check first."""
     ids = check_ids(record)
     made: list[Section] = []
     for name in dict.fromkeys(map(area, ids)):
@@ -75,28 +75,28 @@ def sections(record: RunRecord) -> tuple[Section, ...]:
 
 
 def open_points(record: RunRecord) -> tuple[Line, ...]:
-    """What failed or is near its limit, worst first, alike ones together, whatever their evidence, which stands with every check."""
+    """Return failures and warnings, worst first; similar ones share a row, whatever their evidence, which is shown with every check."""
     ids = check_ids(record)
-    found = {f.result.name: f for f in findings(record.results) if f.result.status in COMPLAINTS}
+    found = {id(f.result): f for f in findings(record.results) if f.result.status in COMPLAINTS}
     return tuple(
-        replace(_line(ids, group, first=True), more=_more(found[r.name] for r in group))
+        replace(_line(ids, group, first=True), more=_more(found[id(r)] for r in group))
         for group in _alike([f.result for f in found.values()], apart=False)
     )
 
 
 def _more(alike: Iterable[Finding]) -> str:
-    """What follows from several findings that share a row."""
+    """Return the consequences of several findings that share a row."""
     group = list(alike)
     return Finding(group[0].result, explains=tuple(r for f in group for r in f.explains)).more
 
 
 def unassessed(record: RunRecord) -> tuple[str, ...]:
-    """Sentences on what this run cannot say: the record's own; of a record without any, its results'."""
+    """Return sentences on what this run does not cover: the record's own, or else its results'."""
     unknown = {Status.NOT_ASSESSED, Status.SKIP}
     found = [f.result for f in findings(record.results)]
     groups = _alike(r for r in found if r.status in unknown)
     told = [
-        f"{group[0].id} on {_targets(group)}: {_said(group, 'cause') or 'no reason given'}"
+        f"{group[0].id} on {_targets(group)}: {_group_text(group, 'cause') or 'no reason given'}"
         for group in groups
     ]
     return (*record.left_out, *(record.not_assessed or told))
@@ -110,7 +110,7 @@ def counted(results: Sequence[CheckResult]) -> str:
 
 
 def bar(values: Iterable[Value], limit: Value) -> Bar | None:
-    """The bar of numeric values against a numeric limit; None where there is nothing to draw."""
+    """Return the bar of numeric values against a numeric limit; None if there is nothing to draw."""
     bounds, found = _numbers([limit]), sorted(_numbers(values))
     if not bounds or not found or min(*bounds, *found) < 0 or max(*bounds, *found) == 0:
         return None
@@ -130,9 +130,9 @@ def _lines(ids: Sequence[str], check: str, results: Iterable[CheckResult]) -> li
 
 
 def _alike(results: Iterable[CheckResult], *, apart: bool = True) -> list[list[CheckResult]]:
-    """Results by all but target and value; so words that tell of one value keep a row of their own.
+    """Group results by all but target and value, so that texts about a value keep a row of their own.
 
-    Of what passed the evidence may differ, too: it stands with the single values. ``apart``: of the rest it may not.
+    Passes may differ in evidence, too: it is shown with each value. ``apart``: other results may not.
     """
     same = _grouped((_bare(result, apart=apart), [result]) for result in results)
     own = (
@@ -167,12 +167,12 @@ def _unnamed(group: Sequence[CheckResult], *, apart: bool) -> CheckResult:
 
 
 def _without_host(result: CheckResult) -> dict[str, str]:
-    """Its words with HOST in the place of its own host."""
+    """Return its texts with HOST in place of its own host."""
     return {name: without_host(getattr(result, name), result.host) for name in WORDS}
 
 
-def _said(group: Sequence[CheckResult], name: str) -> str:
-    """What all of a group say, or the same with HOST for the host of each; "" where they differ."""
+def _group_text(group: Sequence[CheckResult], name: str) -> str:
+    """Return the text that all of a group share, or the same with HOST for the host of each; "" if they differ."""
     words = {getattr(r, name) for r in group}
     if len(words) > 1:
         words = {_without_host(r).get(name, getattr(r, name)) for r in group}
@@ -180,11 +180,11 @@ def _said(group: Sequence[CheckResult], name: str) -> str:
 
 
 def _targets(group: Iterable[CheckResult]) -> str:
-    return targets(result.target for result in group)
+    return targets(dict.fromkeys(result.target for result in group))
 
 
 def _spread(group: Sequence[CheckResult]) -> str:
-    """The one value all share, or the lowest and the highest."""
+    """Return the value that all share, or the lowest and the highest."""
     unit = group[0].unit
     if len({r.value for r in group}) == 1:
         return measured(group[0].value, unit)
@@ -195,7 +195,7 @@ def _spread(group: Sequence[CheckResult]) -> str:
 
 
 def _each(group: Sequence[CheckResult]) -> tuple[tuple[str, str], ...]:
-    told = any(r.evidence for r in group) and not _said(group, "evidence")
+    told = any(r.evidence for r in group) and not _group_text(group, "evidence")
     if len({r.value for r in group}) == 1 and not told:
         return ()
     by_host: dict[str, list[CheckResult]] = {}
@@ -227,11 +227,11 @@ def _line(ids: Sequence[str], group: Sequence[CheckResult], first: bool) -> Line
         bound="limit" if _numbers([r.limit]) else "expected",
         source=r.limit_source,
         bar=bar([g.value for g in group], r.limit),
-        cause=_said(group, "cause"),
-        fix=_said(group, "fix"),
-        evidence=_said(group, "evidence"),
+        cause=_group_text(group, "cause"),
+        fix=_group_text(group, "fix"),
+        evidence=_group_text(group, "evidence"),
         simulated=r.simulated,
         required=r.required,
         each=_each(group),
-        explained_by=_said(group, "explained_by"),
+        explained_by=_group_text(group, "explained_by"),
     )

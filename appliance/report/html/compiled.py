@@ -1,4 +1,4 @@
-"""Templates compiled once and kept beside them, as Python keeps its own modules: compiling them takes longer than filling them in."""
+"""Stores compiled templates next to their sources, as Python stores bytecode: compiling takes longer than rendering."""
 
 import os
 import sys
@@ -11,9 +11,9 @@ from jinja2.bccache import Bucket, BytecodeCache
 
 
 class Compiled(BytecodeCache):
-    """Keeps what it may write; what cannot be read, or was made of something else, is compiled anew.
+    """Writes to the cache if it may; an entry that is unreadable or of another source is compiled again.
 
-    What is compiled hangs on the template, options of its environment, and the version of jinja2.
+    A compiled template depends on its source, the options of its environment, and the version of jinja2.
     """
 
     def __init__(self, folder: Path, env: Environment) -> None:
@@ -22,11 +22,11 @@ class Compiled(BytecodeCache):
         self._made_by = f"{__version__}{options}"
 
     def get_source_checksum(self, source: str) -> str:
-        """Of all that is compiled, and by which version."""
+        """Identify everything compiled, and the version that compiled it."""
         return sha256(f"{self._made_by}{source}".encode()).hexdigest()
 
     def load_bytecode(self, bucket: Bucket) -> None:
-        """Reads what was kept, if it is of this source."""
+        """Load a compiled template if it is of this source."""
         try:
             with self._file(bucket).open("rb") as file:
                 bucket.load_bytecode(file)
@@ -36,7 +36,7 @@ class Compiled(BytecodeCache):
             bucket.reset()
 
     def dump_bytecode(self, bucket: Bucket) -> None:
-        """Keeps it, whole or not at all, where this user may write and Python itself would."""
+        """Store it atomically if this user may write, and Python itself would."""
         if sys.dont_write_bytecode:
             return
         kept = self._file(bucket)

@@ -1,4 +1,4 @@
-"""What was delivered: hosts, GPUs and ports, alike ones in one row; serials of each; versions that stand out."""
+"""What was delivered: hosts, GPUs and ports, equal ones in one row; serial numbers; versions that differ from the majority."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from appliance.models.run import GpuRecord, HostRecord, PortRecord, RunRecord
-from appliance.report.wording import binary_size, fold, targets
+from appliance.report.formatting import binary_size, fold, targets
 
 Part = TypeVar("Part", GpuRecord, PortRecord)
 
 
 @dataclass(frozen=True)
 class HostLine:
-    """Hosts that differ in name, address and serials alone; ``host`` is the first of them."""
+    """Hosts that differ only in name, address and serial numbers; ``host`` is the first of them."""
 
     names: str
     host: HostRecord
@@ -23,7 +23,7 @@ class HostLine:
 
 @dataclass(frozen=True)
 class GpuLine:
-    """GPUs that differ in index and serial alone; ``gpu`` is the first of them."""
+    """GPUs that differ only in index and serial number; ``gpu`` is the first of them."""
 
     targets: str
     gpu: GpuRecord
@@ -31,15 +31,16 @@ class GpuLine:
 
 @dataclass(frozen=True)
 class PortLine:
-    """Ports that differ in name and GUID alone; ``port`` is the first of them."""
+    """Ports that differ only in name and GUID; ``port`` is the first of them."""
 
     targets: str
     port: PortRecord
+    at_rate: bool
 
 
 @dataclass(frozen=True)
 class Version:
-    """A component's version on some hosts; an outlier differs from what most hosts have."""
+    """A component's version on some hosts; an outlier differs from the version of most hosts."""
 
     version: str
     hosts: str
@@ -55,30 +56,37 @@ class Component:
 
 
 def hosts(record: RunRecord) -> tuple[HostLine, ...]:
-    """The hosts of the run by what they are, in order."""
+    """Return the hosts of the run grouped by hardware, in order."""
     kinds: dict[tuple[object, ...], list[HostRecord]] = {}
     for h in record.hosts:
-        kind = (h.roles, h.os, h.kernel, h.cpu, h.memory, _gpus(h.gpus), h.unreachable)
+        kind = (h.roles, h.profile, h.os, h.kernel, h.cpu, h.memory, _gpus(h.gpus), h.unreachable)
         kinds.setdefault(kind, []).append(h)
     return tuple(_host_line(alike) for alike in kinds.values())
 
 
 def gpus(record: RunRecord) -> tuple[GpuLine, ...]:
-    """All GPUs by model, firmware, driver and nearest adapters."""
+    """Return all GPUs by model, firmware, driver and nearest adapters."""
     found = ((f"{h.name}/GPU {gpu.index}", gpu) for h in record.hosts for gpu in h.gpus)
     alike = _alike(found, lambda gpu: (gpu.name, gpu.vbios, gpu.driver, gpu.adapters))
     return tuple(GpuLine(named, gpu) for named, gpu in alike)
 
 
 def ports(record: RunRecord) -> tuple[PortLine, ...]:
-    """All RDMA ports by board, firmware, state and rate."""
-    found = ((f"{h.name}/{_named(h, p)}", p) for h in record.hosts for p in h.ports)
-    alike = _alike(found, lambda port: (port.board, port.firmware, port.state, port.rate))
-    return tuple(PortLine(named, port) for named, port in alike)
+    """Return all RDMA ports by board, firmware, state and rate, and whether the rate is that of the class."""
+    groups: dict[tuple[object, ...], list[tuple[str, PortRecord]]] = {}
+    for host in record.hosts:
+        for port in host.ports:
+            good = record.is_at_rate(port, host)
+            kind = (good, port.board, port.firmware, port.state, port.rate)
+            groups.setdefault(kind, []).append((f"{host.name}/{_named(host, port)}", port))
+    return tuple(
+        PortLine(targets(name for name, _ in group), group[0][1], bool(kind[0]))
+        for kind, group in groups.items()
+    )
 
 
 def components(record: RunRecord) -> tuple[Component, ...]:
-    """Versions by component; where all hosts agree there is one."""
+    """Return versions by component; one if all hosts agree."""
     found: dict[str, dict[str, list[str]]] = {}
     for host, versions in record.versions.items():
         for name, version in versions.items():
@@ -87,7 +95,7 @@ def components(record: RunRecord) -> tuple[Component, ...]:
 
 
 def odd(versions: Iterable[str]) -> frozenset[str]:
-    """The versions that most do not have; all of them where none is the most frequent."""
+    """Return the versions that most hosts do not have; all of them if none is the most frequent."""
     counts = Counter(version for version in versions if version).most_common()
     if len(counts) < 2:
         return frozenset()
@@ -96,7 +104,7 @@ def odd(versions: Iterable[str]) -> frozenset[str]:
 
 
 def gpu_models(record: RunRecord) -> str:
-    """The number of GPUs of each model, the most frequent first."""
+    """Return the number of GPUs of each model, the most frequent first."""
     return _gpus(gpu for host in record.hosts for gpu in host.gpus)
 
 
@@ -127,6 +135,6 @@ def _versions(by_version: dict[str, list[str]]) -> tuple[Version, ...]:
 
 
 def _named(host: HostRecord, port: PortRecord) -> str:
-    """An adapter's only port by the adapter, so that a host's adapters fold: ``mlx5_[0-7]``."""
+    """Name an adapter's only port by the adapter, so that a host's adapters fold: ``mlx5_[0-7]``."""
     alone = sum(p.device == port.device for p in host.ports) == 1
     return port.device if alone else f"{port.device}/{port.port}"

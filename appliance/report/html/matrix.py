@@ -1,4 +1,4 @@
-"""Hosts against checks: the worst status of each pair, hosts that look alike in one column."""
+"""Hosts against checks: the worst status of each pair; hosts with equal columns share one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from appliance.models.result import CheckResult, Status
 from appliance.models.run import RunRecord
 from appliance.report.findings import worst
+from appliance.report.formatting import fold
 from appliance.report.symbols import STATUS
-from appliance.report.wording import fold
 from appliance.text import plural
 
 CLUSTER = "cluster"
@@ -15,7 +15,7 @@ CLUSTER = "cluster"
 
 @dataclass(frozen=True)
 class Cell:
-    """One square: ``status`` "" where the check does not concern the host."""
+    """One square: ``status`` "" if the check does not concern the host."""
 
     status: str
     mark: str
@@ -34,7 +34,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Area:
-    """The checks of one area, as ``gpu``."""
+    """The checks of one area, such as ``gpu``."""
 
     name: str
     rows: tuple[Row, ...]
@@ -42,7 +42,7 @@ class Area:
 
 @dataclass(frozen=True)
 class Matrix:
-    """``columns`` are hosts, folded; ``tall``: names stand upright; ``silent``: hosts that did not answer."""
+    """``columns`` are folded hosts; ``tall``: names are upright; ``silent``: hosts that did not answer."""
 
     columns: tuple[str, ...]
     areas: tuple[Area, ...]
@@ -51,7 +51,7 @@ class Matrix:
 
     @property
     def is_large(self) -> bool:
-        """Whether it has a page of its own on paper; that of logs alone has a few rows."""
+        """Whether it needs a page of its own on paper; the one of a log-only run has a few rows."""
         return sum(len(area.rows) for area in self.areas) > _FEW
 
 
@@ -62,7 +62,7 @@ EMPTY = Cell("", "", "does not apply")
 
 
 def matrix(record: RunRecord) -> Matrix:
-    """The heat map of ``record``."""
+    """Return the heat map of ``record``."""
     targets = _targets(record)
     ids = check_ids(record)
     by_pair: dict[tuple[str, str], list[CheckResult]] = {}
@@ -81,7 +81,7 @@ def matrix(record: RunRecord) -> Matrix:
 
 
 def check_ids(record: RunRecord) -> list[str]:
-    """Every check of the run, once, gathered by area in the order of appearance."""
+    """Return every check of the run once, grouped by area in the order of appearance."""
     ids = list(dict.fromkeys(result.id for result in record.results))
     areas = list(dict.fromkeys(map(area, ids)))
     return sorted(ids, key=lambda check: areas.index(area(check)))
@@ -93,7 +93,7 @@ def area(check: str) -> str:
 
 
 def anchor(ids: Sequence[str], check: str) -> str:
-    """The name of a check's place in the page."""
+    """Return the anchor of a check in the page."""
     return f"check-{ids.index(check) + 1}"
 
 
@@ -120,7 +120,7 @@ def _word(word: str, alike: int, total: int) -> str:
 
 
 def _alike(grid: dict[str, Column]) -> list[tuple[str, Column]]:
-    """Columns with their heads; hosts with equal columns share one when a page is too narrow."""
+    """Return columns with their headings; hosts with equal columns share one if a page is too narrow."""
     if len(grid) <= _WIDE:
         return list(grid.items())
     shared: dict[Column, list[str]] = {}

@@ -1,4 +1,4 @@
-"""The page: everything the template shows, computed before it is asked."""
+"""Computes everything the template shows."""
 
 from base64 import b64encode
 from dataclasses import dataclass
@@ -13,10 +13,7 @@ from markupsafe import Markup
 from appliance.models.acceptance import Accepted, Gate, GateState
 from appliance.models.result import Status, Verdict
 from appliance.models.run import RunRecord, StageState, Table
-from appliance.report.html import checks, inventory, plot, timeline
-from appliance.report.html.matrix import matrix
-from appliance.report.symbols import GATE, STATUS, Sign, verdict_sign
-from appliance.report.wording import (
+from appliance.report.formatting import (
     acceptance_words,
     binary_size,
     duration,
@@ -25,6 +22,9 @@ from appliance.report.wording import (
     number,
     waiver_words,
 )
+from appliance.report.html import checks, inventory, plot, timeline
+from appliance.report.html.matrix import matrix
+from appliance.report.symbols import GATE, STATUS, Sign, verdict_sign
 from appliance.text import plural
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class Figure:
-    """One of the three numbers. ``share`` of what was promised, 1.0 = all; None: nothing to compare."""
+    """One of the three figures. ``share`` of what was promised, 1.0 = all; None: nothing to compare."""
 
     label: str
     value: str
@@ -52,12 +52,12 @@ class Figure:
 
 
 def render(record: RunRecord) -> str:
-    """The report as one HTML document that loads nothing and works without scripts."""
+    """Return the report as one HTML document that loads nothing and works without scripts."""
     return _environment().get_template("report.html.j2").render(_context(record))
 
 
 def read_templates() -> None:
-    """Ahead of a report; once at setup, for who makes reports may have no right to keep anything beside the templates."""
+    """Compile templates at setup, because the user of a report may not be allowed to write next to the templates."""
     environment = _environment()
     for name in environment.list_templates(filter_func=lambda name: "/" not in name):
         environment.get_template(name)
@@ -126,7 +126,7 @@ def _context(record: RunRecord) -> dict[str, Any]:
 
 
 def texts(table: Table) -> tuple[bool, ...]:
-    """Which columns hold words, to be read from their left: the first, and where most values begin with a letter."""
+    """Return which columns hold words and are left-aligned: the first, and those in which most values begin with a letter."""
     columns = list(zip(*table.rows, strict=False)) or [()] * len(table.columns)
     words = [sum(str(value)[:1].isalpha() for value in column) for column in columns]
     return tuple(not n or 2 * words[n] > len(column) for n, column in enumerate(columns))
@@ -134,7 +134,7 @@ def texts(table: Table) -> tuple[bool, ...]:
 
 @dataclass(frozen=True)
 class Word:
-    """The verdict on the site: its colour's class, its word, the rest of the sentence."""
+    """Return the verdict on the site: its CSS class, its word, the rest of the sentence."""
 
     kind: str
     word: str
@@ -143,7 +143,7 @@ class Word:
 
 @dataclass(frozen=True)
 class State:
-    """A gate's state: the class of its badge, and its sign."""
+    """Return a gate's state: the CSS class of its badge, and its sign."""
 
     badge: str
     sign: Sign
@@ -166,7 +166,7 @@ def _gates(record: RunRecord) -> tuple[tuple[Gate, State, str], ...]:
 
 
 def sentence(record: RunRecord) -> str:
-    """The verdict in words, with what it rests on."""
+    """Return the verdict in words, with its basis."""
     if record.verb == "accept" and record.acceptance:
         word, rest = acceptance_words(record.acceptance)
         return f"Accepted: {word}. {rest.rstrip(':').rstrip('.')}."
@@ -196,7 +196,7 @@ def _failures(record: RunRecord) -> str:
 
 
 def figures(record: RunRecord) -> tuple[Figure, Figure, Figure]:
-    """GPUs, fabric ports at rate, and training throughput against its reference."""
+    """Return GPUs, fabric ports at rate, and training throughput against its reference."""
     if not record.hosts:
         unasked = [
             Figure(label, "not asked", "", "this run looked at no host", None, None)
@@ -207,7 +207,7 @@ def figures(record: RunRecord) -> tuple[Figure, Figure, Figure]:
     rate = f"active at {number(expected.rate_gbps)} Gb/s or more"
     unpromised = "no rate promised" if record.ports_at_rate else "none in this profile"
     ports = rate if expected.ports else unpromised
-    # A GPU more on one host hides none that another lacks; a port more may be one of storage's.
+    # A surplus GPU on one host must not hide a missing one on another; a surplus port may belong to storage.
     return (
         _counted("GPUs", record.gpu_count, expected.gpus, inventory.gpu_models(record), False),
         _counted("Fabric ports at rate", record.ports_at_rate, expected.ports, ports, None),
@@ -216,7 +216,7 @@ def figures(record: RunRecord) -> tuple[Figure, Figure, Figure]:
 
 
 def _counted(label: str, found: int, expected: int, note: str, more: bool | None) -> Figure:
-    """``more``: what it means that there are more than expected."""
+    """``more``: the text if there are more than expected."""
     if not expected:
         return Figure(label, str(found), "", note, None, None)
     good = more if found > expected else found == expected

@@ -1,10 +1,10 @@
-"""A line plot as numbers an SVG template can draw: scaling of throughput over nodes."""
+"""Computes a line plot for an SVG template: scaling of throughput over nodes."""
 
 from dataclasses import dataclass
 from math import floor, log10
 
 from appliance.models.run import Plot
-from appliance.report.wording import number
+from appliance.report.formatting import number
 
 WIDTH = 360.0
 HEIGHT = 250.0
@@ -14,7 +14,7 @@ _MARKS = ("circle", "square", "triangle", "diamond")
 
 @dataclass(frozen=True)
 class Mark:
-    """A point of the plot and what it says."""
+    """A point of the plot and its label."""
 
     x: float
     y: float
@@ -34,7 +34,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Tick:
-    """A mark of an axis at ``at``."""
+    """A tick of an axis at ``at``."""
 
     at: float
     label: str
@@ -71,7 +71,7 @@ class _Scale:
 
 
 def drawing(plot: Plot) -> Drawing | None:
-    """``plot`` from zero on both axes; None when it has no positive point."""
+    """Scale ``plot`` from zero on both axes; None if it has no positive point."""
     points = [point for series in plot.series for point in series.points]
     if not points or max(x for x, _ in points) <= 0 or max(y for _, y in points) <= 0:
         return None
@@ -102,6 +102,6 @@ def _curves(plot: Plot, scale: _Scale) -> tuple[Curve, ...]:
 
 
 def _step(highest: float) -> float:
-    """A round distance that gives three to eight lines."""
+    """Return a round distance that gives three to eight lines."""
     power = 10.0 ** floor(log10(highest / 3))
     return next(f * power for f in (10.0, 5.0, 2.0, 1.0) if highest / (f * power) >= 3)

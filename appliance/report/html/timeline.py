@@ -6,8 +6,8 @@ from itertools import groupby
 
 from appliance.models.run import RunRecord, StageOutcome, StageState
 from appliance.report.findings import tells_of
+from appliance.report.formatting import duration, fold, one_line
 from appliance.report.symbols import STATE, Sign
-from appliance.report.wording import duration, fold, one_line
 
 WIDTH = 720.0
 GUTTER = 84.0
@@ -16,13 +16,13 @@ _GAP = 9.0
 _TOP = 6.0
 _MAX_LANES = 12
 _MOST = 48
-"""Boxes of a stage; neighbours that ended alike share one where there are more hosts."""
+"""Boxes of a stage; neighbours with the same outcome share one if there are many hosts."""
 _STEPS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 86400)
 
 
 @dataclass(frozen=True)
 class Box:
-    """A rectangle: the share of a stage that one host has, or several neighbours."""
+    """A rectangle: one host's part of a stage, or that of several neighbours."""
 
     x: float
     y: float
@@ -34,7 +34,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Tick:
-    """A mark of the time axis."""
+    """A tick of the time axis."""
 
     x: float
     label: str
@@ -42,7 +42,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Label:
-    """A stage's name at the left, its duration behind its last box."""
+    """A stage's name at the left, its duration after its last box."""
 
     y: float
     name: str
@@ -63,7 +63,7 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One row of the table beside the drawing: a state, and the hosts it holds for."""
+    """One row of the table next to the drawing: a state and its hosts."""
 
     stage: str
     hosts: str
@@ -76,7 +76,7 @@ class Outcome:
 
 
 def timeline(record: RunRecord) -> Timeline | None:
-    """The drawing of ``record``'s stages; None when nothing ran."""
+    """Return the drawing of ``record``'s stages; None if nothing ran."""
     ran = [o for o in record.outcomes if o.started is not None and o.seconds > 0]
     if not ran:
         return None
@@ -101,12 +101,12 @@ def timeline(record: RunRecord) -> Timeline | None:
 
 
 def outcomes(record: RunRecord) -> tuple[Outcome, ...]:
-    """All outcomes, hosts that ended alike in one row, in the order of stages."""
+    """Return all outcomes; hosts with the same outcome share a row, in the order of stages."""
     return _rows(record.outcomes)
 
 
 def failures(record: RunRecord) -> tuple[Outcome, ...]:
-    """The failed outcomes that no result of the run speaks of."""
+    """Return the failed outcomes that no result of the run mentions."""
     failed = [o for o in record.outcomes if o.state is StageState.FAILED]
     return _rows([o for o in failed if not any(tells_of(r, [o]) for r in record.results)])
 
@@ -152,7 +152,7 @@ def _end(record: RunRecord, outcome: StageOutcome) -> float:
 def _box(
     record: RunRecord, group: Sequence[StageOutcome], scale: float, y: float, height: float
 ) -> Box:
-    """From the first of them that began to the last that ended."""
+    """Return the seconds from the first beginning to the last end."""
     o = group[0]
     begin = min(_begin(record, one) for one in group)
     seconds = max(_end(record, one) for one in group) - begin

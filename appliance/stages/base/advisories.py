@@ -14,7 +14,7 @@ from appliance.stages.base.site import Advised, Advisory
 FILE = Path(__file__).with_name("advisories.yml")
 DRIVER, KERNEL = "nvidia-driver", "kernel"
 PACKAGES = tuple(of for of in get_args(Advised) if of not in {DRIVER, KERNEL})
-"""What hosts are asked for. Docker's containerd.io has no row: which runc is within it, its version does not say."""
+"""Packages that hosts report. Docker's containerd.io has no row, because its version does not show its runc."""
 RELEASE = re.compile(r"(\d{1,5})\.(\d{1,5})\.(\d{1,5})(?:-(\d{1,5}))?", re.ASCII)
 NUMBERS = re.compile(r"\d{1,9}(\.\d{1,9})*", re.ASCII)
 OWN = re.compile(r"[+~-]")
@@ -35,13 +35,13 @@ def advisories() -> tuple[Advisory, ...]:
 
 
 def newest(rows: tuple[Advisory, ...], of: str, system: str) -> Advisory | None:
-    """Of all that speak of this, that somebody looked at last; those of the site come last and win a tie."""
+    """The row for this part that was reviewed last; on a tie, the site's row."""
     own = [row for row in rows if row.of == of and row.system in {"", system}]
     return max(reversed(own), key=lambda row: row.looked, default=None)
 
 
 def age(row: Advisory, today: str) -> int | None:
-    """Days since somebody looked; None where the host tells no day."""
+    """Days since the review; None if the host's date is unknown."""
     try:
         return (date.fromisoformat(today) - date.fromisoformat(row.looked)).days
     except ValueError:
@@ -49,7 +49,7 @@ def age(row: Advisory, today: str) -> int | None:
 
 
 def is_fixed(row: Advisory, version: str) -> bool | None:
-    """Whether a version has the mends of a row; None where the row does not speak of such a version."""
+    """Whether a version has the fixes of a row; None if the row does not cover it."""
     if row.of == KERNEL:
         return _kernel(row.fixed, version)
     if row.system:
@@ -58,7 +58,7 @@ def is_fixed(row: Advisory, version: str) -> bool | None:
 
 
 def _kernel(fixed: tuple[str, ...], version: str) -> bool | None:
-    """Of the same series: 6.1.0-40 and 6.1.0-56, 6.12.99 and 6.12.118; another series is somebody else's kernel."""
+    """Whether two versions are of one series, such as 6.1.0-40 and 6.1.0-56, or 6.12.99 and 6.12.118."""
     for one in fixed:
         wanted, found = _release(one), _release(version)[: len(_release(one))]
         if wanted and found[:-1] == wanted[:-1]:
@@ -73,7 +73,7 @@ def _release(text: str) -> tuple[int, ...]:
 
 
 def _of_maker(fixed: tuple[str, ...], version: str) -> bool | None:
-    """As new as the newest, or as that of its own branch."""
+    """Whether a version is at least the newest, or the fixed one of its branch."""
     match = NUMBERS.match(version.rpartition(":")[2])
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""Alerts about the machines: they answer, have room, time and memory, and their services run."""
+"""Alerts about the machines: reachability, disk space, time, memory and services."""
 
 from appliance.alerts.alert import Alert, Severity
 from appliance.stages.base import ids
@@ -14,7 +14,7 @@ ALERTS = (
         minutes=2,
         severity=Severity.CRITICAL,
         summary="{{ $labels.instance }} has not answered for two minutes",
-        remedy="Look at its console and power. If it runs: systemctl status prometheus-node-exporter, then the "
+        remedy="Check its console and power. If it runs: systemctl status prometheus-node-exporter, then the "
         "management network.",
         check=observe_ids.TARGETS,
     ),
@@ -37,8 +37,8 @@ ALERTS = (
         " and node_filesystem_readonly == 0",
         minutes=5,
         severity=Severity.CRITICAL,
-        summary="{{ $labels.instance }}: {{ $labels.mountpoint }} has {{ $value | humanizePercentage }} left",
-        remedy="Free room now: du -xh --max-depth=2 {{ $labels.mountpoint }} | sort -h | tail; "
+        summary="{{ $labels.instance }}: {{ $labels.mountpoint }} has {{ $value | humanizePercentage }} free",
+        remedy="Free space now: du -xh --max-depth=2 {{ $labels.mountpoint }} | sort -h | tail; "
         "journalctl --vacuum-size=1G",
         check=ids.DISK,
     ),
@@ -50,7 +50,7 @@ ALERTS = (
         minutes=5,
         severity=Severity.CRITICAL,
         summary="{{ $labels.instance }}: {{ $labels.mountpoint }} has {{ $value | humanizePercentage }} of its "
-        "inodes left",
+        "inodes free",
         remedy="Find the folder with too many small files: du --inodes -xd2 {{ $labels.mountpoint }} | sort -n | tail",
         check=ids.DISK,
     ),
@@ -68,13 +68,13 @@ ALERTS = (
     Alert(
         name="UnitFailed",
         area="host",
-        # Any user can have these fail, by killing their own service manager.
+        # Any user can make these fail, by killing their own service manager.
         expr='node_systemd_unit_state{state="failed",name!~"user(-runtime-dir)?@[0-9]+[.]service|session-c?[0-9]+[.]scope|systemd-coredump@[0-9-]+[.]service"} == 1',
         minutes=2,
         severity=Severity.WARNING,
         summary="{{ $labels.instance }}: {{ $labels.name }} has failed",
         remedy="systemctl status {{ $labels.name }} and journalctl -u {{ $labels.name }} there; systemctl "
-        "reset-failed once mended.",
+        "reset-failed after the repair.",
         check=ids.FAILED_UNITS,
     ),
     Alert(
@@ -83,8 +83,8 @@ ALERTS = (
         expr="node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes < 0.05",
         minutes=5,
         severity=Severity.WARNING,
-        summary="{{ $labels.instance }} has {{ $value | humanizePercentage }} of its memory left",
-        remedy="ps aux --sort=-rss | head there; hold jobs to their share with Slurm's ConstrainRAMSpace.",
+        summary="{{ $labels.instance }} has {{ $value | humanizePercentage }} of its memory free",
+        remedy="ps aux --sort=-rss | head there; limit the memory of jobs and pods.",
         check=ids.MEMORY,
     ),
     Alert(
@@ -93,8 +93,8 @@ ALERTS = (
         expr="increase(node_vmstat_oom_kill[10m]) > 0",
         minutes=0,
         severity=Severity.WARNING,
-        summary="{{ $labels.instance }}: the kernel ended processes for want of memory",
-        remedy="journalctl -k -g 'Out of memory|oom-kill' there names them; give the job more memory or hold it to "
+        summary="{{ $labels.instance }}: the kernel killed processes because memory ran out",
+        remedy="journalctl -k -g 'Out of memory|oom-kill' there names them; give the job more memory or limit it to "
         "its share.",
         check=ids.MEMORY,
     ),
@@ -104,7 +104,7 @@ ALERTS = (
         expr="node_edac_uncorrectable_errors_total > 0",
         minutes=0,
         severity=Severity.CRITICAL,
-        summary="{{ $labels.instance }}: memory errors not corrected since it was started: {{ $value }}",
+        summary="{{ $labels.instance }}: {{ $value }} uncorrectable memory errors since its start",
         remedy="Drain the host and replace the module: appliance health --check base.memory_errors names it.",
         check=ids.MEMORY_ERRORS,
     ),
@@ -114,8 +114,8 @@ ALERTS = (
         expr="increase(node_edac_correctable_errors_total[1d]) > 10",
         minutes=5,
         severity=Severity.WARNING,
-        summary="{{ $labels.instance }}: {{ $value | humanize }} memory errors were corrected within a day",
-        remedy="Replace the module at the next occasion: appliance health --check base.memory_errors names it.",
+        summary="{{ $labels.instance }}: {{ $value | humanize }} corrected memory errors within a day",
+        remedy="Replace the module at the next maintenance: appliance health --check base.memory_errors names it.",
         check=ids.MEMORY_ERRORS,
     ),
 )

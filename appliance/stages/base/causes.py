@@ -7,7 +7,7 @@ FULL_DISK = Cause(ids.DISK, "nothing that writes works on a full disk")
 
 
 def unit_failed(*units: str, when: Condition = always) -> Effect:
-    """Where every unit that is called failed is one of these, the check of them says what is wrong."""
+    """If all failed units are among these, their own check explains the failure."""
     return Effect(
         ids.FAILED_UNITS,
         "it is the unit that failed",
@@ -16,7 +16,7 @@ def unit_failed(*units: str, when: Condition = always) -> Effect:
 
 
 def read_by(folder: str, kind: str) -> Condition:
-    """The cause lies in this folder, and all the effect names is of the kind that is read from there."""
+    """The cause is in this directory, and all names of the effect are of the kind that is read from there."""
     return lambda cause, effect: (
         any(part.startswith(folder) for part in cause.parts)
         and bool(effect.names)

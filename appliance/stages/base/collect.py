@@ -1,6 +1,6 @@
-"""What lies in places that stages own and is nobody's there: no stage's, no package's, not the rack's; and accounts like root.
+"""Unmanaged files in places of the stages: of no stage, no package and not of the rack; and privileged accounts.
 
-A file of a package counts as the package's while it is as the package brought it.
+A file of a package counts as managed while it is unchanged.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from appliance.probe.ask import Facts
 
 MOST = 40
-"""Findings that are told; who has more has one problem."""
+"""Findings that are listed; more are only counted."""
 WIDTH = 100
 ROOM = 1 << 16
-"""Bytes that are read of a stranger's file."""
+"""Bytes that are read of an unmanaged file."""
 REMARK = re.compile(r"#(?!\d|include)")
 """In sudoers(5) "#1001" is a person, and "#include" reads another file."""
 DPKG = "/var/lib/dpkg/status"
@@ -88,7 +88,7 @@ class Look:
         }
 
     def _is_free(self, path: str) -> bool:
-        """Work that somebody has the host do who is free to: a crontab, a job of at(1), services that run without a login."""
+        """Work of users without a login: crontabs, at(1) jobs, lingering services."""
         folder, _, name = path.rpartition("/")
         if not self._free or folder not in (*SCHEDULED, *AT_JOBS):
             return False
@@ -162,7 +162,7 @@ class Look:
         return known
 
     def _of_a_package(self, path: str) -> bool:
-        """Asked only of what no list of configuration names, for it takes long."""
+        """Called only for files that are in no list of configuration files, because it is slow."""
         ask = self._ask
         if files.exists(ask.path(DPKG)):
             return bool(ask.run(["dpkg-query", "-S", path], ok=(0, 1)))
@@ -203,7 +203,7 @@ class Look:
 
 
 def _unread(path: str, why: str, kind: str = "key") -> Facts:
-    """What somebody hides behind a link or in somebody else's file."""
+    """Files behind a link, or changed files of a package."""
     said = {"line": f"not read: {why}"[:WIDTH], "lines": 1}
     return {"kind": kind, "at": path, "owner": "", "modified": 0, **said}
 
@@ -227,7 +227,7 @@ def _matching(ask: Ask, patterns: Iterable[str]) -> Iterator[str]:
 
 
 def _may_be_there(path: str) -> bool:
-    """Also where somebody besides root keeps that from being seen, which costs no other place its look."""
+    """Also if a user prevents reading; other places are read in any case."""
     try:
         return files.exists(path)
     except places.Untrusted:
@@ -235,7 +235,7 @@ def _may_be_there(path: str) -> bool:
 
 
 def _telling(text: str) -> list[str]:
-    """The lines that say something: no blank one, no remark, no interpreter, no section; of a file without any all."""
+    """The significant lines: without blank lines, comments, interpreter and sections; all lines if none remains."""
     lines = [line.strip() for line in lines_of(text) if line.strip()]
     told = [line for line in lines if not REMARK.match(line) and line[0] + line[-1] != "[]"]
     return told or lines

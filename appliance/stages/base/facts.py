@@ -1,13 +1,13 @@
-"""What a host's own weekly look at every file says."""
+"""The result of a host's weekly run over every file."""
 
 from pydantic import Field
 
-from appliance.models.base import Numerous
+from appliance.models.base import Model
 from appliance.models.fact_types import Line, Number, Real
 
 
-class FileChange(Numerous):
-    """What is another than at the host's first look; empty: it was, or is, not there, or as usual."""
+class FileChange(Model):
+    """A difference to the host's first run; empty: missing then or now, or normal."""
 
     kind: Line
     name: Line
@@ -15,7 +15,7 @@ class FileChange(Numerous):
     now: Line = ""
 
 
-class Weekly(Numerous):
+class Weekly(Model):
     """The last look of appliance-weekly on this host."""
 
     age_s: Real = Field(description="Seconds since it ended; before the first since it was set up")

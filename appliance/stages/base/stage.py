@@ -6,6 +6,13 @@ from appliance.stages.base.restarts import RESTARTS
 from appliance.stages.base.variables import variables
 from appliance.stages.stage import Stage
 
+UNIT_FOLDERS = (
+    *("/etc/systemd/system", "/etc/systemd/system.control"),
+    *("/run/systemd/system", "/run/systemd/system.control"),
+)
+"""Where administrators and systemctl put drop-ins (systemd.unit(5))."""
+SLICES = ("user-.slice", "user.slice", "system.slice")
+"""Whose drop-ins limit all services, or all that users run."""
 STAGE = Stage(
     name="base",
     title="People, ssh, time, kernel parameters, limits and firewall",
@@ -26,7 +33,9 @@ STAGE = Stage(
         *("/var/spool/cron/atjobs/*", "!/var/spool/cron/atjobs/.SEQ"),
         *("/var/spool/at/*", "!/var/spool/at/.SEQ", "!/var/spool/at/spool"),
         "/var/lib/systemd/linger/*",
-        *("/etc/systemd/system.conf.d/*", "/etc/systemd/system/service.d/*"),
+        *("/etc/systemd/system.conf.d/*", "/etc/systemd/user.conf.d/*"),
+        "/etc/systemd/system/service.d/*",
+        *(f"{folder}/{name}.d/*" for folder in UNIT_FOLDERS for name in SLICES),
         *("/etc/chrony/conf.d/*", "/etc/chrony/sources.d/*"),
         *("/etc/ld.so.preload", "/etc/rc.local", "/etc/apt/trusted.gpg.d/*"),
         *("/etc/apt/sources.list.d/*.list", "/etc/apt/sources.list.d/*.sources"),

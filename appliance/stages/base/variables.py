@@ -36,7 +36,7 @@ HPC_SYSCTL = {
     "kernel.panic": "10",
 }
 NAMESPACED = ("net.", "fs.mqueue.", "kernel.shm", "kernel.msg", "kernel.sem")
-"""Parameters a container has a value of its own for (namespaces(7)); all others are its machine's."""
+"""Parameters with a separate value for each container (namespaces(7)); all others belong to its machine."""
 MACHINE_WIDE = frozenset({"net.core.rmem_max", "net.core.wmem_max"})
 """Shown in every network namespace since Linux 6.10, and yet set for the whole machine."""
 SAFE_SYSCTL = {
@@ -79,10 +79,10 @@ IPV6 = "net.ipv6."
 """Parameters a kernel without IPv6 has none of; nothing is to be guarded there."""
 NOT_LOADED = ("cramfs", "freevxfs", "hfs", "hfsplus", "jffs2")
 USB_STORAGE = ("uas", "usb-storage")
-"""Of strict sites no module is loaded for these: file systems nobody has, and sticks (CIS 1.1.1)."""
+"""Modules that strict sites disable: rare file systems and USB storage (CIS 1.1.1)."""
 OF_THE_SYSTEM = frozenset({"/", "/boot", "/boot/efi", "/usr", "/var"})
 KERNEL_MODULES = ("ipmi_devintf",)
-"""In-band access to the management controller; loads where there is none, too."""
+"""In-band access to the BMC; loads without a BMC, too."""
 HELD_PACKAGES = (
     "^(lib)?nvidia-",
     "^cuda-",
@@ -92,7 +92,7 @@ HELD_PACKAGES = (
     "^kube(adm|let|ctl)$",
     "^containerd",
 )
-"""What the stages install in a chosen release."""
+"""Packages that stages install in a configured release."""
 
 
 def variables(context: RoleContext) -> Variables:
@@ -159,12 +159,12 @@ def _users(context: RoleContext) -> list[Variables]:
 
 
 def _modules_off(facts: HostFacts | None) -> list[str]:
-    """What a strict host loads nowhere; that for sticks stays where the system itself lies on one."""
+    """Modules that a strict host does not load; USB storage stays if the system is on a USB disk."""
     return [*NOT_LOADED, *(() if facts and _may_lie_on_usb(facts) else USB_STORAGE)]
 
 
 def _may_lie_on_usb(facts: HostFacts) -> bool:
-    """A volume or an array names no disk: beside a disk on USB it may lie there, and the host would start no more."""
+    """A volume or array does not show its disk: with a USB disk it may be there, and the host could not boot."""
     if all(disk.transport != "usb" for disk in facts.disks):
         return False
     others = "|".join(re.escape(d.name) for d in facts.disks if d.transport != "usb")
@@ -246,7 +246,7 @@ def _judged(chosen: Chosen, has_ipv6: bool, container: bool) -> tuple[Parameters
 
 
 def _has_own(key: str) -> bool:
-    """Whether a container has a value of its own for this kernel parameter."""
+    """Whether a container has its own value of this kernel parameter."""
     return key.startswith(NAMESPACED) and key not in MACHINE_WIDE
 
 
@@ -260,7 +260,7 @@ def names(site: Site) -> list[dict[str, str]]:
 
 
 def time_servers(site: Site, host: Host) -> list[str]:
-    """Whom a host takes the time from; nobody when it is the site's own reference."""
+    """The time servers of a host; none for the site's own reference."""
     if site.base.ntp_servers:
         return list(site.base.ntp_servers)
     reference = _reference(site)

@@ -14,7 +14,7 @@ ALERTS = (
         minutes=5,
         severity=Severity.CRITICAL,
         summary=WHICH + " is not active",
-        remedy="appliance health --check fabric names the cable; reseat or exchange it. All ports of a host: look for "
+        remedy="appliance health --check fabric names the cable; reseat or replace it. If all ports of a host are down, check "
         "the subnet manager.",
         check=ids.STATE,
     ),
@@ -37,8 +37,8 @@ ALERTS = (
         " or increase(node_infiniband_port_receive_errors_total[1h]) > 10",
         minutes=0,
         severity=Severity.WARNING,
-        summary=WHICH + " counts {{ $value | humanize }} errors an hour",
-        remedy="Clean or exchange the cable, then the port; appliance health --check fabric.errors compares counters.",
+        summary=WHICH + " has {{ $value | humanize }} errors per hour",
+        remedy="Clean or replace the cable, then the port; appliance health --check fabric.errors compares counters.",
         check=ids.ERRORS,
     ),
     Alert(
@@ -48,7 +48,7 @@ ALERTS = (
         minutes=0,
         severity=Severity.WARNING,
         summary=WHICH + " went down {{ $value | humanize }} times within an hour",
-        remedy="Reseat or exchange the cable; look whether the other end flaps as well (iblinkinfo).",
+        remedy="Reseat or replace the cable; check whether the other end flaps as well (iblinkinfo).",
         check=ids.ERRORS,
     ),
 )

@@ -34,7 +34,7 @@ class Socket(NamedTuple):
 
 Cables = Mapping[Plug, Socket]
 Known = Mapping[str, HostFacts | None]
-"""GPU hosts in the site's order, with what they last said of themselves."""
+"""GPU hosts in the site's order, with their last facts."""
 
 
 def ports_of(known: Known) -> dict[Plug, Port]:
@@ -48,12 +48,14 @@ def ports_of(known: Known) -> dict[Plug, Port]:
     }
 
 
-def found_cables(known: Known, topology: Topology) -> dict[Plug, Socket]:
-    """The cables of these hosts that discovery met, by adapter."""
+def found_cables(
+    known: Known, topology: Topology, accepted: Known | None = None
+) -> dict[Plug, Socket]:
+    """The cables of these hosts that discovery met, by adapter. ``accepted``: what hosts were accepted with, which decides between two."""
     switches = {node.description for node in topology.switches}
     named = _named(known, topology)
     is_told = all(node.description in named for node in topology.hcas)
-    by_guid = {} if is_told else _by_guid(known, topology)
+    by_guid = {} if is_told else _by_guid(known, topology, accepted or {})
     cables: dict[Plug, Socket] = {}
     for link in topology.links:
         if (link.peer in switches) is (link.node in switches):
@@ -99,19 +101,32 @@ def _directions(links: Iterable[Link]) -> Iterator[tuple[str, int, str, int]]:
 def _named(known: Known, topology: Topology) -> dict[str, tuple[str, str]]:
     """Host and device by the node's description, "gpu-1 mlx5_0" where rdma-ndd describes adapters.
 
-    openibd of NVIDIA's driver writes "gpu-1 HCA-1", which names no device.
+    openibd of NVIDIA's driver writes "gpu-1 HCA-1", without the device. A host's own description does not assign an adapter
+    whose GUID belongs to another host.
     """
-    names = _hosts_by_name(known)
+    names, owners = _hosts_by_name(known), _owners(known)
     named: dict[str, tuple[str, str]] = {}
     for node in topology.hcas:
-        host, _, device = node.description.partition(" ")
-        if host in names and device and " " not in device and not device.startswith("HCA-"):
-            named[node.description] = names[host], device
+        said, _, device = node.description.partition(" ")
+        host = names.get(said)
+        if not host or not device or " " in device or device.startswith("HCA-"):
+            continue
+        if said in known or owners.get(number(node.guid), host) == host:
+            named[node.description] = host, device
     return named
 
 
+def _owners(known: Known) -> dict[int, str]:
+    """By the GUID of an adapter the only host that reports it; of either way of ``_by_guid``."""
+    hosts: dict[int, set[str]] = {}
+    for plug, port in ports_of(known).items():
+        for less in {0, plug.port}:
+            hosts.setdefault(number(port.guid) - less, set()).add(plug.host)
+    return {guid: next(iter(names)) for guid, names in hosts.items() if len(names) == 1}
+
+
 def _hosts_by_name(known: Known) -> dict[str, str]:
-    """A host's name in the site is its own, whatever another calls itself; what several call themselves is none of them."""
+    """A host's name in the site belongs to that host; a name that several hosts report belongs to none."""
     claims: dict[str, list[str]] = {}
     for host, facts in known.items():
         if facts:
@@ -120,29 +135,34 @@ def _hosts_by_name(known: Known) -> dict[str, str]:
     return said | {host: host for host in known}
 
 
-def _by_guid(known: Known, topology: Topology) -> dict[tuple[str, int], Plug]:
-    """By node and port, where descriptions say nothing.
+def _by_guid(known: Known, topology: Topology, accepted: Known) -> dict[tuple[str, int], Plug]:
+    """By node and port, without usable descriptions.
 
-    An adapter's GUID is its port's, or with several ports (and in ibsim) less by the port's number; the way
+    An adapter's GUID is its port's GUID, or with several ports (and in ibsim) smaller by the port's number; the way
     that fits more hosts is the fabric's, whatever number of GUIDs one of them has.
     """
     nodes = {number(node.guid): node.description for node in topology.hcas}
-    ways = [_claimed(known, less) for less in (0, 1)]
+    ways = [_claimed(known, accepted, less) for less in (0, 1)]
     best = max(ways, key=lambda way: len({way[guid].host for guid in way.keys() & nodes.keys()}))
     return {(nodes[guid], plug.port): plug for guid, plug in best.items() if guid in nodes}
 
 
-def _claimed(known: Known, less: int) -> dict[int, Plug]:
-    """By the GUID of an adapter its port; one that several hosts claim is none of theirs."""
-    made: dict[int, Plug] = {}
-    twice: set[int] = set()
+def _claimed(known: Known, accepted: Known, less: int) -> dict[int, Plug]:
+    """By the GUID of an adapter its port; of several hosts that claim it that of the only one it was accepted of, else of none."""
+    claims: dict[int, dict[str, Plug]] = {}
     for plug, port in ports_of(known).items():
-        guid = number(port.guid) - less * plug.port
-        if made.setdefault(guid, plug).host != plug.host:
-            twice.add(guid)
-        else:
-            made[guid] = plug
-    return {guid: plug for guid, plug in made.items() if guid not in twice}
+        claims.setdefault(number(port.guid) - less * plug.port, {})[plug.host] = plug
+    if all(len(plugs) == 1 for plugs in claims.values()):
+        return {guid: plug for guid, plugs in claims.items() for plug in plugs.values()}
+    owners: dict[int, set[str]] = {}
+    for plug, port in ports_of(accepted).items():
+        owners.setdefault(number(port.guid) - less * plug.port, set()).add(plug.host)
+    made: dict[int, Plug] = {}
+    for guid, plugs in claims.items():
+        hosts = plugs.keys() if len(plugs) == 1 else plugs.keys() & owners.get(guid, set())
+        if len(hosts) == 1:
+            made[guid] = plugs[next(iter(hosts))]
+    return made
 
 
 def number(guid: str) -> int:

@@ -6,7 +6,7 @@ from appliance.stages.fabric import ids
 
 
 def names_part(cause: CheckResult, effect: CheckResult) -> bool:
-    """The cause is of an adapter the effect speaks of, or names it."""
+    """The cause and the effect concern the same adapter."""
     return not {*cause.parts, *cause.names}.isdisjoint(effect.parts)
 
 

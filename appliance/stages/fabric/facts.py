@@ -1,10 +1,8 @@
 """RDMA ports as sysfs shows them, and the fabric as it is discovered from a host."""
 
-from typing import Annotated
+from pydantic import Field
 
-from pydantic import AfterValidator, Field
-
-from appliance.models.base import Numerous, named
+from appliance.models.base import Model
 from appliance.models.fact_types import (
     BusId,
     Count,
@@ -17,7 +15,7 @@ from appliance.models.fact_types import (
 )
 
 
-class RoceState(Numerous):
+class RoceState(Model):
     """What makes an Ethernet port lossless, as it is set now; None: not shown or not read."""
 
     interface: InterfaceName
@@ -31,7 +29,7 @@ class RoceState(Numerous):
     )
 
 
-class Port(Numerous):
+class Port(Model):
     """One port of an RDMA device from sysfs; rate in Gb/s, counters as the kernel names them."""
 
     device: DeviceName
@@ -47,22 +45,26 @@ class Port(Numerous):
     pci_path: tuple[BusId, ...] = Field(
         default=(), description="Bridges to its adapter, as a GPU's"
     )
+    pcie_width: Number | None = Field(default=None, description="Lanes of its adapter's link")
+    pcie_max_width: Number | None = None
+    pcie_speed: Real | None = Field(default=None, description="GT/s")
+    pcie_max_speed: Real | None = None
     pkeys: tuple[Number, ...] | None = Field(
         default=None, description="Partitions, with the membership bit; None: not read"
     )
     roce: RoceState | None = Field(default=None, description="Where the stage sets it up")
-    counters: Annotated[dict[Line, Number], AfterValidator(named)] = Field(default_factory=dict)
+    counters: dict[Line, Number] = Field(default_factory=dict)
 
 
-class SubnetManager(Numerous):
-    """The subnet manager as asked through MADs from this host; ``guid`` of the master."""
+class SubnetManager(Model):
+    """The subnet manager, queried through MADs from this host; ``guid`` of the master."""
 
     state: Line
     guid: Guid = ""
     priority: Number | None = None
 
 
-class FabricNode(Numerous):
+class FabricNode(Model):
     """An end of the fabric found by discovery."""
 
     guid: Guid
@@ -70,7 +72,7 @@ class FabricNode(Numerous):
     ports: Count
 
 
-class Link(Numerous):
+class Link(Model):
     """A cable as discovered: node description and port at both ends, width and speed ("4x", "HDR")."""
 
     node: Line
@@ -81,7 +83,7 @@ class Link(Numerous):
     speed: Line = ""
 
 
-class Topology(Numerous):
+class Topology(Model):
     """What ibnetdiscover sees from this host."""
 
     hcas: tuple[FabricNode, ...] = ()

@@ -10,13 +10,13 @@ from appliance.models.base import Model
 
 Version = tuple[int, ...]
 NUMBERS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})*")
-"""A host says what it likes: neither "²" nor five thousand digits are a number to Python."""
+"""Versions are untrusted: neither "²" nor five thousand digits are a number to Python."""
 
 
 class AdapterFirmware(Model):
-    """One kind of adapter, which the first number of its firmware's version names.
+    """One kind of adapter, identified by the first number of its firmware version.
 
-    ``minimum`` and everything newer is good; of the older branches in ``branches`` (first two numbers) what is there or newer.
+    Good are ``minimum`` and newer; in older branches (first two numbers), the versions in ``branches`` and newer.
     """
 
     name: str
@@ -48,7 +48,7 @@ class HcaFirmware(Model):
 
 @lru_cache(1024)
 def numbers(version: str) -> Version:
-    """ "20.43.8002" to compare; empty where it is no such version."""
+    """ "20.43.8002" as numbers; empty for other formats."""
     return tuple(map(int, version.split("."))) if NUMBERS.fullmatch(version) else ()
 
 

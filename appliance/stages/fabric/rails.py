@@ -34,7 +34,7 @@ def host_groups(found: Cables, hosts: tuple[str, ...]) -> dict[str, Leaves]:
 
 
 def _groups(own: dict[str, Leaves]) -> list[Leaves]:
-    """The commonest opinion founds a group; others only add rails nobody spoke of before."""
+    """The most frequent assignment starts a group; others only add further rails."""
     opinions = Counter(tuple(sorted(leaves.items())) for leaves in own.values() if leaves)
     groups: list[Leaves] = []
     group_of: dict[str, int] = {}

@@ -13,7 +13,7 @@ from appliance.stages.stage import Stage
 
 
 def changes_driver(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
-    """Whether the adapters' driver is another than the wanted one: it changes with a reboot."""
+    """Whether the adapters' driver differs from the configured one: the change needs a reboot."""
     if facts is None:
         return False
     module = facts.modules.get("mlx5_core")
@@ -28,7 +28,7 @@ def changes_driver(host: Host, facts: HostFacts | None, variables: Variables) ->
 
 
 def disturbs(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
-    """Whether somebody's work may be there when the host reboots for its driver."""
+    """Whether the host may have running work when it reboots for its driver."""
     if facts is None or Role.GPU not in host.roles or not may_work(facts):
         return False
     return changes_driver(host, facts, variables)

@@ -1,7 +1,7 @@
-"""The fabric as schedulers want it: which hosts are near each other, from one discovery, for Slurm and Kubernetes alike.
+"""The proximity of hosts from one discovery, for Slurm and Kubernetes.
 
-A block stands for the switches that join the hosts or blocks below it. Hosts of a rail-optimised fabric hang on one leaf
-per rail; those that share their leaves are one block, whatever the number of switches.
+A block represents the switches that connect the hosts or blocks below it. Hosts of a rail-optimised fabric have one leaf
+per rail; hosts with the same leaves are one block, independent of the number of switches.
 """
 
 import re
@@ -23,7 +23,7 @@ WITHOUT = re.compile(r"[^A-Za-z0-9._-]+")
 
 @dataclass(frozen=True)
 class Block:
-    """``switches`` it stands for; it joins either ``hosts`` (tier 1) or other blocks by name (above)."""
+    """``switches`` of the block; it connects either ``hosts`` (tier 1) or other blocks by name (above)."""
 
     name: str
     tier: int
@@ -34,7 +34,7 @@ class Block:
 
 @dataclass(frozen=True)
 class SwitchTree:
-    """Every GPU host stands in exactly one block of tier 1; blocks are listed from the lowest tier up."""
+    """Every GPU host is in exactly one block of tier 1; blocks are listed from the lowest tier."""
 
     blocks: tuple[Block, ...]
 
@@ -52,17 +52,18 @@ class SwitchTree:
         return found
 
 
-def switch_tree(known: Known, topology: Topology) -> SwitchTree:
-    """The tree over all of these hosts. By majority: a cable out or in the wrong leaf moves no host.
+def switch_tree(known: Known, topology: Topology, beside: tuple[str, ...] = ()) -> SwitchTree:
+    """The tree of these hosts, by majority: one missing or misplaced cable does not move a host.
 
-    A host discovery does not meet, where there is more than one place it may be, is in a block "unplaced". Linear
+    A host that discovery does not find, and that has several possible places, is in a block "unplaced", as are
+    those in ``beside``, outside the fabric. Linear
     in the number of cables.
     """
     groups = host_groups(found_cables(known, topology), tuple(known))
     hosts: dict[frozenset[str], list[str]] = {}
     for host in known:
         hosts.setdefault(frozenset(groups[host].values()), []).append(host)
-    lost = hosts.pop(frozenset(), [])
+    lost = [*hosts.pop(frozenset(), []), *beside]
     if not hosts:
         return SwitchTree(())
     lowest = [_Part(leaves, tuple(names), ()) for leaves, names in hosts.items()]
@@ -182,7 +183,7 @@ def _named(tiers: list[list[_Part]], lost: list[str]) -> SwitchTree:
 
 
 def _with_lost(blocks: list[Block], top: list[str], lost: list[str]) -> list[Block]:
-    """Hosts nobody met are as far from all others as there is."""
+    """Hosts that were not found are at the maximum distance."""
     if not lost:
         return blocks
     highest = max(block.tier for block in blocks) + 1

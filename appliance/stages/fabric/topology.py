@@ -2,6 +2,7 @@
 
 from appliance.models.site import Role
 from appliance.stages.context import RoleContext, Variables
+from appliance.stages.fabric.cabling import INFINIBAND
 from appliance.stages.fabric.facts import Topology
 from appliance.stages.fabric.switch_tree import FAMILY, SwitchTree, kubernetes, slurm, switch_tree
 
@@ -15,11 +16,12 @@ def tree_of(context: RoleContext) -> SwitchTree:
         return NONE
     hosts = (h.name for h in context.site.with_role(Role.GPU) if h.name not in context.left_out)
     known = {name: context.facts.get(name) for name in hosts}
-    return switch_tree(known, topology)
+    beside = tuple(name for name in known if not _has_infiniband(context, name))
+    return switch_tree({n: f for n, f in known.items() if n not in beside}, topology, beside)
 
 
 def slurm_switches(context: RoleContext) -> list[Variables]:
-    """The lines of topology.conf; none where the fabric could not be discovered, or is none."""
+    """The lines of topology.conf; none without a discovered fabric."""
     return [dict(line) for line in slurm(context.once(tree_of))]
 
 
@@ -30,8 +32,14 @@ def node_labels(context: RoleContext) -> dict[str, str]:
 
 def label_families(context: RoleContext) -> list[str]:
     """Labels a node has none of but ``node_labels``; none while a fabric that is there was never discovered."""
-    is_fabric = context.profile.hardware.fabric.link_layer == "InfiniBand"
+    is_fabric = any(p.hardware.fabric.link_layer == INFINIBAND for p in context.profiles)
     return [] if is_fabric and context.once(_discovered) is None else [FAMILY]
+
+
+def _has_infiniband(context: RoleContext, host: str) -> bool:
+    """False for a host whose class has another fabric than the site's others."""
+    own = context.profile_of(host).hardware.fabric.link_layer
+    return not context.site.has_classes or own == INFINIBAND
 
 
 def _labels(context: RoleContext) -> dict[str, dict[str, str]]:

@@ -7,6 +7,7 @@ from appliance.stages.fabric.cabling import INFINIBAND, natural
 from appliance.stages.fabric.facts import Port
 from appliance.stages.fabric.site import FULL_MEMBER
 
+ETHERNET = "Ethernet"
 MODULES = {"InfiniBand": ("ib_umad", "ib_ipoib", "rdma_ucm"), "Ethernet": ("rdma_ucm",), "none": ()}
 TOP_PRIORITY = 14  # 15 stays free for a manager that must win for a while (a replacement, a test)
 
@@ -15,7 +16,7 @@ def variables(context: RoleContext) -> Variables:
     """Diagnostics everywhere, a subnet manager on control hosts and standbys of an InfiniBand site that wants ours."""
     managed = _runs_opensm(context)
     return {
-        "fabric_link_layer": context.profile.hardware.fabric.link_layer,
+        "fabric_link_layer": _link_layer(context),
         "fabric_opensm": managed,
         "fabric_opensm_priority": _priority(context),
         "fabric_opensm_guids": _first_port(context) if managed else [],
@@ -50,12 +51,18 @@ def managers(site: Site) -> tuple[str, ...]:
 
 
 def _runs_opensm(context: RoleContext) -> bool:
-    infiniband = context.profile.hardware.fabric.link_layer == "InfiniBand"
+    infiniband = any(p.hardware.fabric.link_layer == INFINIBAND for p in context.profiles)
     return infiniband and context.host.name in managers(context.site)
 
 
+def _link_layer(context: RoleContext) -> str:
+    """That of the host's class; a host that manages the subnet has a port of it, whatever its class."""
+    own = context.profile.hardware.fabric.link_layer
+    return INFINIBAND if _runs_opensm(context) else own
+
+
 def _priority(context: RoleContext) -> int:
-    """The first is master, the others stand by in their order (0 to 15 by the IB specification)."""
+    """The first is master, the others are standby in this order (0 to 15 by the IB specification)."""
     names = managers(context.site)
     if context.host.name not in names:
         return 0
@@ -113,6 +120,8 @@ def _roce(context: RoleContext) -> Variables:
     wanted = context.site.fabric.roce
     if wanted is None or Role.GPU not in context.host.roles or _contained(context):
         return {}
+    if context.site.has_classes and context.profile.hardware.fabric.link_layer != ETHERNET:
+        return {}
     return {
         "priority": wanted.priority,
         "dscp": wanted.dscp,
@@ -127,7 +136,7 @@ def _modules(context: RoleContext) -> tuple[str, ...]:
     """A container shares its machine's kernel and loads nothing."""
     if _contained(context):
         return ()
-    return MODULES[context.profile.hardware.fabric.link_layer]
+    return MODULES[_link_layer(context)]
 
 
 def _contained(context: RoleContext) -> bool:

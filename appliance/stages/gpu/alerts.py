@@ -1,15 +1,16 @@
 """Alerts about GPUs, on the metrics of NVIDIA's dcgm-exporter.
 
-Names: https://github.com/NVIDIA/dcgm-exporter/tree/main/etc (fields of the default and the dcp-metrics file). A field the
-exporter is not told to export never fires; role gpu tells it all that are used here.
+Names: https://github.com/NVIDIA/dcgm-exporter/tree/main/etc (fields of the default and the dcp-metrics file). An alert on a
+field that the exporter does not export never fires; role gpu configures all fields that are used here.
 """
 
 from appliance.alerts.alert import Alert, Severity
 from appliance.stages.gpu import ids
+from appliance.stages.gpu.xid_map import xid_map
 
 WHICH = "{{ $labels.instance }}: GPU {{ $labels.gpu }}"
-OF_APPLICATIONS = (13, 31, 43, 45)
-"""Xids a program causes by its own errors (NVIDIA's Xid catalogue); its owner sees them, nobody has to get up."""
+NO_FAILURE = " ".join(f"!= {code}" for code in xid_map().harmless)
+"""Xids that are no GPU failure according to the map: errors of programs, notes, and those with nonfatal variants."""
 
 ALERTS = (
     Alert(
@@ -19,18 +20,30 @@ ALERTS = (
         " < max_over_time(count by (instance) (DCGM_FI_DEV_GPU_TEMP)[1d:5m])",
         minutes=5,
         severity=Severity.CRITICAL,
-        summary="{{ $labels.instance }} shows fewer GPUs than within the last day: {{ $value }}",
-        remedy="nvidia-smi -L and journalctl -k -g 'NVRM|Xid' there; drain the host, power it off and on.",
+        summary="{{ $labels.instance }} has fewer GPUs than within the last day: {{ $value }}",
+        remedy="nvidia-smi -L and journalctl -k -g 'NVRM|Xid' there; drain the host and power-cycle it.",
         check=ids.COUNT,
     ),
     Alert(
         name="GpuXid",
         area="gpu",
-        expr="DCGM_FI_DEV_XID_ERRORS != 0 " + " ".join(f"!= {code}" for code in OF_APPLICATIONS),
+        expr="appliance_watch_xid == 1",
         minutes=0,
         severity=Severity.CRITICAL,
-        summary=WHICH + " reported Xid {{ $value }}",
-        remedy="appliance health --check gpu.xid says what the code means and whether to reset or reboot. The value "
+        summary=WHICH + " reported Xid {{ $labels.code }}",
+        remedy="appliance health --check gpu.xid explains the code and says whether to reset or reboot. The alert "
+        "ends when the message is older than the limit gpu.xid (24 h), or when the host restarts.",
+        check=ids.XID,
+    ),
+    Alert(
+        name="GpuXidUnwatched",
+        area="gpu",
+        expr=f"(DCGM_FI_DEV_XID_ERRORS != 0 {NO_FAILURE}) unless on (instance) appliance_watch_unfit",
+        minutes=0,
+        severity=Severity.CRITICAL,
+        summary=WHICH
+        + " reported Xid {{ $value }}; without appliance-watch on the host, only the last code is known",
+        remedy="appliance health --check gpu.xid shows the kernel log and says whether to reset or reboot. The value "
         "stays until dcgm-exporter is restarted.",
         check=ids.XID,
     ),
@@ -40,7 +53,7 @@ ALERTS = (
         expr="increase(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL[1h]) > 0",
         minutes=0,
         severity=Severity.CRITICAL,
-        summary=WHICH + " had memory errors it could not correct",
+        summary=WHICH + " had uncorrectable memory errors",
         remedy="Drain the host, reset the GPU (nvidia-smi -r -i {{ $labels.gpu }}), then appliance health --check gpu.",
         check=ids.ECC,
     ),
@@ -50,8 +63,8 @@ ALERTS = (
         expr="DCGM_FI_DEV_ROW_REMAP_PENDING == 1",
         minutes=10,
         severity=Severity.WARNING,
-        summary=WHICH + " waits for a reset to replace a memory row",
-        remedy="Drain the host when its jobs have ended and reset the GPU: nvidia-smi -r -i {{ $labels.gpu }}",
+        summary=WHICH + " needs a reset to remap a memory row",
+        remedy="Drain the host, wait for its jobs, and reset the GPU: nvidia-smi -r -i {{ $labels.gpu }}",
         check=ids.REMAP,
     ),
     Alert(
@@ -61,7 +74,7 @@ ALERTS = (
         minutes=0,
         severity=Severity.CRITICAL,
         summary=WHICH + " has no spare memory row left",
-        remedy="Drain the host and have the GPU replaced.",
+        remedy="Drain the host and replace the GPU.",
         check=ids.REMAP,
     ),
     Alert(
@@ -71,7 +84,7 @@ ALERTS = (
         minutes=5,
         severity=Severity.WARNING,
         summary=WHICH + " is at {{ $value }} °C",
-        remedy="Look at fans, filters and blanking plates; appliance health --check gpu.temperature knows the GPU's own "
+        remedy="Check fans, filters and blanking plates; appliance health --check gpu.temperature knows the GPU's own "
         "limit.",
         check=ids.TEMPERATURE,
     ),
@@ -82,7 +95,7 @@ ALERTS = (
         minutes=5,
         severity=Severity.CRITICAL,
         summary=WHICH + " slows down because of heat",
-        remedy="appliance health --check gpu.clocks names the reason; look at fans and the air in front of the rack.",
+        remedy="appliance health --check gpu.clocks shows the reason; check fans and the air in front of the rack.",
         check=ids.CLOCKS,
     ),
     Alert(
@@ -92,7 +105,7 @@ ALERTS = (
         minutes=10,
         severity=Severity.WARNING,
         summary=WHICH + " repeats PCIe transfers",
-        remedy="appliance health --check gpu.pcie; reseat the board or riser in the next maintenance.",
+        remedy="appliance health --check gpu.pcie; reseat the board or riser at the next maintenance.",
         check=ids.PCIE,
     ),
     Alert(
@@ -101,7 +114,7 @@ ALERTS = (
         expr="increase(DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL[1h]) > 100",
         minutes=0,
         severity=Severity.WARNING,
-        summary=WHICH + " counts errors on its NVLinks",
+        summary=WHICH + " has errors on its NVLinks",
         remedy="nvidia-smi nvlink -e there names the link; reseat the bridge or the board.",
         check=ids.NVLINK,
     ),
@@ -111,8 +124,8 @@ ALERTS = (
         expr='up{job="dcgm"} == 0',
         minutes=5,
         severity=Severity.WARNING,
-        summary="{{ $labels.instance }}: dcgm-exporter does not answer, its GPUs are not watched",
-        remedy="systemctl status nvidia-dcgm-exporter there; a driver that hangs makes it hang.",
+        summary="{{ $labels.instance }}: dcgm-exporter does not answer; its GPUs are not monitored",
+        remedy="systemctl status nvidia-dcgm-exporter there; a hung driver makes it hang.",
         check=ids.DRIVER,
     ),
 )

@@ -1,4 +1,4 @@
-"""When a failure of a GPU explains what is found of it elsewhere."""
+"""Conditions under which a failure of a GPU explains other results."""
 
 from appliance.models.result import CheckResult
 
@@ -7,11 +7,19 @@ HEAT = 0x40
 FELL_OFF = 79
 """The Xid a driver logs of a GPU that has fallen off the bus (NVIDIA, Xid catalog)."""
 
+FOLLOWERS = (45, 154)
+"""Xids that the driver logs after another one: the end of the GPU's jobs, and the recommended recovery (NVIDIA, Xid catalog)."""
+
 
 def logs_the_loss(cause: CheckResult, effect: CheckResult) -> bool:
     """The effect is the Xid of a GPU that is gone."""
     del cause
     return effect.unit == "Xid" and effect.value == FELL_OFF
+
+
+def follows(cause: CheckResult, effect: CheckResult) -> bool:
+    """The effect is a message that the driver logs after another Xid of the same GPU."""
+    return effect.unit == "Xid" and effect.value in FOLLOWERS and cause.value not in FOLLOWERS
 
 
 def slowed_by_heat(cause: CheckResult, effect: CheckResult) -> bool:

@@ -1,8 +1,8 @@
-"""What NVML and the driver's messages tell of a host's GPUs."""
+"""Facts of a host's GPUs from NVML and the driver's messages."""
 
 from pydantic import Field
 
-from appliance.models.base import Numerous
+from appliance.models.base import Model
 from appliance.models.fact_types import (
     BusId,
     Count,
@@ -15,7 +15,7 @@ from appliance.models.fact_types import (
 )
 
 
-class MigPart(Numerous):
+class MigPart(Model):
     """A compute instance: its number, compute slices, the UUID programs name it by, and its device nodes."""
 
     id: Count
@@ -24,7 +24,7 @@ class MigPart(Numerous):
     nodes: tuple[DeviceFile, ...] = ()
 
 
-class MigInstance(Numerous):
+class MigInstance(Model):
     """A GPU instance (MIG): ``size`` memory slices from ``start``; ``profile_id`` as nvidia-smi shows it."""
 
     profile: MigProfile
@@ -35,7 +35,7 @@ class MigInstance(Numerous):
     parts: tuple[MigPart, ...] = ()
 
 
-class Gpu(Numerous):
+class Gpu(Model):
     """One GPU through NVML. Memory in bytes, power in W, temperature in C; None = not supported."""
 
     index: Count
@@ -46,6 +46,9 @@ class Gpu(Numerous):
     bus_id: BusId
     minor: Count | None = Field(default=None, description="Of its device, /dev/nvidia0")
     memory: Count
+    memory_used: Count | None = Field(
+        default=None, description="With what the driver itself has reserved"
+    )
     pcie_generation: Number | None = None
     pcie_width: Number | None = None
     pcie_max_generation: Number | None = None
@@ -92,7 +95,7 @@ class Gpu(Numerous):
     error: Line = ""
 
 
-class Gpus(Numerous):
+class Gpus(Model):
     """The driver's view of all GPUs."""
 
     driver: Line
@@ -101,11 +104,16 @@ class Gpus(Numerous):
     devices: tuple[Gpu, ...] = ()
 
 
-class Xid(Numerous):
+class Xid(Model):
     """An Xid message of the NVIDIA driver. ``age``: s before the facts were taken, None if unknown."""
 
     code: Number
     bus_id: BusId = ""
     age: Real | None = None
     text: Line = ""
+    unit: Line = Field(
+        default="", description="Of an NVLink 5 message: the part of the GPU it names"
+    )
+    severity: Line = Field(default="", description="As an NVLink 5 message says: Fatal or Nonfatal")
+    link: Line = Field(default="", description="The NVLink that message names")
     omitted: Number = Field(default=0, description="Earlier ones of this code and GPU, left out")

@@ -1,4 +1,4 @@
-"""What a GPU product is by its data sheet."""
+"""A GPU product by its data sheet."""
 
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -38,7 +38,7 @@ class Rates(Model):
 
 
 class Floor(Model):
-    """What a benchmark reached in a published trial; ``interconnect``: where it holds only there."""
+    """A published result of a benchmark; ``interconnect``: the only one for which it is valid."""
 
     check: str
     interconnect: Interconnect | None = None
@@ -76,7 +76,7 @@ class GpuPart(Model):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it is called, by NVML and by people: with and without its maker, and by training runs."""
+        """Its names: of NVML with and without the vendor, and of training runs."""
         short = (self.bf16.name,) if self.bf16 else ()
         return (self.name, self.name.removeprefix(MAKER), *short)
 

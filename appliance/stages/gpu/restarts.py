@@ -10,7 +10,7 @@ EXPORTER = (
     "/etc/dcgm-exporter/appliance.csv",
 )
 DRIVER = frozenset({"gpu_fabric_manager", "gpu_kernel_modules", "gpu_release", "gpu_source"})
-"""Another set of the driver's packages: whoever holds a GPU is stopped before it is unloaded."""
+"""A changed set of driver packages: programs that use a GPU are stopped before the driver is unloaded."""
 
 
 def _everywhere(host: Host, facts: HostFacts | None, variables: Variables) -> bool:

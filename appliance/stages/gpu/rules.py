@@ -1,4 +1,4 @@
-"""Rules over where the NVIDIA driver comes from."""
+"""Rules for the source of the NVIDIA driver."""
 
 from collections.abc import Iterator
 
@@ -22,31 +22,31 @@ def kernel_modules(case: Case) -> Iterator[Finding]:
     """Blackwell has no proprietary kernel modules, Volta no open ones."""
     chosen = case.site.repositories.gpu.kernel_modules
     only = {"proprietary": (only_open, "open"), "open": (only_proprietary, "proprietary")}
-    if not case.profile or chosen not in only:
+    if chosen not in only:
         return
     of, other = only[chosen]
-    if refused := of(case.profile):
+    if refused := next((model for own in case.profiles if (model := of(own))), ""):
         yield case.problem(
             ("repositories", "gpu", "kernel_modules"),
-            f"{refused} runs on the {other} kernel modules only"
+            f"{refused} supports only the {other} kernel modules"
             " (source: NVIDIA Driver Installation Guide 615, 2026-09-09)",
-            f"leave kernel_modules out, or write {other}",
+            f"remove kernel_modules, or write {other}",
         )
 
 
 def known_to_the_driver(case: Case) -> Iterator[Finding]:
-    """Newer branches left Volta behind."""
-    model = only_proprietary(case.profile) if case.profile else ""
-    if not case.profile or not model:
-        return
+    """Newer branches do not support Volta."""
     own = case.site.software.get("driver_branch")
-    branch = branch_of(own or case.profile.software.driver_branch)
-    if branch > VOLTA_UNTIL:
+    for profile in case.profiles:
+        model = only_proprietary(profile)
+        branch = branch_of(own or profile.software.driver_branch) if model else 0
+        if branch <= VOLTA_UNTIL:
+            continue
         yield case.problem(
             ("software", "driver_branch") if own else ("profile",),
-            f"no driver of branch {branch} knows {model}"
-            f" (source: NVIDIA Data Center Drivers, {VOLTA_UNTIL} is Volta's last)",
-            f'choose software.driver_branch: "{VOLTA_UNTIL}"',
+            f"driver branch {branch} does not support {model}"
+            f" (source: NVIDIA Data Center Drivers, {VOLTA_UNTIL} is the last branch with Volta)",
+            f'set software.driver_branch: "{VOLTA_UNTIL}"',
         )
 
 

@@ -35,18 +35,18 @@ def unloads(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
 
 
 def may_work(facts: HostFacts) -> bool:
-    """Whether somebody's work may be there: where it is not known which stages are finished, it may."""
+    """Whether the host may have running work; true if its finished stages are unknown."""
     unknown = "receipts" in facts.errors and not facts.receipts
     return unknown or not WORKING.isdisjoint(facts.receipts)
 
 
 def disturbs(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
-    """Whether somebody's work may be there while the driver is unloaded, as far as the facts tell."""
+    """Whether the host may have running work while the driver is unloaded, according to the facts."""
     return facts is not None and may_work(facts) and moves(host, facts, variables)
 
 
 def moves(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
-    """Whether the driver is unloaded or repaired, as far as the facts tell."""
+    """Whether the driver will be unloaded or repaired, according to the facts."""
     if facts is None:
         return False
     receipt = facts.receipts.get("gpu")

@@ -43,12 +43,18 @@ def _by_variable(site: Site, profile: Profile) -> str:
     """Who sees GPUs by NVIDIA_VISIBLE_DEVICES; "" where no pods run, or another device plugin than ours may need it.
 
     The GPU Operator's device plugin passes devices by CDI (cdi-annotations, cdi-cri; v26.3.2 and v26.7.0), and its own pods are privileged.
-    KAI gives a part of a GPU by that variable (v0.12.0).
+    NVIDIA's device plugin without the operator is installed so. KAI gives a part of a GPU by that variable (v0.12.0).
     """
-    own = site.kubernetes is not None and site.kubernetes.external is None
-    if not own or site.scheduler is None or not profile.software.gpu_operator:
+    given, scheduler = site.kubernetes, site.scheduler
+    if given is None or given.external is not None:
         return ""
-    return "privileged" if site.scheduler.sharing == "none" else "all"
+    chosen = given.device_plugin
+    software = profile.software
+    if chosen == "own" and scheduler is None:
+        return ""
+    if not (software.device_plugin if chosen == "plugin" else software.gpu_operator):
+        return ""
+    return "privileged" if scheduler is None or scheduler.sharing == "none" else "all"
 
 
 def kernel_modules(profile: Profile, chosen: str) -> str:
@@ -63,12 +69,12 @@ def kernel_modules(profile: Profile, chosen: str) -> str:
 
 
 def only_open(profile: Profile) -> str:
-    """The model of the profile that runs on the open modules only; "" where there is none."""
+    """The model of the profile that requires the open modules; "" if none does."""
     return next((m for m in profile.hardware.gpu.models if BLACKWELL.search(m)), "")
 
 
 def only_proprietary(profile: Profile) -> str:
-    """The model of the profile that the open modules do not know; "" where there is none."""
+    """The model of the profile that the open modules do not support; "" if none."""
     return next((m for m in profile.hardware.gpu.models if VOLTA.search(m)), "")
 
 

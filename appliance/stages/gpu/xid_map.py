@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from appliance.config.tables import load
 from appliance.models.base import Model
 
+NONFATAL = "Nonfatal"
 Verdict = Literal["pass", "warn", "fail"]
 
 
@@ -27,10 +28,11 @@ class XidClass(Model):
 
 
 class XidCodes(Model):
-    """Codes of one meaning. ``differs``: a source that judges them otherwise."""
+    """Codes of one meaning. ``nonfatal``: the class of messages that call themselves so. ``differs``: a source that judges them otherwise."""
 
     codes: tuple[int, ...] = Field(min_length=1)
     kind: str = Field(alias="class")
+    nonfatal: str = ""
     means: str
     action: str = ""
     source: str
@@ -71,7 +73,8 @@ class XidMap(Model):
         twice = {code for code in listed if listed.count(code) > 1}
         if twice:
             raise ValueError(f"codes listed twice: {sorted(twice)}")
-        kinds = {row.kind for row in self.codes} | {r.kind for r in self.repeats if r.kind}
+        kinds = {row.kind for row in self.codes} | {row.nonfatal for row in self.codes} - {""}
+        kinds |= {r.kind for r in self.repeats if r.kind}
         if unknown := (kinds | set(self.recovery.values())) - set(self.classes):
             raise ValueError(f"unknown classes: {sorted(unknown)}")
         names = {row.source for row in self.codes} | {row.differs for row in self.codes} - {""}
@@ -80,8 +83,18 @@ class XidMap(Model):
         return self
 
     def row(self, code: int) -> XidCodes | None:
-        """What is known of a code."""
+        """The entry of a code."""
         return next((row for row in self.codes if code in row.codes), None)
+
+    @property
+    def harmless(self) -> tuple[int, ...]:
+        """Codes that fail no GPU; those with nonfatal forms are not among them."""
+        good = (r for r in self.codes if self.classes[r.kind].verdict != "fail")
+        return tuple(sorted(code for row in good for code in row.codes))
+
+    def class_of(self, row: XidCodes, severity: str) -> XidClass:
+        """The class of a message of these codes. Messages not marked nonfatal count as fatal."""
+        return self.classes[row.nonfatal if row.nonfatal and severity == NONFATAL else row.kind]
 
     def cite(self, source: str) -> str:
         """A source in words."""

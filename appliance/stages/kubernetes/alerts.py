@@ -5,7 +5,7 @@ from appliance.stages.kubernetes import ids
 from appliance.stages.kubernetes.checks.etcd import MOST, REPAIR
 
 SIZE = 'etcd_mvcc_db_total_size_in_bytes{job="etcd"} / etcd_server_quota_backend_bytes'
-# No metric of etcd tells of its alarms. With NOSPACE it answers ResourceExhausted to each change, with CORRUPT DataLoss to each
+# etcd has no metric for its alarms. With NOSPACE it answers ResourceExhausted to each change, with CORRUPT DataLoss to each
 # request (etcd's rpctypes/error.go), and kubelets renew their leases every 10 s.
 REFUSED = 'grpc_server_handled_total{job="etcd",grpc_code=~"ResourceExhausted|DataLoss"}'
 
@@ -16,8 +16,8 @@ ALERTS = (
         expr=f"{SIZE} > {MOST / 100:g}",
         minutes=10,
         severity=Severity.WARNING,
-        summary="etcd on {{ $labels.instance }}: its database has {{ $value | humanizePercentage }} of its quota",
-        remedy=f"{REPAIR} gives back free space and lists the namespaces that hold most; at 100 % etcd refuses all changes.",
+        summary="etcd on {{ $labels.instance }}: its database uses {{ $value | humanizePercentage }} of its quota",
+        remedy=f"{REPAIR} frees space and lists the largest namespaces; at 100 % etcd refuses all changes.",
         check=ids.ETCD,
     ),
     Alert(
@@ -26,8 +26,8 @@ ALERTS = (
         expr=f"sum by (instance, grpc_code) (rate({REFUSED}[5m])) > 0",
         minutes=5,
         severity=Severity.CRITICAL,
-        summary="etcd on {{ $labels.instance }} refuses requests ({{ $labels.grpc_code }}): nothing in the cluster can be changed",
-        remedy=f"appliance health --check {ids.ETCD} names the alarm; ResourceExhausted is a full database: {REPAIR}",
+        summary="etcd on {{ $labels.instance }} refuses requests ({{ $labels.grpc_code }}): the cluster cannot be changed",
+        remedy=f"appliance health --check {ids.ETCD} names the alarm; ResourceExhausted means a full database: {REPAIR}",
         check=ids.ETCD,
     ),
 )

@@ -1,4 +1,4 @@
-"""Why what the cluster knows cannot be had, and why nothing in it can be changed."""
+"""Causes for missing facts of the cluster, and for refused changes."""
 
 from appliance.checks.causes import Cause, Reach, is_unknown
 from appliance.stages.kubernetes import ids
@@ -6,6 +6,6 @@ from appliance.stages.kubernetes import ids
 NO_API = Cause(ids.API, "only the API knows them", Reach.SITE, is_unknown)
 FULL = Cause(
     ids.ETCD,
-    "etcd takes no changes, so that nothing renews its lease or says its state",
+    "etcd takes no changes in time, so that nothing renews its lease or says its state",
     Reach.SITE,
 )

@@ -20,9 +20,14 @@ def joins_without_learners(host: Host, facts: HostFacts | None, variables: Varia
     return is_control(host, facts, variables) and not (joined or variables["kubernetes_learners"])
 
 
+def runs_dns(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
+    """Whether CoreDNS is placed from this host."""
+    return is_control(host, facts, variables) and variables["kubernetes_dns"] == "coredns"
+
+
 def brings_charts(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
-    """Whether the pod network comes by Helm, from this host."""
-    return bool(variables["kubernetes_network_releases"])
+    """Whether the pod network, or what hands out GPUs, comes by Helm from this host."""
+    return bool(variables["kubernetes_network_releases"] or variables["kubernetes_gpu_releases"])
 
 
 def _timer(name: str, maybe: frozenset[str] = frozenset(), *variables: str) -> Restart:
@@ -104,6 +109,13 @@ def restarts(upgrades: Judge) -> tuple[Restart, ...]:
             ),
         ),
         Restart(
+            "CoreDNS",
+            variables=frozenset({"kubernetes_dns_spread"}),
+            maybe=frozenset({"kubernetes_version"}),
+            by=("coredns", "kubernetes_upgrade"),
+            on=runs_dns,
+        ),
+        Restart(
             "kube-apiserver of another control host",
             by=("pkill",),
             on=joins_without_learners,
@@ -117,7 +129,12 @@ def restarts(upgrades: Judge) -> tuple[Restart, ...]:
         ),
         Restart(
             "pods of Helm releases",
-            maybe=frozenset({"kubernetes_network_releases"}),
+            maybe=frozenset(
+                {
+                    *("kubernetes_gpu_releases", "kubernetes_gpu_replaced"),
+                    "kubernetes_network_releases",
+                }
+            ),
             by=("helm_release",),
             on=brings_charts,
         ),

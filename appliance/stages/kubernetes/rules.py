@@ -1,4 +1,4 @@
-"""Rules over the site's Kubernetes cluster: its control planes, networks, releases and owners of hosts."""
+"""Rules for the site's Kubernetes cluster: its control planes, networks, releases and owners of hosts."""
 
 from collections.abc import Iterator
 from ipaddress import IPv4Network
@@ -7,29 +7,34 @@ from appliance.config import certificate
 from appliance.config.compatibility import clashes
 from appliance.config.finding import Finding, KeyPath
 from appliance.config.rules.base import Case, Rule, repeated
-from appliance.config.rules.hosts import owned
+from appliance.config.rules.hosts import owned_addresses
 from appliance.config.rules.networks import outside, placed
 from appliance.config.rules.reserved import inside, is_for_hosts
 from appliance.errors import ConfigError
 from appliance.models.site import Owner, Role
 from appliance.stages.kubernetes import repository_rules
+from appliance.stages.kubernetes.charts import component
 from appliance.stages.kubernetes.site import KubernetesOptions, OidcIssuer
 from appliance.stages.kubernetes.variables import BRIDGE_PREFIX, KUBE_VIP, members, pod_subnet
 from appliance.stages.kubernetes.variables.containerd import UPSTREAM_PLUGINS
 from appliance.stages.kubernetes.variables.kubelet import EVICTION_MIB, KUBE_MEMORY_MIB
 from appliance.stages.kubernetes.variables.oidc import RESERVED, SINCE
-from appliance.stages.kubernetes.variables.releases import NEWEST, OLDEST, parse, told
+from appliance.stages.kubernetes.variables.releases import NEWEST, OLDEST, parse, parsed_release
 
 SECTION = "kubernetes"
+EXAMPLES = {"gpu_operator": "26.3", "device_plugin": "0.20"}
+"""Example releases of the charts with a device plugin."""
 MANAGEMENT = "management"
 OWN_ISSUER = "https://kubernetes.default.svc.cluster.local"
-"""kubeadm's --service-account-issuer; the API server takes no provider of that name (apiserver, ValidateAuthenticationConfiguration)."""
+"""kubeadm's --service-account-issuer; the API server accepts no provider of that name (apiserver, ValidateAuthenticationConfiguration)."""
+NODE_PREFIX = 24
+"""Prefix of a node's block if the chart's clusterPoolIPv4MaskSize is not set (Cilium, cluster-pool)."""
 SMALLEST = {"pod_network": 20, "service_network": 24}
 """Longest prefix: 16 hosts of 256 pods, and a service network with room for kubeadm's name server."""
 
 
 def _own(case: Case) -> KubernetesOptions | None:
-    """The section, where the site asks for a cluster of its own making."""
+    """The section, if the site has a cluster of its own."""
     given = case.site.kubernetes
     return given if given is not None and given.external is None else None
 
@@ -43,54 +48,58 @@ def control_planes(case: Case) -> Iterator[Finding]:
     path: KeyPath = (SECTION, "address")
     if given.address is None:
         if count > 1:
-            message = f"{count} control planes need one address that stays when a host fails"
-            yield case.problem(path, message, "take a free one of network management")
+            message = (
+                f"{count} control planes need a virtual address that survives the failure of a host"
+            )
+            yield case.problem(path, message, "use a free address of network management")
         return
     management = case.site.networks.get(MANAGEMENT)
     if count < 2:
         yield case.problem(
-            path, "there is one control plane, whose own address it is", "take this line out"
+            path, "is not needed: the single control plane uses its own address", "remove this line"
         )
     elif management:
         yield from placed(case, path, given.address, MANAGEMENT, management.cidr)
-    # Who holds it answers for it: a machine that has it already is heard no more.
-    taken = {address: whose for whose, address in (*outside(case), *owned(case))}
+    # kube-vip announces the address by ARP: another machine that has it becomes unreachable.
+    taken = {address: whose for whose, address in (*outside(case), *owned_addresses(case))}
     if given.address in taken:
         message = f"{given.address} is also {case.also(taken[given.address])}"
-        yield case.problem(path, message, "take one that no machine has")
+        yield case.problem(path, message, "use an address that no machine has")
 
 
 def address_image(case: Case) -> Iterator[Finding]:
-    """What runs with an administrator's rights on every control plane is the very image somebody chose."""
+    """An image with an administrator's rights on every control plane is pinned by its digest."""
     given = _own(case)
     if given is None:
         return
     path: KeyPath = (SECTION, "address_image")
     if given.address is None and given.address_image is not None:
-        yield case.problem(path, "there is no address to hold", "take this line out")
+        yield case.problem(
+            path, "is not needed: there is no address to announce", "remove this line"
+        )
     if given.address is not None and not (given.address_image or given.offline("images")):
         yield case.problem(
             path,
-            "kube-vip would be fetched by a tag, which can be given to another image",
+            "kube-vip is named by a tag, which can be moved to another image",
             f"name it with its digest: skopeo inspect --format '{{{{.Digest}}}}' docker://{KUBE_VIP} prints it",
         )
 
 
 def trial_image(case: Case) -> Iterator[Finding]:
-    """What runs as root on hosts, for benchmarks, is the very image somebody chose."""
+    """The trial image, which runs as root on hosts, is pinned by its digest."""
     given = _own(case)
     if given is None or given.trial_image is None or "@" in given.trial_image:
         return
     if not given.offline("images"):
         yield case.problem(
             (SECTION, "trial_image"),
-            f"{given.trial_image} would be fetched by a tag, which can be given to another image",
+            f"{given.trial_image} is named by a tag, which can be moved to another image",
             f"name it with its digest: skopeo inspect --format '{{{{.Digest}}}}' docker://{given.trial_image} prints it",
         )
 
 
 def networks(case: Case) -> Iterator[Finding]:
-    """Pods and services have addresses nobody else has: a packet to them must never leave by InfiniBand."""
+    """Pod and service networks are unique: their packets must never leave by InfiniBand."""
     given = _own(case)
     if given is None:
         return
@@ -100,12 +109,12 @@ def networks(case: Case) -> Iterator[Finding]:
     }
     for key, cidr in own.items():
         path: KeyPath = (SECTION, key)
-        # Addresses that carriers share (RFC 6598) lead nowhere outside, either.
+        # Shared carrier addresses (RFC 6598) are not routed outside, either.
         if cidr.is_global or not is_for_hosts(cidr):
-            yield case.problem(path, f"{cidr} is not private", "take a part of 10.0.0.0/8")
+            yield case.problem(path, f"{cidr} is not private", "use a part of 10.0.0.0/8")
         if cidr.prefixlen > SMALLEST[key]:
             message = f"{cidr} has too few addresses"
-            yield case.problem(path, message, f"take a /{SMALLEST[key]} or larger")
+            yield case.problem(path, message, f"use a /{SMALLEST[key]} or larger")
         for name, network in case.site.networks.items():
             if network.cidr.overlaps(cidr):
                 where = case.also(("networks", name, "cidr"))
@@ -115,17 +124,15 @@ def networks(case: Case) -> Iterator[Finding]:
             if address in cidr and not any(
                 address in network.cidr for network in case.site.networks.values()
             ):
-                message = (
-                    f"{cidr} holds {address} of {case.also(whose)}, which hosts could not reach"
-                )
+                message = f"{cidr} contains {address} of {case.also(whose)}, which would become unreachable"
                 yield case.problem(path, message, "give the cluster ranges of its own")
     if given.pod_network.overlaps(given.service_network):
         message = f"{given.service_network} overlaps pod_network ({given.pod_network})"
-        yield case.problem((SECTION, "service_network"), message, "keep them apart")
+        yield case.problem((SECTION, "service_network"), message, "use separate ranges")
 
 
 def bridge(case: Case) -> Iterator[Finding]:
-    """Bridged hosts share one Ethernet segment, and none has the pods' addresses of another."""
+    """Bridged hosts share one Ethernet segment, and their pod subnets are distinct."""
     given = _own(case)
     if given is None or given.network != "bridge" or given.pod_network.prefixlen > BRIDGE_PREFIX:
         return
@@ -135,8 +142,22 @@ def bridge(case: Case) -> Iterator[Finding]:
         if host in members(case.site)
     ]
     for path, subnet, first in repeated(subnets):
-        message = f"its pods would have the addresses {subnet} of {case.also(first)}"
-        yield case.problem(path, message, "take a larger kubernetes.pod_network, or calico")
+        message = f"its pods would use the addresses {subnet} of {case.also(first)}"
+        yield case.problem(path, message, "use a larger kubernetes.pod_network, or calico")
+
+
+def node_blocks(case: Case) -> Iterator[Finding]:
+    """Cilium assigns each node a block of the pod network (IPAM mode cluster-pool); calico assigns smaller blocks as needed."""
+    given = _own(case)
+    if given is None or given.network != "cilium":
+        return
+    count, prefix = len(members(case.site)), given.pod_network.prefixlen
+    blocks = 2 ** max(0, NODE_PREFIX - prefix)
+    if blocks < count:
+        longest = NODE_PREFIX - (count - 1).bit_length()
+        message = f"{given.pod_network} has {blocks} blocks of /{NODE_PREFIX}, but {count} nodes need one each"
+        fix = f"use a /{longest} or larger, or calico, which uses smaller blocks"
+        yield case.problem((SECTION, "pod_network"), message, fix)
 
 
 def network_version(case: Case) -> Iterator[Finding]:
@@ -144,28 +165,28 @@ def network_version(case: Case) -> Iterator[Finding]:
     given = _own(case)
     if given is not None and given.network == "bridge" and given.network_version:
         path: KeyPath = (SECTION, "network_version")
-        yield case.problem(path, "bridge has no chart", "take this line out")
+        yield case.problem(path, "bridge has no chart", "remove this line")
 
 
 def network_policies(case: Case) -> Iterator[Finding]:
-    """Who enforces NetworkPolicies is there once, and comes from somewhere."""
+    """NetworkPolicies are enforced by exactly one component, which has a source."""
     given = _own(case)
     if given is None or given.network_policies == "none":
         return
     path: KeyPath = (SECTION, "network_policies")
     if given.network != "bridge":
         message = f"{given.network} enforces NetworkPolicies itself"
-        yield case.problem(path, message, "take this line out")
+        yield case.problem(path, message, "remove this line")
     elif not given.offline("manifests"):
         yield case.problem(
             path,
-            "wants a manifest of the offline source, which brings none",
+            "needs a manifest in the offline source, which contains none",
             "name its folder under kubernetes.source with manifests among source_parts, or write none",
         )
 
 
 def releases(case: Case) -> Iterator[Finding]:
-    """The release is one there are tables for, and goes with what the profile runs on it."""
+    """The release is in the tables, and compatible with the profile's software."""
     given = _own(case)
     if given is None or given.version is None:
         return
@@ -173,7 +194,7 @@ def releases(case: Case) -> Iterator[Finding]:
     try:
         chosen = parse(given.version)
     except ConfigError as error:
-        yield case.problem(path, error.message, f"take one of 1.{OLDEST} to 1.{NEWEST}")
+        yield case.problem(path, error.message, f"use one of 1.{OLDEST} to 1.{NEWEST}")
         return
     if case.site.simulated or case.profile is None:
         return
@@ -185,40 +206,40 @@ def releases(case: Case) -> Iterator[Finding]:
 
 
 def oidc(case: Case) -> Iterator[Finding]:
-    """The release reads such issuers, and no two of them can name the same person."""
+    """The release supports such issuers, and their user names are distinct."""
     given = _own(case)
     if given is None or not given.oidc:
         return
-    chosen = told(given.version or _release_of(case))
+    chosen = parsed_release(given.version or _release_of(case))
     if chosen is not None and chosen.minor < SINCE:
-        message = f"Kubernetes 1.{chosen.minor} does not read it"
-        yield case.problem((SECTION, "oidc"), message, f"take 1.{SINCE} or newer, or leave it out")
+        message = f"Kubernetes 1.{chosen.minor} does not support it"
+        yield case.problem((SECTION, "oidc"), message, f"use 1.{SINCE} or newer, or remove it")
     urls: list[tuple[KeyPath, str]] = [
         ((SECTION, "oidc", i, "issuer"), one.issuer) for i, one in enumerate(given.oidc)
     ]
     for i, one in enumerate(given.oidc):
         yield from _issuer(case, i, one)
     for path, url, first in repeated(urls):
-        yield case.problem(path, f"{url} stands twice ({case.also(first)})", "keep one")
+        yield case.problem(path, f"{url} is given twice ({case.also(first)})", "keep one")
     prefixes: list[tuple[KeyPath, str]] = [
         ((SECTION, "oidc", i, "prefix"), one.prefix or "") for i, one in enumerate(given.oidc)
     ]
     for path, prefix, first in repeated(prefixes):
-        message = f"two issuers with the prefix {prefix or 'none'} can name the same person ({case.also(first)})"
-        yield case.problem(path, message, "give each a prefix of its own, as sso:")
+        message = f"two issuers with the prefix {prefix or 'none'} can produce the same user name ({case.also(first)})"
+        yield case.problem(path, message, "give each its own prefix, such as sso:")
 
 
 def _issuer(case: Case, index: int, given: OidcIssuer) -> Iterator[Finding]:
-    """What keeps an API server from starting, or from believing anybody."""
+    """What would keep an API server from starting, or from accepting any user."""
     path: KeyPath = (SECTION, "oidc", index)
     if given.issuer.rstrip("/") == OWN_ISSUER:
-        message = f"{given.issuer} is the cluster's own issuer, of its service accounts"
-        yield case.problem((*path, "issuer"), message, "name the one that people log in at")
+        message = f"{given.issuer} is the cluster's own issuer of service accounts"
+        yield case.problem((*path, "issuer"), message, "name the issuer where people log in")
     if given.ca and (why := certificate.complaint(given.ca)):
         yield case.problem((*path, "ca"), why, certificate.WHOLE)
     if given.prefix and given.prefix.startswith(RESERVED):
-        message = f"names that begin with {given.prefix} are refused, so nobody could log in"
-        yield case.problem((*path, "prefix"), message, "take another, as sso:")
+        message = f"names that begin with {given.prefix} are refused, so no one could log in"
+        yield case.problem((*path, "prefix"), message, "use another prefix, such as sso:")
 
 
 def _release_of(case: Case) -> str:
@@ -228,28 +249,27 @@ def _release_of(case: Case) -> str:
 
 
 def reserved(case: Case) -> Iterator[Finding]:
-    """A GPU host has something left for pods: kubelet does not start where it has not."""
+    """A GPU host keeps resources for pods: otherwise kubelet does not start."""
     given = _own(case)
     if given is None or case.profile is None or case.site.simulated:
         return
-    host, pages = case.profile.hardware.host, case.profile.stages.hugepages_2m << 1
-    memory = (host.memory_gib << 10) - pages
     kept = given.kubelet.system_memory_mib + KUBE_MEMORY_MIB + EVICTION_MIB
     path: KeyPath = (SECTION, "kubelet")
-    if given.kubelet.system_cpus >= host.cores:
-        message = (
-            f"leaves pods none of the {host.cores} cores a host of profile {case.profile.name} has"
-        )
-        yield case.problem((*path, "system_cpus"), message, f"at most {host.cores - 1}")
-    if kept >= memory:
-        message = (
-            f"leaves pods none of the {memory:,} MiB a host of profile {case.profile.name} has"
-        )
-        yield case.problem((*path, "system_memory_mib"), message, "write fewer")
+    for profile in case.profiles:
+        host, pages = profile.hardware.host, profile.stages.hugepages_2m << 1
+        memory = (host.memory_gib << 10) - pages
+        if given.kubelet.system_cpus >= host.cores:
+            message = (
+                f"leaves pods none of the {host.cores} cores of a host of profile {profile.name}"
+            )
+            yield case.problem((*path, "system_cpus"), message, f"at most {host.cores - 1}")
+        if kept >= memory:
+            message = f"leaves pods none of the {memory:,} MiB of a host of profile {profile.name}"
+            yield case.problem((*path, "system_memory_mib"), message, "reserve less")
 
 
 def plugins(case: Case) -> Iterator[Finding]:
-    """Nothing is mounted over the folder in which a pod network has its plugins."""
+    """No mount hides the folder of the pod network's plugins."""
     given = _own(case)
     if given is None or given.network == "bridge":
         return
@@ -261,33 +281,58 @@ def plugins(case: Case) -> Iterator[Finding]:
         points.append((("storage", "scratch", "at"), storage.scratch.at))
     for path, at in points:
         if inside(UPSTREAM_PLUGINS, at) or inside(at, UPSTREAM_PLUGINS):
-            message = f"{at} would hide {UPSTREAM_PLUGINS}, where {given.network} has its plugins"
-            yield case.problem(path, message, "mount beside it, as at /opt/apps or /data")
+            message = (
+                f"{at} would hide {UPSTREAM_PLUGINS}, which contains the plugins of {given.network}"
+            )
+            yield case.problem(path, message, "mount it elsewhere, such as at /opt/apps or /data")
+
+
+def device_plugin(case: Case) -> Iterator[Finding]:
+    """The cluster has a device plugin for its GPUs."""
+    given = _own(case)
+    if given is None or case.profile is None or not case.checked.whole("hosts"):
+        return
+    if not (key := component(given)) or not case.site.gpu_hosts_of(Owner.KUBERNETES):
+        return
+    software = {**case.profile.software.model_dump(), **case.site.software}
+    if not software.get(key):
+        message = f"pods cannot use GPUs: neither site nor profile names a release of {key}, which provides the device plugin"
+        remedy = f'add {key}: "{EXAMPLES[key]}" under software; for a device plugin of the site\'s own: kubernetes.device_plugin: own'
+        yield case.problem((SECTION, "device_plugin"), message, remedy)
 
 
 def owners(case: Case) -> Iterator[Finding]:
-    """Only a GPU host has an owner, and Kubernetes owns none where there is no cluster."""
+    """Only a GPU host has an owner, and the site has a section for the owner."""
+    has_slurm, has_cluster = case.site.slurm is not None, case.site.kubernetes is not None
+    known = case.checked.whole("slurm") and case.checked.whole(SECTION)
+    if not (has_slurm or has_cluster) and known and case.site.with_role(Role.GPU):
+        message = "no scheduler uses the GPU hosts: sections slurm and kubernetes are both missing"
+        remedy = "add kubernetes and scheduler, or slurm (docs/site.md)"
+        yield case.problem(("hosts",), message, remedy)
     for index, host in enumerate(case.site.hosts):
         path: KeyPath = ("hosts", index, "owner")
         if host.owner is None:
             continue
         if Role.GPU not in host.roles:
-            message = f"{host.name} has no GPUs to give work to"
-            yield case.problem(path, message, "take this line out")
+            message = f"{host.name} has no GPUs, so it has no owner"
+            yield case.problem(path, message, "remove this line")
         elif host.owner is Owner.KUBERNETES and case.site.kubernetes is None:
             message = "the site has no Kubernetes"
-            yield case.problem(path, message, "add a section kubernetes, or say slurm")
+            yield case.problem(path, message, "add a section kubernetes, or write slurm")
+        elif host.owner is Owner.SLURM and not has_slurm and known:
+            message = "the site has no Slurm"
+            yield case.problem(path, message, "add a section slurm, or write kubernetes")
 
 
 def kubeconfig(case: Case) -> Iterator[Finding]:
-    """The kubeconfig of a cluster that is there already is where the site says."""
+    """The kubeconfig of an existing cluster is at the given path."""
     given = case.site.kubernetes
     if given is None or given.external is None:
         return
     path: KeyPath = (SECTION, "external")
     if not (case.folder / given.external).is_file():
         message = f"{given.external} is not a file"
-        yield case.problem(path, message, "the path starts at the site's folder")
+        yield case.problem(path, message, "the path is relative to the site's folder")
 
 
 RULES: tuple[Rule, ...] = (
@@ -297,12 +342,14 @@ RULES: tuple[Rule, ...] = (
     trial_image,
     networks,
     bridge,
+    node_blocks,
     network_version,
     network_policies,
     releases,
     oidc,
     reserved,
     plugins,
+    device_plugin,
     owners,
     kubeconfig,
 )

@@ -1,4 +1,4 @@
-"""The site's section ``kubernetes``: one cluster over its control and GPU hosts, or one that is there already."""
+"""The site's section ``kubernetes``: one cluster over its control and GPU hosts, or an external cluster."""
 
 from ipaddress import IPv4Address, IPv4Network
 from typing import Annotated, Literal, Self
@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from appliance.models.base import Model
-from appliance.models.texts import (
+from appliance.models.text_types import (
     ABSOLUTE_PATH,
     CERTIFICATES,
     CHART_VERSION,
@@ -39,10 +39,10 @@ SourcePart = Literal["packages", "images", "charts", "manifests"]
 
 
 class KubeletOptions(Model):
-    """How GPU hosts hand out processors and memory to pods."""
+    """How GPU hosts allocate processors and memory to pods."""
 
     cpu_manager: Literal["static", "none"] = Field(
-        default="static", description="static: whole processors of their own for pods that ask so"
+        default="static", description="static: exclusive processors for pods that request them"
     )
     memory_manager: Literal["static", "none"] = Field(
         default="none",
@@ -52,14 +52,14 @@ class KubeletOptions(Model):
         default="best-effort",
         description="How strictly GPU, processors and memory share a NUMA node",
     )
-    system_cpus: int = Field(default=2, ge=1, le=64, description="Processors kept from pods")
+    system_cpus: int = Field(default=2, ge=1, le=64, description="Processors reserved from pods")
     system_memory_mib: int = Field(
-        default=4096, ge=256, le=1_048_576, description="Memory kept from pods, MiB per host"
+        default=4096, ge=256, le=1_048_576, description="Memory reserved from pods, MiB per host"
     )
 
 
 class EtcdBackup(Model):
-    """Backups of the cluster's state, on every control host."""
+    """Backups of etcd, on every control host."""
 
     at: str = Field(
         default="/var/backups/appliance/etcd",
@@ -67,56 +67,59 @@ class EtcdBackup(Model):
         max_length=PATH_LENGTH,
         description="Folder on the host",
     )
-    every_hours: int = Field(default=6, ge=1, le=168, description="Hours between two of them")
-    keep: int = Field(default=28, ge=2, le=1000, description="How many are kept")
+    every_hours: int = Field(default=6, ge=1, le=168, description="Hours between backups")
+    keep: int = Field(default=28, ge=2, le=1000, description="Number of backups to keep")
 
 
 class OidcIssuer(Model):
-    """Whom the API believes who somebody is: an OpenID Connect provider."""
+    """An OpenID Connect provider that the API accepts."""
 
     issuer: str = Field(
         pattern=ISSUER,
         max_length=1000,
-        description="Its URL, as iss of its tokens; control hosts fetch its keys there",
+        description="Its URL, equal to iss in its tokens; control hosts fetch its keys there",
     )
     client_id: str = Field(
-        pattern=CLIENT, description="Whom tokens must be for (aud): kubectl's client there"
+        pattern=CLIENT,
+        description="Required audience (aud) of tokens: kubectl's client at the provider",
     )
     username: str = Field(
         default="email",
         pattern=CLAIM,
-        description="Claim that names the user, as in projects[].users; email must be verified",
+        description="Claim with the user name, as in projects[].users; an email must be verified",
     )
     groups: str = Field(
-        default="groups", pattern=CLAIM, description="Claim with groups, as in projects[].groups"
+        default="groups",
+        pattern=CLAIM,
+        description="Claim with the groups, as in projects[].groups",
     )
     prefix: str | None = Field(
         default=None,
         pattern=PREFIX,
-        description="Before its users and groups, so that two issuers name nobody alike",
+        description="Prefix of its users and groups, so that names of two issuers never collide",
     )
     ca: str | None = Field(
         default=None,
         pattern=CERTIFICATES,
         max_length=16_000,
-        description="Certificates of its authority, PEM; none: those the API server's image trusts",
+        description="CA certificates, PEM; default: those in the API server's image",
     )
 
 
 class KubernetesOptions(Model):
-    """Stage kubernetes. The control plane lives on the control hosts: one, or three with ``address``."""
+    """Stage kubernetes. The control plane runs on the control hosts: one, or three with ``address``."""
 
     external: File | None = Field(
         default=None,
-        description="Kubeconfig of a cluster that is there already; path relative to the site's folder",
+        description="Kubeconfig of an existing cluster; path relative to the site's folder",
     )
     version: str | None = Field(
-        default=None, pattern=RELEASE, description="Release, as 1.35; none: the profile's"
+        default=None, pattern=RELEASE, description="Release, such as 1.35; default: the profile's"
     )
     containerd: str | None = Field(
         default=None,
         pattern=CONTAINERD,
-        description="Release of containerd, as 2.3; none: the profile's",
+        description="Release of containerd, such as 2.3; default: the profile's",
     )
     address: IPv4Address | None = Field(
         default=None, description="Virtual address of three control planes, in network management"
@@ -125,57 +128,62 @@ class KubernetesOptions(Model):
         default=None,
         pattern=PINNED_IMAGE,
         max_length=512,
-        description="Image of kube-vip, which holds address, with its digest; none: the one of source",
+        description="Image of kube-vip, which announces address, with its digest; default: the one in source",
     )
     pod_network: IPv4Network = Field(
         default=IPv4Network("10.244.0.0/16"),
-        # In strict JSON only text makes a network.
+        # Strict JSON has no type for networks but text.
         validate_default=False,
-        description="Addresses of pods, this cluster's alone",
+        description="Network of pods, of this cluster only",
     )
     service_network: IPv4Network = Field(
         default=IPv4Network("10.96.0.0/16"),
-        # In strict JSON only text makes a network.
+        # Strict JSON has no type for networks but text.
         validate_default=False,
-        description="Addresses of services",
+        description="Network of services",
     )
     network: Literal["calico", "cilium", "bridge"] = Field(
         default="calico",
-        description="Pod network; bridge: plain routes in one Ethernet segment, enforces no NetworkPolicy",
+        description="Pod network; bridge: plain routes in one Ethernet segment, without NetworkPolicy",
     )
     network_policies: Literal["none", "supplied"] = Field(
         default="none",
-        description="What enforces NetworkPolicies on bridge; supplied: a manifest among those of source, as kube-router's",
+        description="Enforcement of NetworkPolicies with bridge; supplied: a manifest in source, such as kube-router's",
     )
     network_version: str | None = Field(
         default=None,
         pattern=CHART_VERSION,
-        description="Version of calico's or cilium's chart; none: v3.32.1, 1.20.1",
+        description="Version of the chart of calico or cilium; default: v3.32.1, 1.20.1",
     )
     dns: Literal["coredns", "supplied"] = Field(
-        default="coredns", description="supplied: a manifest among those of source"
+        default="coredns", description="supplied: a manifest in source"
     )
     source: str | None = Field(
         default=None,
         pattern=ABSOLUTE_PATH,
         max_length=PATH_LENGTH,
-        description="Folder on the hosts with what a site without Internet needs",
+        description="Folder on the hosts with the files for a site without Internet",
     )
     source_parts: Few[SourcePart] = Field(
         default=("packages", "images", "charts", "manifests"),
-        description="What source brings, charts with Helm's program; the rest comes from its makers",
+        description="What source contains, charts with Helm's program; everything else is downloaded from its publisher",
     )
     trial_image: str | None = Field(
         default=None,
         pattern=IMAGE,
         max_length=512,
-        description="Image of pods that try the scheduler, wait, or measure hosts, with sh and chroot: with its digest, in an offline source by tag; none: busybox 1.36.1 by its digest",
+        description="Image of pods that test the scheduler, wait, or measure hosts; needs sh and chroot; with its digest, or with its tag in an offline source; default: busybox 1.36.1 by its digest",
+    )
+    device_plugin: Literal["operator", "plugin", "own"] = Field(
+        default="operator",
+        description="Device plugin for GPUs; operator: the GPU Operator; plugin: NVIDIA's device plugin without the operator; own: a device plugin that the site installs itself",
     )
     registry_mirrors: NamedFew[Registry, MirrorUrl] = Field(
         default_factory=dict, description="Registry host to the URL of its mirror"
     )
     oidc: Few[OidcIssuer] = Field(
-        default=(), description="Who members of projects are, beside certificates (1.30 and newer)"
+        default=(),
+        description="Identity providers for members of projects, in addition to certificates (1.30 and newer)",
     )
     kubelet: KubeletOptions = Field(
         default=KubeletOptions.model_construct(), description="Policies of GPU hosts"
@@ -185,26 +193,24 @@ class KubernetesOptions(Model):
     )
 
     def offline(self, part: SourcePart) -> str:
-        """The folder that brings ``part``; "" where that comes from its maker."""
+        """The folder that contains ``part``; "" if it is downloaded from its publisher."""
         return self.source if self.source and part in self.source_parts else ""
 
     @property
     def enforces_policies(self) -> bool:
-        """Whether the pod network keeps to NetworkPolicies; of an external cluster nobody here knows, and it is taken so."""
+        """Whether the pod network enforces NetworkPolicies; assumed for an external cluster, where it is unknown."""
         bridged = self.external is None and self.network == "bridge"
         return not bridged or self.network_policies == "supplied"
 
     @model_validator(mode="after")
     def _external_is_alone(self) -> Self:
         if self.external is not None and self.model_fields_set - {"external"}:
-            raise ValueError(
-                "external is a cluster of somebody else's: give no other key beside it"
-            )
+            raise ValueError("external selects an existing cluster: remove all other keys")
         return self
 
 
 class ContainerdRepository(Model):
-    """Where containerd comes from on a site whose ``kubernetes.source`` brings no packages."""
+    """The source of containerd on a site whose ``kubernetes.source`` contains no packages."""
 
     source: Literal["docker", "distribution"] = Field(
         default="docker",
@@ -212,68 +218,72 @@ class ContainerdRepository(Model):
     )
     mirror: MirrorUrl | None = Field(
         default=None,
-        description="Mirror of Docker's repository for the hosts' system; none: Docker's own",
+        description="Mirror of Docker's repository for the hosts' system; default: Docker's own",
     )
     key: KeyFile | None = Field(
-        default=None, description="File of the signing key in the mirror; none: Docker's own"
+        default=None, description="File of the signing key in the mirror; default: Docker's own"
     )
     fingerprint: Fingerprint | None = Field(
-        default=None, description="Of the signing key, 40 hexadecimal digits; none: Docker's own"
+        default=None,
+        description="Fingerprint of the signing key, 40 hexadecimal digits; default: Docker's own",
     )
 
 
 class KubernetesRepository(Model):
-    """Where kubeadm, kubelet and kubectl come from on a site whose ``kubernetes.source`` brings no packages."""
+    """The source of kubeadm, kubelet and kubectl on a site whose ``kubernetes.source`` contains no packages."""
 
     source: Literal["kubernetes", "hosts"] = Field(
         default="kubernetes",
-        description="The project's repositories, one per minor release, or what the hosts' own sources carry",
+        description="The project's repositories, one per minor release, or the hosts' own sources",
     )
     mirror: MirrorUrl | None = Field(
         default=None,
-        description="Mirror of the project's repositories, with v1.35/deb and v1.35/rpm in it; none: the project's own",
+        description="Mirror of the project's repositories, containing v1.35/deb and v1.35/rpm; default: the project's own",
     )
     key: KeyFile | None = Field(
-        default=None, description="File of the signing key in the mirror; none: the project's own"
+        default=None,
+        description="File of the signing key in the mirror; default: the project's own",
     )
     fingerprint: Fingerprint | None = Field(
         default=None,
-        description="Of the signing key, 40 hexadecimal digits; none: the project's own",
+        description="Fingerprint of the signing key, 40 hexadecimal digits; default: the project's own",
     )
 
 
 class HelmProgram(Model):
-    """Helm 3.14 or newer, or 4, on a site whose ``kubernetes.source`` brings no charts."""
+    """Helm 3.14 or newer, or 4, on a site whose ``kubernetes.source`` contains no charts."""
 
-    url: MirrorUrl = Field(description="Its maker's archive for linux-amd64, or a copy of it")
-    sha256: str = Field(pattern=SHA256, description="Of the archive, as sha256sum prints it")
+    url: MirrorUrl = Field(description="The publisher's archive for linux-amd64, or a copy of it")
+    sha256: str = Field(
+        pattern=SHA256, description="Digest of the archive, as printed by sha256sum"
+    )
 
 
 HELM = HelmProgram(
     url="https://get.helm.sh/helm-v3.21.4-linux-amd64.tar.gz",
     sha256="61f88ab166748cb19604d7884cb100ae9ccb13804ddeb98e08af167eacbb6a14",
 )
-"""The newest Helm 3 that was seen (2026-11), with the digest two projects pin it by."""
+"""The newest Helm 3 known (2026-11), with the digest by which two projects pin it."""
 
 
 WORDS = {
     PINNED_IMAGE: (
         "an image with its digest",
-        "as registry.example.com/kube-vip:v0.8.9@sha256: and 64 hexadecimal digits",
+        "such as registry.example.com/kube-vip:v0.8.9@sha256: and 64 hexadecimal digits",
     ),
     IMAGE: (
         "an image",
-        "registry, name and tag or digest, as registry.example.com/team/busybox:1.36.1",
+        "registry, name and tag or digest, such as registry.example.com/team/busybox:1.36.1",
     ),
-    RELEASE: ("a release of Kubernetes", "as 1.35 or 1.35.2"),
+    RELEASE: ("a release of Kubernetes", "such as 1.35 or 1.35.2"),
     CONTAINERD: ("a release of containerd", "as 2.3"),
-    ISSUER: ("the URL of an issuer", "as https://sso.example.com/realms/hpc, without ? and #"),
-    CLIENT: ("a client's name", "as kubernetes"),
-    CLAIM: ("a claim", "as email, preferred_username or groups"),
-    PREFIX: ("a prefix", "as sso: with a sign at its end"),
+    ISSUER: ("the URL of an issuer", "such as https://sso.example.com/realms/hpc, without ? and #"),
+    CLIENT: ("a client's name", "such as kubernetes"),
+    CLAIM: ("a claim", "such as email, preferred_username or groups"),
+    PREFIX: ("a prefix", "such as sso:, ending with a punctuation mark"),
     REGISTRY: (
         "a registry",
-        "its host name and port, as registry.example.com:5000",
+        "its host name and port, such as registry.example.com:5000",
     ),
 }
-"""What a text of each pattern is, and how to write one."""
+"""For each pattern, the kind of text and an example."""

@@ -1,4 +1,4 @@
-"""Alerts about limits of time on Kubernetes: they are not kept, or cannot be judged."""
+"""Alerts about time limits on Kubernetes: they are not enforced, or cannot be judged."""
 
 from appliance.alerts.alert import Alert, Severity
 from appliance.stages.limits import ids
@@ -10,8 +10,8 @@ ALERTS = (
         expr="time() - appliance_limits_success_timestamp_seconds > 600",
         minutes=1,
         severity=Severity.WARNING,
-        summary="{{ $labels.instance }}: limits of time have not been looked at for {{ $value | humanizeDuration }}",
-        remedy="journalctl -u appliance-limits -u appliance-limits-token there says why; work runs on meanwhile.",
+        summary="{{ $labels.instance }}: time limits have not been checked for {{ $value | humanizeDuration }}",
+        remedy="journalctl -u appliance-limits -u appliance-limits-token there shows why; work keeps running meanwhile.",
         check=ids.RUNNING,
     ),
     Alert(
@@ -20,8 +20,8 @@ ALERTS = (
         expr="appliance_limits_stuck > 0",
         minutes=5,
         severity=Severity.WARNING,
-        summary="{{ $labels.instance }}: workloads that were ended at their limit and are still there: {{ $value }}",
-        remedy="journalctl -u appliance-limits there names them; kubectl describe them: a finalizer, a controller that is "
+        summary="{{ $labels.instance }}: {{ $value }} workloads were ended at their limit but still exist",
+        remedy="journalctl -u appliance-limits there names them; kubectl describe shows why: a finalizer, a controller that is "
         "down, or one that starts them again.",
         check=ids.CLUSTER,
     ),
@@ -31,9 +31,9 @@ ALERTS = (
         expr="sum by (instance) (appliance_limits_unknown) > 0",
         minutes=60,
         severity=Severity.WARNING,
-        summary="{{ $labels.instance }}: workloads that cannot be judged and are left alone: {{ $value }}",
-        remedy="journalctl -u appliance-limits there names each with its reason; for idle GPUs most often dcgm-exporter does "
-        "not name pods (DCGM_EXPORTER_KUBERNETES) or is not scraped.",
+        summary="{{ $labels.instance }}: {{ $value }} workloads cannot be judged, so their limits are not enforced",
+        remedy="journalctl -u appliance-limits there gives the reason for each; for idle GPUs usually dcgm-exporter does "
+        "not report pods (DCGM_EXPORTER_KUBERNETES) or is not scraped.",
         check=ids.METRICS,
     ),
 )

@@ -26,14 +26,14 @@ from appliance.stages.limits.facts import Limits
 from appliance.stages.observe import ids as observe_ids
 from appliance.text import plural
 
-NOT_RUNNING = Cause(ids.RUNNING, "what does not run looks at nothing", Reach.SITE)
+NOT_RUNNING = Cause(ids.RUNNING, "the stopped program checks nothing", Reach.SITE)
 
 
 UNIT = "appliance-limits.service"
 UNITS = (UNIT, "appliance-limits-token.timer")
-"""What the probe must be asked for."""
+"""What the probe must read."""
 OLD_S = 300.0
-"""Own choice: a round is due every 30 s; one that waits for a dead server may take minutes."""
+"""Own choice: a round is due every 30 s; one that waits for a stopped server may take minutes."""
 LOG = "journalctl -u appliance-limits -u appliance-limits-token"
 
 
@@ -66,16 +66,16 @@ def _cluster(view: View) -> Iterator[Judgement]:
         yield not_assessed("cluster", _why_none(view))
     elif len(acting) > 1:
         cause = f"{' and '.join(acting)} act at the same time"
-        fix = f"see their clocks, and {LOG} there"
+        fix = f"check their clocks, and {LOG} there"
         yield failed("cluster", cause, fix, value=len(acting), limit=1)
     elif acting and known[acting[0]].stuck:
         stuck = known[acting[0]].stuck
         cause = f"{plural(stuck, 'workload is', 'workloads are')} still there after the end of the time limit"
-        fix = f"on {acting[0]}: {LOG} names them; then kubectl describe each"
+        fix = f"on {acting[0]}: {LOG} lists them; then kubectl describe each"
         yield failed("cluster", cause, fix, value=stuck, limit=0)
     elif acting and (left := _left_alone(known[acting[0]])):
-        cause = f"{plural(left, 'workload is', 'workloads are')} left alone, for something about {'it' if left == 1 else 'them'} is not known"
-        fix = f"on {acting[0]}: {LOG} names each with the reason"
+        cause = f"{plural(left, 'workload is', 'workloads are')} left alone, because something about {'it' if left == 1 else 'them'} is unknown"
+        fix = f"on {acting[0]}: {LOG} lists each with the reason"
         yield warned("cluster", cause, fix, value=left, limit=0)
     elif acting and troubles:
         host, problem = troubles[0]
@@ -87,14 +87,14 @@ def _cluster(view: View) -> Iterator[Judgement]:
         told = f"{acting[0]} acts, {plural(seen.limited, 'workload has', 'workloads have')} a limit"
         yield passed("cluster", seen.pods, unit="pods", evidence=told)
     elif troubles:
-        fix = f"{LOG} there; rights and limits come from appliance queue apply"
+        fix = f"{LOG} there; rights and limits are created by appliance queue apply"
         yield failed("cluster", ": ".join(troubles[0]), fix, limit="no trouble")
     elif waiting:
         why = Gap(waiting[0], kind=Kind.WAITS)
         yield not_assessed("cluster", why, fix="appliance queue apply")
     else:
         holders = sorted({seen.holder or "nobody" for seen in known.values()})
-        cause = f"none of the control hosts that answer acts; {', '.join(holders)} holds the lease"
+        cause = f"no control host that answers is active; {', '.join(holders)} holds the lease"
         yield not_assessed("cluster", cause)
 
 
@@ -108,19 +108,17 @@ def _metrics(view: View) -> Iterator[Judgement]:
     if not wanted:
         return
     if not acting:
-        none = Gap("no control host looks at the cluster")
+        none = Gap("no control host checks the cluster")
         yield not_assessed("cluster", none if _rounds(view) else _why_none(view))
         return
     host, seen = next(iter(acting.items()))
     unknown = seen.unknown.get("idle", 0)
     fix = (
-        "dcgm-exporter must name pods (stage gpu has it ask kubelet) and be scraped; "
-        f"{LOG} on {host} names the work"
+        "dcgm-exporter must report pods (stage gpu connects it to kubelet) and be scraped; "
+        f"{LOG} on {host} lists the workloads"
     )
     if not seen.metrics:
-        why = (
-            seen.problem or "Prometheus has not been asked: appliance queue apply brings the limits"
-        )
+        why = seen.problem or "Prometheus was not queried: appliance queue apply creates the limits"
         yield not_assessed("cluster", why)
     elif seen.metrics != "ok":
         yield failed("cluster", seen.metrics, fix, limit="ok")
@@ -128,18 +126,18 @@ def _metrics(view: View) -> Iterator[Judgement]:
         cause = f"{plural(unknown, 'workload')} with an idle limit left alone: no complete metrics"
         yield failed("cluster", cause, fix, value=unknown, limit=0)
     elif seen.problem:
-        yield not_assessed("cluster", f"its last round was cut off: {seen.problem}")
+        yield not_assessed("cluster", f"its last round was interrupted: {seen.problem}")
     else:
-        yield passed("cluster", "ok", limit="ok", evidence=f"asked by {host}")
+        yield passed("cluster", "ok", limit="ok", evidence=f"read by {host}")
 
 
 def _left_alone(seen: Limits) -> int:
-    """Work nobody can judge by its time; that for want of metrics is limits.metrics's."""
+    """Work whose time is unknown; missing metrics are reported by limits.metrics."""
     return sum(count for limit, count in seen.unknown.items() if limit != "idle")
 
 
 def _rounds(view: View) -> dict[str, Limits]:
-    """What the control hosts that answer say of a round that is not old."""
+    """Facts of control hosts with a recent round."""
     found = {}
     for host in view.site.with_role(Role.CONTROL):
         facts = view.facts.get(host.name)
@@ -162,35 +160,36 @@ def _why_none(view: View) -> Gap:
 CHECKS: tuple[Check, ...] = (
     HostCheck(
         ids.RUNNING,
-        "The program that keeps limits of time runs",
+        "The program that enforces time limits runs",
         CONTROL_HOSTS,
         _running,
-        "appliance-limits runs on every control host and makes a round every 30 s; one of them acts. While it does not run, no "
-        "work is ended: interactive sessions and idle GPUs stay. Usual cause: its settings or its token are missing.",
+        "appliance-limits runs on every control host every 30 s; one of them acts. Without it, no work is ended, so interactive sessions "
+        "and idle GPUs stay. Usual cause: its settings or its token are missing.",
         explains=(unit_failed("appliance-limits"),),
     ),
     ClusterCheck(
         ids.CLUSTER,
-        "Exactly one control host keeps limits of time",
+        "Exactly one control host enforces time limits",
         _cluster,
-        "The one that holds the Lease sees the pods of all projects. It waits for appliance queue apply, which gives it its account, "
-        "rights and limits. It fails on a token that is not accepted, rights that were taken, clocks that differ by a minute, and on "
-        "work that was ended and is still there. It warns of work it leaves alone, as of an owner it does not know how to end.",
+        "The holder of the Lease reads the pods of all projects. It waits for appliance queue apply, which creates its account, rights and "
+        "limits. It fails if its token is rejected, rights are missing, clocks differ by a minute, or ended work still exists. It warns of "
+        "work that it leaves alone, for example with an unknown owner.",
         causes=(
             FULL,
-            Cause(kubernetes_ids.API, "the program asks this API", Reach.SITE),
+            Cause(kubernetes_ids.API, "the program uses this API", Reach.SITE),
             NOT_RUNNING,
         ),
     ),
     ClusterCheck(
         ids.METRICS,
-        "The use of GPUs is known by pod",
+        "GPU use is known for each pod",
         _metrics,
-        "Work is idle only where dcgm-exporter's metrics say so for each of its GPUs, without a gap. Usual causes: dcgm-exporter does "
-        "not name pods, Prometheus does not scrape it, a pod has a part of a GPU, whose use is not measured.",
+        "Work counts as idle only if dcgm-exporter's metrics show this for each of its GPUs, without a gap. Usual causes of missing "
+        "metrics: dcgm-exporter does not report pods, Prometheus does not scrape it, or a pod has a part of a GPU, whose use is not "
+        "measured.",
         causes=(
             NOT_RUNNING,
-            Cause(observe_ids.TARGETS, "what is not scraped has no metrics", Reach.SITE),
+            Cause(observe_ids.TARGETS, "a target that is not scraped has no metrics", Reach.SITE),
         ),
     ),
 )

@@ -1,12 +1,12 @@
-"""What the program that keeps limits of time says of its last round."""
+"""The last round of the program that enforces time limits."""
 
 from pydantic import Field
 
-from appliance.models.base import Numerous
+from appliance.models.base import Model
 from appliance.models.fact_types import Line, Number, Real
 
 
-class Demand(Numerous):
+class Demand(Model):
     """Pods that wait for MIG instances, as the control host that acts sees them."""
 
     waiting: Number = Field(default=0, description="Pods that wait for an instance")
@@ -17,8 +17,8 @@ class Demand(Numerous):
     wishes: Number = Field(default=0, description="What hosts were asked for since its start")
 
 
-class Limits(Numerous):
-    """The last round of appliance-limits on this host. ``pods`` is None where it did not look."""
+class Limits(Model):
+    """The last round of appliance-limits on this host. ``pods`` is None if it did not read them."""
 
     age_s: Real = Field(description="Seconds since it ended")
     leader: bool = Field(default=False, description="This host acts; another one where not")

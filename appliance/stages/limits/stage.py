@@ -1,6 +1,7 @@
 """Stage ``limits``: interactive work ends at its time limit, and work whose GPUs are idle."""
 
 from appliance.models.site import Role, Site
+from appliance.stages.context import RoleContext, Variables
 from appliance.stages.limits.checks import CHECKS, UNITS
 from appliance.stages.limits.restarts import RESTARTS
 from appliance.stages.limits.variables import variables
@@ -13,16 +14,23 @@ def wanted(site: Site) -> bool:
     return own and site.scheduler is not None and site.scheduler.kind != "runai"
 
 
+def _variables(context: RoleContext) -> Variables:
+    """What the role is given, and whether it goes."""
+    return {"limits_state": "present" if wanted(context.site) else "absent", **variables(context)}
+
+
 STAGE = Stage(
     name="limits",
     title="Limits of time for work on Kubernetes",
     roles=frozenset({Role.CONTROL}),
     after=("base", "kubernetes", "observe"),
     ansible_roles=("limits",),
-    variables=variables,
+    variables=_variables,
     judges=CHECKS,
     units=UNITS,
     minutes=0.2,
     wanted=wanted,
+    removable=True,
+    checks_removal=False,
     restarts=RESTARTS,
 )

@@ -27,7 +27,7 @@ class Instance(Model):
 
 
 class GpuAnswer(Model):
-    """One GPU: what it is (show), what would be done (plan) or was (apply); ``error`` where it cannot be asked."""
+    """One GPU: its state (show), planned changes (plan) or completed ones (apply); ``error`` if it cannot be read."""
 
     gpu: int
     error: Line = ""
@@ -51,7 +51,7 @@ class Answer(Model):
 
 
 def answered(said: object) -> dict[str, Any]:
-    """The answer with the fields it has and no others. Raises ValueError for what is none."""
+    """The answer with only its known fields. Raises ValueError if it is invalid."""
     try:
         found = Answer.model_validate(said).model_dump(mode="json", exclude_unset=True)
     except ValidationError as error:

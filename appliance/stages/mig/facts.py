@@ -1,12 +1,12 @@
-"""What the program that divides GPUs on demand says of its last round on this host."""
+"""The last round of the program that divides GPUs on demand."""
 
 from pydantic import Field
 
-from appliance.models.base import Numerous
+from appliance.models.base import Model
 from appliance.models.fact_types import Count, Line, Number, Real
 
 
-class MigDemand(Numerous):
+class MigDemand(Model):
     """The last round of appliance-mig-demand on this host."""
 
     age_s: Real = Field(description="Seconds since it ended")

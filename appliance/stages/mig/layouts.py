@@ -1,4 +1,4 @@
-"""MIG layouts as people write them, and what a site declares of each GPU."""
+"""MIG layouts in the site's notation, and the declared layout of each GPU."""
 
 import re
 from collections import Counter
@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from appliance.errors import ConfigError
-from appliance.models.gpus import gpu_count
+from appliance.models.gpu_counts import gpu_count
 from appliance.models.profile import Profile
-from appliance.models.site import Host, Site
-from appliance.models.texts import minutes
+from appliance.models.site import Host, Role, Site
+from appliance.models.text_types import minutes
 from appliance.stages.gpu.part import gpu_parts
+from appliance.stages.mig.site import MigHost
 from appliance.stages.mig.table import DISABLED, Geometry, Layout, mig_table, written
 
 PART = re.compile(r"(?:(?P<count>[1-9]\d?)\s*[x*]\s*)?(?P<profile>\d+g\.\d+gb(?:\+[a-z]+)*)")
@@ -74,7 +75,7 @@ def numbers(text: str) -> list[int]:
 
 
 def texts(profile: Profile, site: Site, host: Host) -> dict[int, str]:
-    """The layout of each GPU of a host as it is written; GPUs nobody speaks of are left out."""
+    """The layout of each GPU of a host as written, without undeclared GPUs."""
     own = site.mig.hosts.get(host.name)
     whole = (own.layout if own else None) or site.mig.layout
     found = {index: whole for index in range(gpu_count(profile, host)) if whole is not None}
@@ -84,7 +85,7 @@ def texts(profile: Profile, site: Site, host: Host) -> dict[int, str]:
 
 
 def declared(profile: Profile, site: Site, host: Host) -> dict[int, dict[str, int]]:
-    """Instances of each GPU a site speaks of; none for a GPU that stays whole. Raises ConfigError."""
+    """Instances of each GPU in the site; none for a GPU without MIG. Raises ConfigError."""
     said = texts(profile, site, host)
     if not said:
         return {}
@@ -106,7 +107,7 @@ def document(profile: Profile, site: Site, host: Host) -> dict[str, object]:
 
 
 def on_demand(profile: Profile, site: Site, host: Host) -> dict[str, object]:
-    """What the program on the host may divide for pods that ask, as it reads it; {} where nothing. Raises ConfigError."""
+    """The settings of MIG on demand for the host's program; {} if disabled. Raises ConfigError."""
     pools = site.scheduler.node_pools if site.scheduler and _is_ours(site) else ()
     pool = next((p for p in pools if p.mig_on_demand and host.name in p.hosts), None)
     if pool is None:
@@ -148,8 +149,22 @@ def _placed(layout: Layout, geometry: Geometry) -> list[dict[str, object]]:
 
 
 def completed(site: Site, profile: Profile) -> Site:
-    """The site with the profile's layout where it names none of its own."""
-    if site.mig.layout is not None or profile.stages.mig is None:
+    """The site with the layout of its profile, or of each host's class, if it has none of its own."""
+    if site.mig.layout is not None:
+        return site
+    if site.has_classes:
+        return _completed_by_host(site, profile)
+    if profile.stages.mig is None:
         return site
     mig = site.mig.model_copy(update={"layout": profile.stages.mig})
+    return site.model_copy(update={"mig": mig})
+
+
+def _completed_by_host(site: Site, profile: Profile) -> Site:
+    hosts = dict(site.mig.hosts)
+    for host in site.with_role(Role.GPU):
+        layout, own = site.profile_of(host.name, profile).stages.mig, hosts.get(host.name)
+        if layout is not None and (own is None or own.layout is None):
+            hosts[host.name] = (own or MigHost()).model_copy(update={"layout": layout})
+    mig = site.mig.model_copy(update={"hosts": hosts})
     return site.model_copy(update={"mig": mig})

@@ -1,4 +1,4 @@
-"""Rules over MIG layouts: they can be made on every product of the class, on GPUs that are there."""
+"""Rules for MIG layouts: every product of the class supports them, on GPUs that exist."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from appliance.config.finding import Finding, KeyPath
 from appliance.config.rules.base import Case, Rule, nearest
 from appliance.config.schema import Checked
 from appliance.errors import ConfigError
-from appliance.models.gpus import gpu_count
+from appliance.models.gpu_counts import gpu_count
 from appliance.models.profile import Profile
 from appliance.models.site import Role
 from appliance.stages.mig.layouts import geometry_of, numbers, parse
@@ -17,7 +17,7 @@ MIG: KeyPath = ("mig",)
 
 
 def of_profile(checked: Checked[Profile], profile: Profile) -> Iterator[Finding]:
-    """A class's layout can be made on each of its products."""
+    """A class's layout is supported by each of its products."""
     path: KeyPath = ("stages", "mig")
     if profile.stages.mig is not None:
         for message, remedy in _refusals(profile.stages.mig, profile, {}):
@@ -25,75 +25,77 @@ def of_profile(checked: Checked[Profile], profile: Profile) -> Iterator[Finding]
 
 
 def layouts(case: Case) -> Iterator[Finding]:
-    """Names mean one thing, and what they stand for can be made."""
+    """Names are unambiguous, and their layouts are supported."""
     for name, text in case.site.mig.layouts.items():
         path: KeyPath = (*MIG, "layouts", name)
-        if case.profile is None:
-            continue
-        if name == DISABLED or name in _known(case.profile):
-            message = f'"{name}" has a meaning already'
-            yield case.problem(path, message, "take another name")
-        for message, remedy in _refusals(text, case.profile, {}):
-            yield case.problem(path, message, remedy)
+        if any(name == DISABLED or name in _known(profile) for profile in case.profiles):
+            message = f'"{name}" is reserved'
+            yield case.problem(path, message, "choose another name")
+        refused = [tuple(_refusals(text, profile, {})) for profile in case.profiles]
+        # A layout may be for hosts of a single class.
+        if refused and all(refused):
+            for message, remedy in refused[0]:
+                yield case.problem(path, message, remedy)
 
 
 def layout(case: Case) -> Iterator[Finding]:
-    """The layout of all GPUs can be made."""
+    """The layout of all GPUs is supported."""
     if case.site.mig.layout is not None:
-        yield from _at(case, (*MIG, "layout"), case.site.mig.layout)
+        for profile in case.profiles:
+            yield from _at(case, profile, (*MIG, "layout"), case.site.mig.layout)
 
 
 def hosts(case: Case) -> Iterator[Finding]:
-    """Hosts that differ are GPU hosts of the site."""
+    """Hosts with their own layout are GPU hosts of the site."""
     known = [host.name for host in case.site.with_role(Role.GPU)]
     for name, host in case.site.mig.hosts.items():
         path: KeyPath = (*MIG, "hosts", name)
         if name not in known and case.checked.listed("hosts"):
-            message = f'"{name}" is no GPU host of this site'
+            message = f'"{name}" is not a GPU host of this site'
             yield case.problem(path, message, nearest(name, known, "GPU hosts"))
-        if host.layout is not None:
-            yield from _at(case, (*path, "layout"), host.layout)
+        profile = case.profile_of(name)
+        if host.layout is not None and profile:
+            yield from _at(case, profile, (*path, "layout"), host.layout)
         yield from _gpus(case, path, host)
 
 
 def _gpus(case: Case, path: KeyPath, host: MigHost) -> Iterator[Finding]:
-    """Each number is a GPU's, and stands once."""
+    """Each number names a GPU, and appears once."""
     seen: dict[int, str] = {}
     of = next((h for h in case.site.hosts if h.name == path[-1]), None)
     for given, text in host.gpus.items():
         at: KeyPath = (*path, "gpus", given)
-        yield from _at(case, at, text)
-        count = 100
-        if case.profile:
-            count = gpu_count(case.profile, of) if of else case.profile.hardware.gpu.count
+        count, profile = 100, case.profile_of(str(path[-1]))
+        if profile:
+            yield from _at(case, profile, at, text)
+            count = gpu_count(profile, of) if of else profile.hardware.gpu.count
         named = numbers(given)
         if not named:
-            yield case.problem(at, f"{given} counts backwards", "write the smaller number first")
+            yield case.problem(
+                at, f"{given} is in descending order", "write the smaller number first"
+            )
         if over := [n for n in named if n >= count]:
-            message = f"there is no GPU {over[0]}, a host has {count}"
+            message = f"there is no GPU {over[0]}; a host has {count}"
             yield case.problem(at, message, f"0 to {count - 1}")
         if twice := [n for n in named if n in seen]:
-            message = f'GPU {twice[0]} stands in "{seen[twice[0]]}" too'
+            message = f'GPU {twice[0]} is also in "{seen[twice[0]]}"'
             yield case.problem(at, message, "name each GPU once")
         seen |= dict.fromkeys(named, given)
 
 
-def _at(case: Case, path: KeyPath, text: str) -> Iterator[Finding]:
-    if case.profile is not None:
-        sound = {n: t for n, t in case.site.mig.layouts.items() if not _bad(t, case.profile)}
-        own = case.site.mig.layouts
-        if text.strip() in own and text.strip() not in sound:
-            return
-        for message, remedy in _refusals(text, case.profile, own):
-            yield case.problem(path, message, remedy)
-
-
-def _bad(text: str, profile: Profile) -> bool:
-    return any(_refusals(text, profile, {}))
+def _at(case: Case, profile: Profile, path: KeyPath, text: str) -> Iterator[Finding]:
+    own = case.site.mig.layouts
+    # A named layout is refused at its definition, unless another class supports it.
+    if text.strip() in own and all(
+        any(_refusals(own[text.strip()], each, {})) for each in case.profiles
+    ):
+        return
+    for message, remedy in _refusals(text, profile, own):
+        yield case.problem(path, message, remedy)
 
 
 def _refusals(text: str, profile: Profile, own: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Why a layout cannot be made on a product of the class; once for all products that are cut alike."""
+    """Why a product of the class does not support a layout; once for all products with the same geometry."""
     seen = set()
     for model in profile.hardware.gpu.models:
         try:

@@ -77,7 +77,7 @@ class Geometry(Model):
         return "" if self.place(layout) else "the instances do not fit beside each other"
 
     def nearest(self, layout: Layout) -> dict[str, int]:
-        """The layout without what is too much of it, the smallest instances given up first; {} if nothing is left."""
+        """The layout without excess instances, of which the smallest are removed first; {} if nothing is left."""
         left = Counter({p.name: min(layout.get(p.name, 0), p.maximum) for p in self.profiles})
         for profile in reversed(self._by_size()):
             while left[profile.name] and self.refusal(left):
@@ -88,7 +88,7 @@ class Geometry(Model):
         return sorted(self.profiles, key=lambda p: (-p.memory, -p.compute, p.name))
 
     def _reckoned(self, layout: Layout) -> str:
-        """What counting alone refuses."""
+        """Faults that counting detects."""
         unknown = [name for name in layout if self.profile(name) is None]
         if unknown:
             known = ", ".join(profile.name for profile in self.profiles)

@@ -1,4 +1,4 @@
-"""Alerts about the watcher itself, and about checks that failed on somebody else's clock."""
+"""Alerts about the monitoring itself, and about checks that failed in scheduled runs."""
 
 from appliance.alerts.alert import Alert, Severity
 from appliance.stages.base import ids as base_ids
@@ -21,7 +21,7 @@ ALERTS = (
         expr="prometheus_config_last_reload_successful == 0",
         minutes=5,
         severity=Severity.WARNING,
-        summary="Prometheus on {{ $labels.instance }} could not read its configuration and keeps an older one",
+        summary="Prometheus on {{ $labels.instance }} could not load its configuration and keeps an older one",
         remedy="promtool check config /etc/prometheus/prometheus.yml there; then appliance deploy --stage observe.",
         check=ids.RULES,
     ),
@@ -32,8 +32,8 @@ ALERTS = (
         " or increase(prometheus_tsdb_compactions_failed_total[1h]) > 0",
         minutes=0,
         severity=Severity.WARNING,
-        summary="Prometheus on {{ $labels.instance }} cannot keep its samples whole",
-        remedy="Look at room and health of the disk below /var/lib/prometheus there; journalctl -u prometheus.",
+        summary="Prometheus on {{ $labels.instance }} has corrupted samples",
+        remedy="Check free space and health of the disk below /var/lib/prometheus there; journalctl -u prometheus.",
         check=base_ids.DISK,
     ),
     Alert(
@@ -42,7 +42,7 @@ ALERTS = (
         expr="node_textfile_scrape_error == 1",
         minutes=5,
         severity=Severity.WARNING,
-        summary="{{ $labels.instance }}: a file of metrics cannot be read",
+        summary="{{ $labels.instance }}: a metrics file cannot be read",
         remedy="journalctl -u prometheus-node-exporter there names the file in /var/lib/prometheus/node-exporter.",
         check=ids.EXPORTER,
     ),
@@ -53,19 +53,19 @@ ALERTS = (
         minutes=10,
         severity=Severity.WARNING,
         summary="Prometheus gets no metrics from {{ $labels.job }} of {{ $labels.instance }}",
-        remedy="curl -s http://127.0.0.1:9090/api/v1/targets on the first control host, as root, says why; appliance health --check kubernetes whether it runs.",
+        remedy="curl -s http://127.0.0.1:9090/api/v1/targets on the first control host, as root, shows why; appliance health --check kubernetes shows whether it runs.",
         check=ids.TARGETS,
     ),
     Alert(
         name="AlertsUndelivered",
         area="prometheus",
-        # Of a site that names nobody any more the last samples count for five minutes yet: they must be fresh.
+        # After the last receiver is removed, old samples count for five minutes: they must be fresh.
         expr="increase(alertmanager_notifications_failed_total[10m]) > 0"
         ' and on (instance) time() - timestamp(up{job="alertmanager"}) < 60',
         minutes=0,
         severity=Severity.CRITICAL,
-        summary="Alertmanager on {{ $labels.instance }} could not deliver by {{ $labels.integration }}",
-        remedy="Which receiver, and why: appliance validate alerts.",
+        summary="Alertmanager on {{ $labels.instance }} could not deliver alerts by {{ $labels.integration }}",
+        remedy="To find the receiver and the reason: appliance validate alerts.",
         check=ids.RECEIVERS,
     ),
     Alert(
@@ -75,7 +75,7 @@ ALERTS = (
         minutes=0,
         severity=Severity.CRITICAL,
         summary="{{ $labels.target }}: check {{ $labels.id }} failed",
-        remedy="appliance health --check {{ $labels.id }} gives cause and remedy.",
+        remedy="appliance health --check {{ $labels.id }} shows cause and remedy.",
         check="{{ $labels.id }}",
     ),
     Alert(
@@ -84,8 +84,8 @@ ALERTS = (
         expr="time() - appliance_checked_timestamp_seconds > 172800",
         minutes=0,
         severity=Severity.WARNING,
-        summary="The checks of site {{ $labels.site }} were last made {{ $value | humanizeDuration }} ago",
-        remedy="Look at the timer or cron line that runs appliance health --format prometheus.",
+        summary="The checks of site {{ $labels.site }} last ran {{ $value | humanizeDuration }} ago",
+        remedy="Check the timer or cron job that runs appliance health --format prometheus.",
         check=ids.EXPORTER,
     ),
 )

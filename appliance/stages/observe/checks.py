@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from appliance.alerts import ALERTS
+from appliance.alerts import ALERTS, WITHOUT_SLURM
 from appliance.checks.causes import (
     SILENT,
     UNASKED,
@@ -35,18 +35,19 @@ from appliance.stages.observe import ids, silences
 from appliance.stages.observe.facts import Observe, Target
 from appliance.stages.observe.variables import DCGM_EXPORTER, GRAFANA
 from appliance.stages.slurm import ids as slurm_ids
+from appliance.stages.units import revived
 
 NO_PROMETHEUS = Cause(
     ids.SERVER,
-    "only Prometheus knows them",
+    "only Prometheus has them",
     Reach.SITE,
     both(is_unknown, is_of("prometheus")),
 )
 
 
 def same(check: str, *names: str) -> Cause:
-    """Nothing fires but alerts that say what this check says."""
-    return Cause(check, "the alert says the same", Reach.SITE, names_only(*names))
+    """No alert fires, except those that report the same as this check."""
+    return Cause(check, "the alert reports the same", Reach.SITE, names_only(*names))
 
 
 EXPORTER = "prometheus-node-exporter.service"
@@ -54,8 +55,6 @@ SERVER = "prometheus.service"
 SOCKET = "appliance-prometheus.socket"
 TELLER = "prometheus-alertmanager.service"
 UNITS = (EXPORTER, DCGM_EXPORTER, SERVER, SOCKET, TELLER, GRAFANA)
-RULES = len(ALERTS)
-"""Alert rules the role observe loads."""
 JOBS = {
     "node": "the node exporter",
     "prometheus": "Prometheus itself",
@@ -73,7 +72,7 @@ def judge_targets(view: View) -> Iterable[Judgement]:
         yield _silent(view, server)
         return
     if seen.waiting and not seen.targets:
-        cause = "Prometheus has only just started and looks for its targets"
+        cause = "Prometheus has just started and has not read its targets yet"
         yield not_assessed("cluster", cause, fix=_later(server))
         return
     known = {(target.job, target.instance): target for target in seen.targets}
@@ -87,14 +86,14 @@ def _target(job: str, name: str, target: Target | None) -> Judgement:
     what = JOBS[job]
     where = name if job == "node" else place(name, job)
     if target is None:
-        cause = f"{what} is no target of Prometheus"
+        cause = f"{what} is not a target of Prometheus"
         return failed(where, cause, DEPLOY)
     if target.health == "up":
         return passed(where, "up", evidence=what)
     if target.health == "unknown":
         return not_assessed(where, f"{what} has not been scraped yet")
     cause = f"Prometheus cannot reach {what}: {target.error or target.health}"
-    fix = f"on {name}: systemctl status {EXPORTER}; then port 9100 there, which it opens to the address that site.yml has of the control host alone"
+    fix = f"on {name}: systemctl status {EXPORTER}; then port 9100 there, which is open only to the control host's address in site.yml"
     if job != "node":
         fix = f"on {name}: journalctl -u {UNIT_OF[job]}"
     return failed(where, cause, fix, value=target.health, limit="up")
@@ -106,12 +105,13 @@ def judge_rules(view: View) -> Iterable[Judgement]:
     if server is None or seen is None:
         yield _silent(view, server)
         return
-    common = {"unit": "rules", "limit": RULES, "limit_source": "role observe"}
-    if seen.rules >= RULES:
+    wanted = len(ALERTS if view.site.slurm else WITHOUT_SLURM)
+    common = {"unit": "rules", "limit": wanted, "limit_source": "role observe"}
+    if seen.rules >= wanted:
         yield passed("cluster", seen.rules, **common)
         return
     fix = f"on {server.name}: promtool check config /etc/prometheus/prometheus.yml; then {DEPLOY}"
-    cause = f"Prometheus has {seen.rules} of {RULES} alert rules in working order"
+    cause = f"Prometheus has {seen.rules} of {wanted} valid alert rules"
     yield failed("cluster", cause, fix, value=seen.rules, **common)
 
 
@@ -122,7 +122,7 @@ def judge_alerts(view: View) -> Iterable[Judgement]:
         yield _silent(view, server)
         return
     if not seen.firing and not seen.rules:
-        cause = "Prometheus has no alert rule that could fire (observe.rules)"
+        cause = "Prometheus has no alert rule (observe.rules)"
         yield not_assessed("cluster", cause)
         return
     if not seen.firing and seen.waiting:
@@ -134,8 +134,8 @@ def judge_alerts(view: View) -> Iterable[Judgement]:
         return
     cause = f"firing: {', '.join(seen.firing)}"
     fix = (
-        f"ssh -L 9090:127.0.0.1:9090 root@{server.address}; then http://127.0.0.1:9090/alerts names "
-        "the hosts; each alert its remedy and runbook"
+        f"ssh -L 9090:127.0.0.1:9090 root@{server.address}; then http://127.0.0.1:9090/alerts shows "
+        "the hosts, with remedy and runbook of each alert"
     )
     told = {"value": len(seen.firing), "unit": "alerts", "limit": 0, "names": seen.firing}
     yield warned("cluster", cause, fix, **told)
@@ -154,20 +154,20 @@ def judge_receivers(view: View) -> Iterable[Judgement]:
         yield _silent(view, server)
         return
     if seen.told is None:
-        cause = f"Alertmanager does not answer on {server.name}: no alert reaches anybody"
+        cause = f"Alertmanager does not answer on {server.name}: no alerts are delivered"
         yield failed("cluster", cause, f"on {server.name}: journalctl -u {TELLER}; then {DEPLOY}")
         return
     common = {"unit": "receivers", "limit": len(wanted), "limit_source": "observe.receivers"}
     value = len(set(wanted) & set(seen.told))
     if missing := [name for name in wanted if name not in seen.told]:
-        cause = f"Alertmanager does not know {', '.join(missing)}"
+        cause = f"Alertmanager has no receiver {', '.join(missing)}"
         yield failed("cluster", cause, DEPLOY, value=value, names=missing, **common)
     elif not seen.sends:
-        cause = "Prometheus hands its alerts to no Alertmanager"
+        cause = "Prometheus sends its alerts to no Alertmanager"
         yield failed("cluster", cause, DEPLOY, value=0, **common)
     elif UNDELIVERED in seen.firing:
-        cause = "Alertmanager cannot deliver what it is given"
-        fix = "which receiver, and why: appliance validate alerts"
+        cause = "Alertmanager cannot deliver alerts"
+        fix = "to find the receiver and the reason, run appliance validate alerts"
         yield failed("cluster", cause, fix, value=0, **common)
     elif seen.waiting:
         cause = f"Prometheus has not evaluated {seen.waiting} of {seen.rules} alert rules yet"
@@ -194,7 +194,7 @@ def judge_exporter(view: View, host: Host, facts: HostFacts) -> Iterable[Judgeme
 
 
 def judge_server(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Prometheus, its socket in the management network and who tells of alerts run and start at boot."""
+    """Prometheus, its socket in the management network and Alertmanager run and start at boot."""
     if host != next(iter(view.site.with_role(Role.CONTROL))):
         return
     tellers = (TELLER,) if view.site.observe.receivers else ()
@@ -211,16 +211,16 @@ def _runs(at: Place | str, facts: HostFacts, name: str) -> Judgement:
     if unit.active == "active" and unit.enabled in {"enabled", ""}:
         return passed(at, unit.active, **common)
     cause = f"{name} is {unit.active}, {unit.enabled or unit.load}"
-    fix = f"on {facts.host}: journalctl -u {name}; then {DEPLOY}"
+    fix = revived(unit, name, facts.host, f"on {facts.host}: journalctl -u {name}; then {DEPLOY}")
     return failed(at, cause, fix, value=unit.active, **common)
 
 
 def _later(server: Host) -> str:
-    return f"again in a minute; else on {server.name}: journalctl -u {SERVER}"
+    return f"try again in a minute; if it persists, on {server.name}: journalctl -u {SERVER}"
 
 
 def _server(view: View) -> tuple[Host | None, Observe | None]:
-    """The first control host, and what Prometheus says there."""
+    """The first control host, and its facts of Prometheus."""
     control = view.site.with_role(Role.CONTROL)
     if not control:
         return None, None
@@ -245,13 +245,13 @@ CHECKS: tuple[Check, ...] = (
         id=ids.TARGETS,
         title="Prometheus scrapes every host",
         judge=judge_targets,
-        explain="Asks Prometheus on the first control host for its targets. A host that is missing was added after the "
-        "stage ran there; one that is down has a stopped exporter or a closed port 9100, or does not run at all.",
+        explain="The targets of Prometheus on the first control host. A missing host was added after the stage ran there. A target that is down has "
+        "a stopped exporter or a closed port 9100, or the host is off.",
         limit="up: every host, Prometheus itself, and Alertmanager where the site has receivers",
         causes=(
             SILENT,
             UNASKED,
-            Cause(ids.EXPORTER, "without an exporter there is nothing to scrape"),
+            Cause(ids.EXPORTER, "without an exporter nothing can be scraped"),
             NO_PROMETHEUS,
         ),
     ),
@@ -259,8 +259,8 @@ CHECKS: tuple[Check, ...] = (
         id=ids.RULES,
         title="Alert rules are loaded",
         judge=judge_rules,
-        explain="Counts the appliance's rules Prometheus has loaded and can evaluate; rules of the site's own do not count. "
-        "Fewer than the role writes means that the file was changed or that Prometheus still runs with an older configuration.",
+        explain="The appliance's rules that Prometheus has loaded and can evaluate; the site's own rules do not count. If there are fewer than the "
+        "role wrote, the file was changed, or Prometheus still runs with an older configuration.",
         limit="the rules of role observe",
         causes=(
             UNASKED,
@@ -272,8 +272,8 @@ CHECKS: tuple[Check, ...] = (
         title="The node exporter runs",
         roles=ALL_ROLES,
         judge=judge_exporter,
-        explain="The unit of the node exporter is active and starts at boot. It most often stays down because its "
-        "address, the host's in the management network, is not there.",
+        explain="The unit of the node exporter is active and starts at boot. Usual cause of a failure: its address, the host's in the management "
+        "network, does not exist.",
         limit="active, and enabled at boot",
         explains=(unit_failed("prometheus-node-exporter"),),
     ),
@@ -282,26 +282,24 @@ CHECKS: tuple[Check, ...] = (
         title="Prometheus runs",
         roles=frozenset({Role.CONTROL}),
         judge=judge_server,
-        explain="The units of Prometheus, of its socket in the management network and, where the site has receivers, of Alertmanager, "
-        "on the first control host, are active and start at boot. Prometheus most often stays down because its disk is full or its "
-        "samples are damaged.",
+        explain="The units of Prometheus, of its socket in the management network and, if the site has receivers, of Alertmanager are active on the "
+        "first control host and start at boot. Usual causes of a failure of Prometheus: its disk is full, or its data is damaged.",
         limit="active, and enabled at boot",
         explains=(unit_failed("prometheus"), unit_failed("prometheus-alertmanager")),
     ),
     ClusterCheck(
         id=ids.RECEIVERS,
-        title="Alerts reach who the site names",
+        title="Alerts reach the site's receivers",
         judge=judge_receivers,
-        explain="Asks Alertmanager for its receivers and Prometheus whom it hands alerts to. That a message arrives is shown by "
-        "appliance validate alerts; a message that could not be delivered raises an alert of its own, which fails this check. A site "
-        "without observe.receivers is not judged.",
+        explain="The receivers in Alertmanager, and the Alertmanager that Prometheus uses. Delivery is tested by appliance validate alerts. A "
+        "failed delivery raises an alert of its own, which fails this check. A site without observe.receivers is not checked.",
         limit="the site's receivers, and nothing undelivered",
         causes=(
             UNASKED,
             NO_PROMETHEUS,
             Cause(
                 ids.SERVER,
-                "only Alertmanager tells of alerts",
+                "only Alertmanager delivers alerts",
                 Reach.SITE,
                 is_of("prometheus-alertmanager"),
             ),
@@ -309,20 +307,20 @@ CHECKS: tuple[Check, ...] = (
     ),
     ClusterCheck(
         id=ids.SILENCES,
-        title="No silence holds back more than it should",
+        title="No silence suppresses too much",
         nature=Nature.SYMPTOM,
         judge=judge_silences,
-        explain="Asks Alertmanager for its silences. One that names neither alerts nor some of the hosts fails; one that holds back all "
-        f"alerts of a host, or with others more than {silences.MANY} kinds of them, or lasts more than {silences.LONGEST_DAYS:.0f} days, "
-        "warns: with who made it, until when, and the command that ends it. A pattern counts as a name only where it is made of names "
-        "with | between. A site without observe.receivers is not judged.",
-        limit="an alert by its name, for 30 days at most",
+        explain="The silences of Alertmanager. A silence without an alert name and without host names fails. It is a warning if a silence suppresses all "
+        f"alerts of a host, or lasts more than {silences.LONGEST_DAYS:.0f} days, or if all silences together suppress more than {silences.MANY} kinds of alerts. "
+        "The finding shows its author, its end and the command that ends it. A pattern counts as a name only if it consists of names "
+        "separated by |. A site without observe.receivers is not checked.",
+        limit="an alert by its name, for at most 30 days",
         causes=(
             UNASKED,
             NO_PROMETHEUS,
             Cause(
                 ids.SERVER,
-                "only Alertmanager knows them",
+                "only Alertmanager has them",
                 Reach.SITE,
                 both(is_unknown, is_of("prometheus-alertmanager")),
             ),
@@ -332,8 +330,8 @@ CHECKS: tuple[Check, ...] = (
         id=ids.ALERTS,
         title="No alert fires",
         judge=judge_alerts,
-        explain="Names the alerts that fire now. They are a warning here: the check of the area itself decides whether "
-        "the appliance is sound; each alert carries its remedy.",
+        explain="Alerts that are firing. Here they are a warning: the check of their area decides whether the appliance is healthy. Each alert "
+        "contains its remedy.",
         limit="0 firing; more warn",
         causes=(
             UNASKED,

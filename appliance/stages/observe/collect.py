@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import calendar
 import json
-import socket
 import time
 
 from appliance.probe.ask import Ask
 from appliance.probe.problems import Unreadable
+from appliance.probe.sockets import Stranger, connected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 ADDRESS = ("127.0.0.1", 9090)
 TELLER = ("127.0.0.1", 9093)
 NOBODY = "nobody"
-"""The receiver of role observe for what no other is to be told."""
+"""The receiver of role observe that discards alerts."""
 PATIENCE = 3.0
 OURS = "/etc/prometheus/rules/appliance.yml"
-"""The rules stage observe writes; a site may have files of its own beside it."""
+"""The rules of stage observe; a site may add files of its own."""
 MOST = 32 << 20
 """Bytes of an answer at most."""
 TIME = "%Y-%m-%dT%H:%M:%S"
@@ -38,9 +38,10 @@ def collect(
         groups = get(address, "/api/v1/rules")["groups"]
         told = _told(ask, teller)
         asked = told is not None and get(address, "/api/v1/alertmanagers")["activeAlertmanagers"]
-    except ConnectionRefusedError:
+    except ConnectionRefusedError as error:
         if ask.has("prometheus"):
-            ask.problem("observe", f"Prometheus does not listen on {address[0]}:{address[1]}")
+            why = f"; {error.strerror}" if isinstance(error, Stranger) else ""
+            ask.problem("observe", f"Prometheus does not listen on {address[0]}:{address[1]}{why}")
         return {"observe": None}
     except OSError as error:
         why = error.strerror or "no answer in time"
@@ -74,7 +75,7 @@ def _told(ask: Ask, address: tuple[str, int]) -> list[str] | None:
 
 
 def _silences(ask: Ask, address: tuple[str, int]) -> list[Facts] | None:
-    """Silences that have not expired; None where Alertmanager does not say."""
+    """Silences that have not expired; None if Alertmanager does not answer."""
     try:
         said = json.loads(_body(address, "/api/v2/silences")[1])
         return [_silence(one) for one in said if one["status"]["state"] != "expired"]
@@ -136,7 +137,7 @@ def _body(address: tuple[str, int], path: str) -> tuple[str, bytes]:
 
     HTTP/1.0, so that the server neither cuts the body in chunks nor keeps the connection.
     """
-    with socket.create_connection(address, PATIENCE) as wire:
+    with connected(address, PATIENCE) as wire:
         wire.sendall(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
         parts, size = [], 0
         while size < MOST:

@@ -1,17 +1,17 @@
-"""What the probe found of Prometheus on one host."""
+"""The probe's facts of Prometheus on one host."""
 
 from typing import Annotated
 
 from pydantic import Field
 
-from appliance.models.base import Numerous
+from appliance.models.base import Model
 from appliance.models.fact_types import Line, Number, Real
 
 SilenceId = Annotated[str, Field(pattern=r"^[0-9A-Za-z-]{1,64}$")]
 """6f7fd2a8-4f3e-4a5c-9d0e-2b1c3d4e5f60; it stands in a command."""
 
 
-class Target(Numerous):
+class Target(Model):
     """A Prometheus target."""
 
     job: Line
@@ -20,8 +20,8 @@ class Target(Numerous):
     error: Line = ""
 
 
-class Matcher(Numerous):
-    """What a label of an alert must be, or not be, for a silence to hold it back."""
+class Matcher(Model):
+    """A matcher of a silence: the required or excluded value of a label."""
 
     name: Line
     value: Line
@@ -29,7 +29,7 @@ class Matcher(Numerous):
     equal: bool = Field(default=True, description="False: alerts that do not match are held back")
 
 
-class Silence(Numerous):
+class Silence(Model):
     """A silence of Alertmanager that has not expired; it holds back alerts that match all of its matchers."""
 
     id: SilenceId
@@ -39,7 +39,7 @@ class Silence(Numerous):
     matchers: tuple[Matcher, ...]
 
 
-class Observe(Numerous):
+class Observe(Model):
     """Prometheus as its own API answers on this host; None where it does not answer."""
 
     targets: tuple[Target, ...] = ()

@@ -50,7 +50,7 @@ RESTARTS = (
         frozenset(
             {
                 *("observe_cluster", "observe_gpu_targets", "observe_instance", "observe_server"),
-                *("observe_retention_days", "observe_site", "observe_targets"),
+                *("observe_retention_days", "observe_site", "observe_slurm", "observe_targets"),
             }
         ),
         frozenset({"observe_receivers"}),

@@ -1,4 +1,4 @@
-"""Rules over who is told of alerts, and who may read: each is one, mails have a server, no host is open to its users."""
+"""Rules for alert receivers and readers: names are unique, mails have a server, readers are not hosts of the site."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ MAIL: KeyPath = ("observe", "mail")
 
 
 def receivers(case: Case) -> Iterator[Finding]:
-    """Receivers have names of their own."""
+    """Receivers have unique names."""
     given = case.site.observe.receivers
     names: list[tuple[KeyPath, str]] = [
         ((*RECEIVERS, i, "name"), receiver.name) for i, receiver in enumerate(given)
@@ -21,22 +21,22 @@ def receivers(case: Case) -> Iterator[Finding]:
 
 
 def mail(case: Case) -> Iterator[Finding]:
-    """Who is mailed to needs a server, and a server somebody to mail to."""
+    """Receivers of mail need a server, and a server needs receivers of mail."""
     own = case.site.observe
     if own.mail is not None:
         yield from server(case, (*MAIL, "server"), own.mail.server)
     mailed = [i for i, receiver in enumerate(own.receivers) if receiver.email is not None]
     if mailed and own.mail is None and case.checked.whole("observe"):
         remedy = "add observe: {mail: {server: mail.example.com, sender: appliance@example.com}}"
-        yield case.problem((*RECEIVERS, mailed[0], "email"), "needs a server for mails", remedy)
+        yield case.problem((*RECEIVERS, mailed[0], "email"), "needs a mail server", remedy)
     elif own.mail is not None and not mailed and case.checked.whole("observe"):
         yield case.problem(
-            MAIL, "is used by no receiver", "give a receiver an email, or take it out"
+            MAIL, "is not used by any receiver", "give a receiver an email, or remove this section"
         )
 
 
 def open_to(case: Case) -> Iterator[Finding]:
-    """Whose users are anybody's is let in nowhere: hosts of the site are not among those that may read."""
+    """Hosts with users of the site must not read metrics: readers are other machines."""
     for i, network in enumerate(case.site.observe.open_to):
         inside = (
             host
@@ -44,8 +44,8 @@ def open_to(case: Case) -> Iterator[Finding]:
             if any(address in network for address in (host.address, *host.addresses.values()))
         )
         if host := next(inside, None):
-            problem = f"lets in host {host.name} of this site, and so all who work on it"
-            remedy = "name the addresses of the other machines alone, as 10.0.9.5/32"
+            problem = f"gives access to host {host.name} of this site, and so to all of its users"
+            remedy = "name only the addresses of the other machines, such as 10.0.9.5/32"
             yield case.problem((*OPEN_TO, i), problem, remedy)
 
 

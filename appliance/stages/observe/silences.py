@@ -1,4 +1,4 @@
-"""Which silences of Alertmanager hold back more than the alert somebody works on."""
+"""Finds silences of Alertmanager that suppress too much."""
 
 import re
 from collections import defaultdict
@@ -11,7 +11,7 @@ from appliance.stages.observe.facts import Matcher, Silence
 from appliance.text import plural
 
 LONGEST_DAYS = 30.0
-"""Own choice: whoever needs one for longer renews it, or changes the rule."""
+"""Own choice: for a longer time, renew the silence, or change the rule."""
 MANY = 5
 """Own choice: alerts of one host, or of all, that may be silenced at once."""
 LISTED = 20
@@ -95,7 +95,7 @@ def _named(matchers: Iterable[Matcher], label: str) -> frozenset[str] | None:
 
 
 def _values(matcher: Matcher) -> frozenset[str]:
-    """What the label may be; empty where it may be anything."""
+    """The possible values of the label; empty for any value."""
     if not matcher.equal or not matcher.value:
         return frozenset()
     if not matcher.regex:

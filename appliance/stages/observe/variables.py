@@ -13,14 +13,16 @@ PROMETHEUS_PORT = 9090
 ALERTMANAGER_PORT = 9093
 JOB_PORT = 9100
 DCGM_PORT = 9400
+DCGM_ENGINE_PORT = 5555
+"""nv-hostengine runs requests of any client as root: power limits, diagnostics on busy GPUs."""
 KUBELET_PORT = 10250
 ETCD_PORT = 2381
 ETCD = f"127.0.0.1:{ETCD_PORT}"
-"""Where kubeadm's etcd serves its metrics, without a login, on its own host alone."""
+"""The address of etcd's metrics in kubeadm's configuration, without a login, only on its own host."""
 AUTHORITY = "/etc/kubernetes/pki/ca.crt"
 KAI_PATH = "/api/v1/namespaces/kai-scheduler/services/{service}:8080/proxy/metrics"
 KAI = {"queues": "queue-controller", "scheduler": "kai-scheduler-default"}
-"""Services of KAI that tell metrics, by what they are called on boards."""
+"""Services of KAI with metrics, by their name on boards."""
 DCGM_EXPORTER = "nvidia-dcgm-exporter.service"
 """As NVIDIA's package datacenter-gpu-manager-exporter calls it."""
 GRAFANA = "grafana-server.service"
@@ -46,7 +48,7 @@ def variables(context: RoleContext) -> Variables:
         "observe_targets": _targets(context.site) if server else [],
         "observe_gpu_targets": _gpu_targets(context) if server else [],
         "observe_cluster": _cluster(context) if server else {},
-        "observe_slurm": server,
+        "observe_slurm": server and context.site.slurm is not None,
         "observe_retention_days": context.site.observe.retention_days,
         "observe_receivers": _receivers(context) if server else [],
         "observe_mail": _mail(context) if server else {},
@@ -64,7 +66,8 @@ def _ports(context: RoleContext) -> list[int]:
     ports = [PROMETHEUS_PORT, ALERTMANAGER_PORT] if _is_server(context) else []
     own = site.kubernetes is not None and site.kubernetes.external is None
     etcd = [ETCD_PORT] if own and Role.CONTROL in roles else []
-    return [*ports, JOB_PORT, DCGM_PORT, *etcd]
+    engine = [DCGM_ENGINE_PORT] if Role.GPU in roles else []
+    return [*ports, JOB_PORT, DCGM_PORT, *engine, *etcd]
 
 
 def _readers(site: Site) -> list[str]:
@@ -133,9 +136,9 @@ def _targets(site: Site) -> list[dict[str, object]]:
 
 
 def _gpu_targets(context: RoleContext) -> list[dict[str, object]]:
-    """GPU hosts whose dcgm-exporter was seen running: one that was never installed is nothing to alarm about.
+    """GPU hosts on which dcgm-exporter ran: a missing one that was never installed raises no alarm.
 
-    Figures of simulated GPUs stay off the boards, where somebody would take them for measured ones.
+    Values of simulated GPUs are not on the boards, where they would look measured.
     """
     return [
         {"instance": host.name, "address": f"{host.address}:{DCGM_PORT}"}
@@ -148,7 +151,7 @@ def _gpu_targets(context: RoleContext) -> list[dict[str, object]]:
 
 
 def _cluster(context: RoleContext) -> dict[str, object]:
-    """Whom of the site's cluster Prometheus asks, once its host is a control plane: what is not there yet is nothing to alarm about."""
+    """Targets in the site's cluster, if Prometheus's host is a control plane; missing components raise no alarm before that."""
     site, facts = context.site, context.own
     own = site.kubernetes is not None and site.kubernetes.external is None
     if not (own and facts and facts.kubernetes and AUTHORITY in facts.kubernetes.certificates):
@@ -166,7 +169,7 @@ def _target(host: Host, port: int) -> dict[str, object]:
 
 
 def _kai(site: Site) -> list[dict[str, object]]:
-    """Parts of KAI, where it schedules; the API server passes on what they tell."""
+    """Parts of KAI, if it is the scheduler; the API server is a proxy for their metrics."""
     if site.scheduler is None or site.scheduler.kind == "runai":
         return []
     return [

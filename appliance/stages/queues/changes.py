@@ -7,16 +7,18 @@ from pathlib import Path
 from appliance.adapters.kubernetes import Cluster, Ref, Resource
 from appliance.config.secrets import resolve
 from appliance.errors import ClusterFailed, ClusterRefused, ConfigError
+from appliance.models.profile import Profile
 from appliance.models.queue_plan import Change, QueuePlan, Step
 from appliance.models.site import Site
 from appliance.stages.queues.difference import differences
+from appliance.stages.queues.sizes import beyond, nodes_have
 from appliance.stages.queues.step import step
 from appliance.stages.queues.there import NAMESPACE, PRUNED, There
 from appliance.stages.queues.trees import await_gone, tree_changes
 from appliance.stages.queues.work import holds_work
 from appliance.stages.scheduler.queues.manifest import Manifest
 from appliance.stages.scheduler.queues.namespaces import NGC_KEY, pull_secrets
-from appliance.stages.scheduler.queues.rendered import Rendered
+from appliance.stages.scheduler.queues.rendered import Rendered, rendered
 from appliance.stages.scheduler.queues.trees import CLAIM, VOLUME
 from appliance.stages.workloads.releases import STAGE
 from appliance.text import plural
@@ -29,8 +31,15 @@ TREES = frozenset({VOLUME, CLAIM})
 Progress = Callable[[str], None]
 
 
+def for_cluster(site: Site, profile: Profile, folder: Path, cluster: Cluster) -> Rendered:
+    """The site's queues for this cluster: guaranteed cores and memory by the size of its nodes, and pull secrets. Changes nothing."""
+    elsewhere = site.scheduler is None or site.scheduler.kind == "runai"
+    sizes = None if elsewhere else nodes_have(cluster)
+    return with_secrets(site, folder, rendered(site, profile, sizes))
+
+
 def with_secrets(site: Site, folder: Path, wanted: Rendered) -> Rendered:
-    """The same with the pull secrets of the namespaces, for the cluster alone: they are never written to a file.
+    """The same with the pull secrets of the namespaces, only for the cluster: they are never written to a file.
 
     ``folder``: the site's.
     """
@@ -55,7 +64,7 @@ def plan(site: Site, wanted: Rendered, cluster: Cluster, server: str = "") -> Qu
     for resource in wanted.resources:
         if resource["kind"] in TREES:
             continue
-        change = _change(resource, there.get(Ref.of(resource)))
+        change = _change(resource, there.get(Ref.of(resource)), cluster)
         if change is None:
             unchanged += 1
         else:
@@ -82,9 +91,9 @@ def plan(site: Site, wanted: Rendered, cluster: Cluster, server: str = "") -> Qu
 
 
 def apply(made: QueuePlan, wanted: Rendered, cluster: Cluster, progress: Progress) -> int:
-    """Does what the plan says, in its order; how many steps. A run that is cut off is continued by the next.
+    """Applies the plan in order and returns the number of steps. The next run continues an interrupted one.
 
-    What fails in one project's namespace keeps no other project from its own. Raises ClusterFailed with the first of these.
+    A failure in one project's namespace does not stop other projects. Raises ClusterFailed with the first one.
     """
     failed: list[ClusterRefused] = []
     by_ref = {_key(Ref.of(resource)): resource for resource in wanted.resources}
@@ -126,12 +135,14 @@ def _delete(ref: Ref, cluster: Cluster) -> None:
         await_gone(cluster, ref)
 
 
-def _change(wanted: Manifest, found: Resource | None) -> Change | None:
+def _change(wanted: Manifest, found: Resource | None, cluster: Cluster) -> Change | None:
     if found is None:
         return step(Step.CREATE, wanted)
     said = differences(wanted, found)
     if not said:
         return None
+    if wanted["kind"] == "Queue":
+        said = (*said, *beyond(cluster, wanted, found))
     content = any(key in wanted for key in ("spec", "value"))
     replaced = wanted["kind"] in REPLACED and content
     return step(Step.REPLACE if replaced else Step.CHANGE, wanted, said)
@@ -170,9 +181,9 @@ def _let_go(site: Site, wanted: Rendered, cluster: Cluster) -> Iterator[Change]:
 
 
 def _gone(wanted: Rendered, cluster: Cluster, there: There) -> Iterator[Change]:
-    """What carries our labels and is not the site's any more; refused while work depends on it.
+    """Objects with our labels that are no longer in the site; refused while work depends on them.
 
-    What has a stage's mark is that stage's, and the queues know nothing of it.
+    Objects with a stage's mark belong to that stage, and are ignored.
     """
     kept = {_key(Ref.of(resource)) for resource in wanted.resources}
     for api_version, kind in PRUNED:

@@ -61,12 +61,12 @@ def _changed(wanted: Any, found: Any, path: Path) -> Iterator[tuple[Path, Any, A
 
 
 def _same_amount(one: Any, other: Any) -> bool:
-    amounts = [_amount(value) for value in (one, other)]
+    amounts = [amount_of(value) for value in (one, other)]
     return None not in amounts and amounts[0] == amounts[1]
 
 
-def _amount(value: Any) -> Decimal | None:
-    """What a quantity of Kubernetes comes to; None for what is none."""
+def amount_of(value: Any) -> Decimal | None:
+    """The value of a Kubernetes quantity; None if it is invalid."""
     found = QUANTITY.fullmatch(str(value))
     if found is None:
         return None

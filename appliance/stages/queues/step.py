@@ -1,4 +1,4 @@
-"""One change of a plan, named as people call what is changed."""
+"""One change of a plan, with a name for people."""
 
 from appliance.adapters.kubernetes import Resource
 from appliance.models.queue_plan import Change, Step

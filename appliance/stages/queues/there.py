@@ -1,4 +1,4 @@
-"""What a cluster has of a site's resources: asked for by one list of a kind, and not one by one."""
+"""The site's resources in a cluster, read by one list for each kind."""
 
 from functools import cache
 
@@ -31,13 +31,13 @@ PRUNED: tuple[Kind, ...] = (
     ("v1", "LimitRange"),
     ("v1", "Secret"),
 )
-"""What is deleted when the site no longer has it, in this order. A namespace is never: people's data goes with it."""
+"""Kinds that are deleted if the site no longer has them, in this order. Namespaces are never deleted, because of users' data."""
 LISTED = frozenset((*PRUNED, ("v1", "ResourceQuota"), ("v1", "ServiceAccount")))
 """What every project has one of."""
 
 
 class There:
-    """The site's own by its labels; what has none of them, or is of another kind, is asked for by its name."""
+    """The site's objects by their labels; others are read by name."""
 
     def __init__(self, cluster: Cluster, site: str) -> None:
         self._cluster = cluster
@@ -47,7 +47,7 @@ class There:
         self._space = cache(self._namespace)
 
     def get(self, ref: Ref) -> Resource | None:
-        """One resource, or None where it is not there. Of a namespace that is not there nothing is asked."""
+        """One resource, or None if it is missing. A missing namespace is not queried."""
         kind = (ref.api_version, ref.kind)
         if kind == NAMESPACE:
             return self._space(ref.name)

@@ -1,4 +1,4 @@
-"""Shared trees in the cluster: a volume and its claim are made, changed and taken away together.
+"""Shared trees in the cluster: a volume and its claim are created, changed and removed together.
 
 What a volume mounts cannot be changed, nor what a claim is bound to, and a volume that lost its claim is never bound again: then
 both are made anew. Files are never touched, for the volumes are of the kind that is kept (Retain).

@@ -8,15 +8,16 @@ ENDED = frozenset({"Succeeded", "Failed"})
 
 
 def holds_work(cluster: Cluster, resource: Resource) -> str:
-    """Why it must stay: what is allocated, asked for, or labelled for it; empty where nothing is."""
+    """The reasons to keep it: allocated, requested or labelled work; empty if there is none."""
     name = resource["metadata"]["name"]
     match resource["kind"]:
         case "Queue":
-            return _status(resource.get("status", {})) or _pods(cluster, f"{QUEUE_LABEL}={name}")
+            pods = pods_of(cluster, name)
+            return _status(resource.get("status", {})) or (pods and f"{pods} is of it")
         case "Project":
             space = resource.get("spec", {}).get("namespace") or namespace_of(name)
             quota = resource.get("status", {}).get("quotaStatus", {})
-            return _status(quota) or _pods(cluster, "", space)
+            return _status(quota) or _first(_alive(cluster, "", space), "is of it")
         case "PersistentVolumeClaim":
             return mounting(cluster, resource)
     return ""
@@ -52,8 +53,9 @@ def _amount(value: object) -> bool:
     return str(value).strip("0.") != ""
 
 
-def _pods(cluster: Cluster, selector: str, space: str = "") -> str:
-    return _first(_alive(cluster, selector, space), "is of it")
+def pods_of(cluster: Cluster, queue: str) -> str:
+    """Which pod of a queue runs or waits, and how many more; empty where none does."""
+    return _first(_alive(cluster, f"{QUEUE_LABEL}={queue}", ""))
 
 
 def _alive(cluster: Cluster, selector: str, space: str) -> list[Resource]:
@@ -65,9 +67,9 @@ def _alive(cluster: Cluster, selector: str, space: str) -> list[Resource]:
     ]
 
 
-def _first(pods: list[Resource], what: str) -> str:
+def _first(pods: list[Resource], what: str = "") -> str:
     if not pods:
         return ""
     first = pods[0]["metadata"]
     more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
-    return f"pod {first.get('namespace', 'default')}/{first['name']}{more} {what}"
+    return f"pod {first.get('namespace', 'default')}/{first['name']}{more} {what}".rstrip()

@@ -1,21 +1,18 @@
-"""The scheduler of Kubernetes: its releases, their pods, and the GPUs the cluster may give out."""
+"""The scheduler of Kubernetes: its releases, their pods, and what these give to work."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from appliance.checks.causes import UNASKED, Cause, Reach, is_of, no_value
+from appliance.checks.causes import UNASKED, Cause, Reach, is_of
 from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
 from appliance.models.gap import Gap
 from appliance.models.result import CLUSTER, Judgement, place
-from appliance.models.site import Host, Owner, Role, Site
-from appliance.stages.gpu import ids as gpu_ids
-from appliance.stages.gpu.facts import Gpus
+from appliance.models.site import Owner, Role, Site
 from appliance.stages.kubernetes import ids as kubernetes_ids
 from appliance.stages.kubernetes.causes import FULL, NO_API
+from appliance.stages.kubernetes.charts import Release
 from appliance.stages.scheduler import ids
 from appliance.stages.scheduler.facts import SchedulerFacts, SharedTree
-from appliance.stages.scheduler.queues.charts import Release, mig_strategy, releases
+from appliance.stages.scheduler.queues.charts import releases
 from appliance.stages.scheduler.queues.namespaces import namespace_of
 from appliance.stages.scheduler.queues.network import NAME as POLICY
 from appliance.stages.scheduler.queues.network import OPERATOR, RESOURCE, shared
@@ -27,19 +24,17 @@ from appliance.stages.scheduler.queues.trees import (
 )
 from appliance.stages.scheduler.site import Tree
 
-NODE_NOT_READY = Cause(kubernetes_ids.NODES, "a host that is not ready gives out nothing")
+NODE_NOT_READY = Cause(kubernetes_ids.NODES, "a host that is not ready offers nothing")
 
 
 DEPLOY = "appliance deploy"
 NODES = "the cluster's nodes"
-GPU = "gpu"
-"""As the device plugin calls a whole one, after nvidia.com/."""
 MOST_NAMED = 3
-"""Pods named in one line."""
+"""Pods listed in one line."""
 
 
-def told(view: View) -> tuple[str, SchedulerFacts | None, Gap]:
-    """The first control plane that knows, what it says, or why nobody does."""
+def scheduler_facts(view: View) -> tuple[str, SchedulerFacts | None, Gap]:
+    """The first control plane with the facts, these facts, or the reason why none has them."""
     hosts = view.site.with_role(Role.CONTROL)
     why = Gap("no host has the role control")
     for host in hosts:
@@ -47,17 +42,17 @@ def told(view: View) -> tuple[str, SchedulerFacts | None, Gap]:
         if facts is None:
             why = Gap(f"{host.name}, a control plane, did not answer", (host.name,))
         elif facts.scheduler is None:
-            why = facts.gap("scheduler", f"{host.name} has no cluster to ask")
+            why = facts.gap("scheduler", f"{host.name} has no cluster")
         elif facts.scheduler.releases is None:
-            why = facts.gap("scheduler", f"the API of {host.name} was not asked")
+            why = facts.gap("scheduler", f"the API of {host.name} was not queried")
         else:
             return host.name, facts.scheduler, Gap("")
     return hosts[0].name if hosts else CLUSTER, None, why
 
 
 def missing(view: View, what: str) -> Gap:
-    """Why nobody says this: no control plane at all, or the one that answers does not know it."""
-    host, known, why = told(view)
+    """The reason for missing facts: no control plane, or one that answered without them."""
+    host, known, why = scheduler_facts(view)
     if known is None:
         return why
     return view.facts[host].gap("scheduler", f"{what} were not read")
@@ -75,7 +70,7 @@ def _releases(view: View) -> Iterator[Judgement]:
 
 def judge_releases(view: View, releases: tuple[Release, ...]) -> Iterator[Judgement]:
     """Each of the releases is deployed at its version."""
-    host, known, why = told(view)
+    host, known, why = scheduler_facts(view)
     for release in releases:
         target = place(host, release.name)
         if known is None or known.releases is None:
@@ -103,7 +98,7 @@ def _pods(view: View) -> Iterator[Judgement]:
 
 def judge_pods(view: View, releases: tuple[Release, ...]) -> Iterator[Judgement]:
     """All pods in the namespace of each of the releases are ready."""
-    host, known, _ = told(view)
+    host, known, _ = scheduler_facts(view)
     for release in releases:
         target = place(host, release.name)
         if known is None or known.pods is None:
@@ -111,7 +106,7 @@ def judge_pods(view: View, releases: tuple[Release, ...]) -> Iterator[Judgement]
             continue
         # The probe asks for pods where Helm has a release, and nowhere else.
         if release.namespace not in {found.namespace for found in known.releases or ()}:
-            cause = f"{release.name} is not installed, so its pods were not asked for"
+            cause = f"{release.name} is not installed, so its pods were not read"
             yield not_assessed(target, cause)
             continue
         pods = [pod for pod in known.pods if pod.namespace == release.namespace]
@@ -130,34 +125,15 @@ def judge_pods(view: View, releases: tuple[Release, ...]) -> Iterator[Judgement]
             yield passed(target, len(pods), limit=len(pods), unit="pods")
 
 
-def _gpus(view: View) -> Iterator[Judgement]:
-    _, known, _ = told(view)
-    for host in view.site.with_role(Role.GPU):
-        if view.site.owner(host) is not Owner.KUBERNETES:
-            continue
-        facts = view.facts.get(host.name)
-        if known is None or known.gpus is None:
-            yield not_assessed(host.name, missing(view, NODES))
-        elif facts is None or facts.gpus is None or not facts.gpus.devices:
-            unknown = Gap(f"the GPUs of {host.name} are not known", (host.name,))
-            yield not_assessed(host.name, unknown)
-        elif any(gpu.mig_enabled and gpu.mig is None for gpu in facts.gpus.devices):
-            cause = f"what the GPUs of {host.name} are divided into was not read"
-            yield not_assessed(host.name, cause)
-        elif host.name not in known.gpus:
-            cause = f"the cluster has no node {host.name}"
-            yield failed(host.name, cause, f"{DEPLOY} --limit {host.name}")
-        else:
-            yield _offered(view, host, facts.gpus, known)
-
-
 def _rdma(view: View) -> Iterator[Judgement]:
     options = view.site.scheduler
     if options is None or not shared(view.site, view.profile, options):
         return
-    _, known, _ = told(view)
+    _, known, _ = scheduler_facts(view)
     for host in view.site.with_role(Role.GPU):
         if view.site.owner(host) is not Owner.KUBERNETES:
+            continue
+        if not view.profile_of(host.name).hardware.fabric.ports:
             continue
         if known is None or known.rdma is None:
             yield not_assessed(host.name, missing(view, NODES))
@@ -167,7 +143,7 @@ def _rdma(view: View) -> Iterator[Judgement]:
         elif offered := known.rdma[host.name]:
             yield passed(host.name, offered, unit="pods")
         else:
-            cause = f"the cluster may give out no {RESOURCE} of {host.name}: pods there do not reach the fabric"
+            cause = f"the cluster offers no {RESOURCE} of {host.name}: pods there do not reach the fabric"
             fix = (
                 f"kubectl get nicclusterpolicy {POLICY} -o yaml; kubectl -n {OPERATOR} get pods -o wide "
                 f"--field-selector spec.nodeName={host.name}"
@@ -178,7 +154,7 @@ def _rdma(view: View) -> Iterator[Judgement]:
 def _trees(view: View) -> Iterator[Judgement]:
     options = view.site.scheduler
     asked = [(p, t) for p in (options.projects if options else ()) for t in p.trees]
-    host, known, _ = told(view)
+    host, known, _ = scheduler_facts(view)
     for project, tree in asked:
         space = namespace_of(project.name)
         target = place(host, f"{space}/{claim_of(tree)}")
@@ -195,58 +171,24 @@ def _trees(view: View) -> Iterator[Judgement]:
 
 
 def _of_tree(site: Site, space: str, tree: Tree, found: SharedTree | None) -> str:
-    """What is wrong with it; empty where nothing is."""
+    """The fault of a claim; empty if there is none."""
     if found is None:
         return f"{space} has no claim {claim_of(tree)}: its pods cannot mount the tree {tree.name}"
     if not found.server:
-        return f"the volume {found.volume or volume_of(space, tree)} of claim {found.name} is gone, or mounts no NFS"
+        return f"the volume {found.volume or volume_of(space, tree)} of claim {found.name} is missing, or is not an NFS volume"
     if found.phase != "Bound":
-        return f"the claim {found.name} is {found.phase or 'not bound'}: pods that mount it wait"
+        return f"the claim {found.name} is {found.phase or 'not bound'}: pods that mount it stay pending"
     server, path = source_of(site, tree)
     if (found.server, found.path) != (server, path):
-        return f"the claim {found.name} mounts {found.server}:{found.path}, the site says {server}:{path}"
+        return f"the claim {found.name} mounts {found.server}:{found.path}, the site has {server}:{path}"
     if set(found.options) != set(options_of(tree)):
         has, wanted = ",".join(found.options) or "no option", ",".join(options_of(tree))
-        return f"the claim {found.name} is mounted with {has}, the site says {wanted}"
+        return f"the claim {found.name} is mounted with {has}, the site has {wanted}"
     if not found.held:
-        return f"the volume {found.volume} is not kept for {space}/{found.name} alone (claimRef, Retain)"
+        return (
+            f"the volume {found.volume} is not reserved for {space}/{found.name} (claimRef, Retain)"
+        )
     return ""
-
-
-def _offered(view: View, host: Host, gpus: Gpus, known: SchedulerFacts) -> Judgement:
-    """With strategy mixed parts have names of their own, with single they are called GPUs, too."""
-    mixed = view.site.scheduler is not None and mig_strategy(view.site.scheduler) == "mixed"
-    whole = sum(1 for gpu in gpus.devices if not gpu.mig_enabled)
-    cut = Counter(
-        "mig-" + part.profile.replace("+", ".")
-        for gpu in gpus.devices
-        if gpu.mig_enabled
-        for part in gpu.mig or ()
-    )
-    if not mixed:
-        there, offered = {GPU: whole + cut.total()}, {GPU: (known.gpus or {})[host.name]}
-    elif known.gpu_parts is None:
-        return not_assessed(host.name, missing(view, NODES))
-    else:
-        there = {GPU: whole, **cut}
-        offered = {GPU: (known.gpus or {})[host.name], **known.gpu_parts.get(host.name, {})}
-    told: dict[str, Any] = {"value": _listed(offered), "limit": _listed(there)}
-    has = _listed(there)
-    if len(there) == len(offered) == 1:
-        has = str(there[GPU])
-        told = {"value": offered[GPU], "limit": there[GPU], "unit": "GPUs"}
-    if offered == there:
-        return passed(host.name, **told)
-    cause = f"the cluster may give out {_listed(offered)}, the host has {has}"
-    fix = (
-        "kubectl -n gpu-operator get pods -o wide, and the log of the device plugin on "
-        f"{host.name}: it counts the GPUs when it starts"
-    )
-    return failed(host.name, cause, fix, **told)
-
-
-def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{counts[name]} nvidia.com/{name}" for name in sorted(counts))
 
 
 CHECKS: tuple[Check, ...] = (
@@ -254,8 +196,8 @@ CHECKS: tuple[Check, ...] = (
         ids.RELEASES,
         "Every chart is installed at its pinned version",
         _releases,
-        "GPU Operator, Network Operator and the scheduler are releases of Helm. Each must be deployed at the version of "
-        "appliance/stages/scheduler/charts.yml. Pending means that an installation was cut off; failed that one was not rolled back.",
+        "Network Operator and scheduler are Helm releases. Each must be deployed at the version in appliance/stages/scheduler/charts.yml. "
+        "Pending means that an installation was interrupted; failed means that it was not rolled back.",
         "the pinned version of the release line the site or its profile chose",
         causes=(
             UNASKED,
@@ -267,8 +209,8 @@ CHECKS: tuple[Check, ...] = (
         ids.PODS,
         "The pods of every release are ready",
         _pods,
-        "All pods in a release's namespace count, those an operator makes too. Usual causes of one that is not ready: its image cannot "
-        "be had, no host has room for it, or it waits for a driver.",
+        "All pods in a release's namespace, including those that an operator creates. Usual causes of a pod that is not ready: its image "
+        "cannot be pulled, no host has room for it, or it waits for a driver.",
         causes=(
             UNASKED,
             NO_API,
@@ -277,42 +219,13 @@ CHECKS: tuple[Check, ...] = (
         ),
     ),
     ClusterCheck(
-        ids.GPUS,
-        "The cluster may give out every GPU",
-        _gpus,
-        "The device plugin tells kubelet how many GPUs a host has; the scheduler knows of no others. Compared with the GPUs, and with strategy "
-        "mixed their parts, the driver shows on the host. Usual causes of a difference: the device plugin does not run there, or started before the driver was well.",
-        "GPUs the driver shows on the host",
-        causes=(
-            UNASKED,
-            NO_API,
-            FULL,
-            NODE_NOT_READY,
-            Cause(gpu_ids.COUNT, "the device plugin offers what GPUs there were"),
-            Cause(gpu_ids.ERROR, "the device plugin offers no GPU the driver has lost"),
-            Cause(gpu_ids.DRIVER, "without a driver the device plugin finds no GPU", when=no_value),
-            Cause(
-                ids.RELEASES,
-                "the GPU Operator brings the device plugin",
-                Reach.SITE,
-                is_of("gpu-operator"),
-            ),
-            Cause(
-                ids.PODS,
-                "the device plugin is a pod of the GPU Operator",
-                Reach.SITE,
-                is_of("gpu-operator"),
-            ),
-        ),
-    ),
-    ClusterCheck(
         ids.RDMA,
-        "Pods may ask for the fabric's adapters",
+        "Pods can request the fabric's adapters",
         _rdma,
-        "With scheduler.rdma: shared the Network Operator's device plugin tells kubelet that a host's adapters can be shared by so many pods. "
-        "Pods that train over several hosts ask for one. Usual causes of none: no policy, the plugin's image cannot be had, or no adapter with "
-        "a network interface of the class's kind.",
-        "more than none",
+        "With scheduler.rdma: shared, the Network Operator's device plugin registers a host's adapters with kubelet as shared by a number "
+        "of pods. Pods that train over several hosts request one. Usual causes if there is none: no policy, an image that cannot be pulled, "
+        "or no adapter with a network interface of the class's kind.",
+        "at least 1",
         causes=(
             UNASKED,
             NO_API,
@@ -320,7 +233,7 @@ CHECKS: tuple[Check, ...] = (
             NODE_NOT_READY,
             Cause(
                 ids.RELEASES,
-                "the Network Operator brings the device plugin",
+                "the Network Operator installs the device plugin",
                 Reach.SITE,
                 is_of("network-operator"),
             ),
@@ -336,8 +249,9 @@ CHECKS: tuple[Check, ...] = (
         ids.TREES,
         "Shared trees are volumes of their projects",
         _trees,
-        "appliance queue apply makes a volume and a claim of each tree under scheduler.projects[].trees. The claim must be bound, to a volume of "
-        "that export, mounted as the site says and kept for this claim alone: a volume that any claim may take is any project's.",
+        "appliance queue apply creates a volume and a claim for each tree in scheduler.projects[].trees. The claim must be bound to a "
+        "volume of that export, mounted with the site's options and reserved for this claim only: any project could use a volume without "
+        "such a reservation.",
         causes=(
             UNASKED,
             NO_API,

@@ -1,12 +1,13 @@
-"""What a control plane knows of the scheduler: Helm's releases, their pods, and the GPUs the cluster may give out."""
+"""Facts of a control plane about the scheduler: Helm's releases, their pods and objects."""
 
 from pydantic import Field
 
-from appliance.models.base import Numerous
+from appliance.models.base import Model
 from appliance.models.fact_types import Line, NodeName, Number
+from appliance.stages.kubernetes.facts import ReleasePod
 
 
-class HelmRelease(Numerous):
+class HelmRelease(Model):
     """A release as Helm's newest record of it has it."""
 
     name: Line
@@ -17,16 +18,7 @@ class HelmRelease(Numerous):
     version: Line = Field(default="", description="Of the chart, as v0.17.0")
 
 
-class ReleasePod(Numerous):
-    """A pod in a namespace of a release."""
-
-    name: Line
-    namespace: Line
-    ready: bool
-    reason: Line = Field(default="", description="Why it is not ready")
-
-
-class NetworkPolicy(Numerous):
+class NetworkPolicy(Model):
     """A NetworkPolicy; ``release``: of Helm, that brought it."""
 
     name: Line
@@ -36,7 +28,7 @@ class NetworkPolicy(Numerous):
     digest: Line = Field(description="sha256 of its specification's canonical JSON")
 
 
-class PolicyEnforcer(Numerous):
+class PolicyEnforcer(Model):
     """A DaemonSet of a pod network that enforces NetworkPolicies on the hosts where it is ready."""
 
     name: Line
@@ -46,7 +38,7 @@ class PolicyEnforcer(Numerous):
     mode: Line = Field(default="", description="Cilium's enable-policy: never enforces none")
 
 
-class PodImage(Numerous):
+class PodImage(Model):
     """An image that containers of a namespace's pods run, on these hosts."""
 
     namespace: Line
@@ -55,7 +47,7 @@ class PodImage(Numerous):
     hosts: tuple[Line, ...]
 
 
-class SharedTree(Numerous):
+class SharedTree(Model):
     """A claim of the appliance's in a project's namespace, and the volume it names."""
 
     name: Line
@@ -70,17 +62,11 @@ class SharedTree(Numerous):
     )
 
 
-class SchedulerFacts(Numerous):
+class SchedulerFacts(Model):
     """As the API of a control plane answers. None: not to be had."""
 
     releases: tuple[HelmRelease, ...] | None = None
     pods: tuple[ReleasePod, ...] | None = None
-    gpus: dict[NodeName, Number] | None = Field(
-        default=None, description="nvidia.com/gpu the cluster may give out, by node"
-    )
-    gpu_parts: dict[NodeName, dict[Line, Number]] | None = Field(
-        default=None, description="Parts by their name, mig-1g.10gb, by node"
-    )
     rdma: dict[NodeName, Number] | None = Field(
         default=None, description="rdma/fabric the cluster may give out, by node"
     )

@@ -2,6 +2,5 @@
 
 RELEASES = "scheduler.releases"
 PODS = "scheduler.pods"
-GPUS = "scheduler.gpus"
 RDMA = "scheduler.rdma"
 TREES = "scheduler.trees"

@@ -9,7 +9,7 @@ from appliance.stages.stage import Stage
 
 
 def wanted(site: Site) -> bool:
-    """Whether the site asks for a scheduler on a cluster that is made here."""
+    """Whether the site has a scheduler on its own cluster."""
     return site.scheduler is not None and kubernetes.wanted(site)
 
 
@@ -24,4 +24,5 @@ STAGE = Stage(
     minutes=5.0,
     wanted=wanted,
     restarts=RESTARTS,
+    within=kubernetes.STAGE,
 )

@@ -1,13 +1,15 @@
 """Variables of role scheduler: which releases the first control host installs, and where they come from."""
 
-from appliance.errors import ConfigError
 from appliance.stages.context import RoleContext, Variables
+from appliance.stages.kubernetes.charts import arguments
 from appliance.stages.kubernetes.variables import control_hosts
 from appliance.stages.kubernetes.variables.releases import options
-from appliance.stages.scheduler.queues.charts import Release, releases
+from appliance.stages.scheduler.queues.charts import releases
 from appliance.stages.scheduler.queues.manifest import MANAGED_BY, OURS
 from appliance.stages.scheduler.queues.network import policy
 from appliance.stages.scheduler.site import SchedulerOptions
+
+TABLE = "appliance/stages/scheduler/charts.yml"
 
 
 def variables(context: RoleContext) -> Variables:
@@ -19,24 +21,8 @@ def variables(context: RoleContext) -> Variables:
     network = policy(site, profile, chosen)
     return {
         "scheduler_first": first,
-        "scheduler_releases": [_release(release) for release in wanted] if first else [],
+        "scheduler_releases": [arguments(release, TABLE) for release in wanted] if first else [],
         "scheduler_mark": f"{MANAGED_BY}={OURS}",
         "scheduler_network": [network] if first and network else [],
         "scheduler_source": options(site).offline("charts"),
-    }
-
-
-def _release(release: Release) -> Variables:
-    if release.version is None:
-        raise ConfigError(
-            f"no exact version of chart {release.name} is known for release {release.line}",
-            "choose another release under software, or add its version to appliance/stages/scheduler/charts.yml",
-        )
-    return {
-        "name": release.name,
-        "namespace": release.namespace,
-        "chart": release.chart,
-        "repository": release.repository,
-        "version": release.version,
-        "values": release.values,
     }

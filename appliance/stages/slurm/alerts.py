@@ -1,4 +1,4 @@
-"""Alerts about Slurm, on the metrics role observe takes from it (files/usr/local/libexec/appliance/slurm_metrics.py)."""
+"""Alerts about Slurm, on the metrics that role observe collects (files/usr/local/libexec/appliance/slurm_metrics.py)."""
 
 from appliance.alerts.alert import Alert, Severity
 from appliance.stages.slurm import ids
@@ -7,11 +7,12 @@ ALERTS = (
     Alert(
         name="SlurmSilent",
         area="slurm",
-        expr="slurm_up == 0",
+        # A restarted Prometheus uses the last sample for five minutes, even if Slurm was removed from the host.
+        expr="slurm_up == 0 and time() - timestamp(slurm_up) < 90",
         minutes=3,
         severity=Severity.CRITICAL,
-        summary="Slurm's controller on {{ $labels.instance }} does not answer",
-        remedy="systemctl status slurmctld munge there; journalctl -u slurmctld. Running jobs go on meanwhile.",
+        summary="slurmctld on {{ $labels.instance }} does not answer",
+        remedy="systemctl status slurmctld munge there; journalctl -u slurmctld. Running jobs continue meanwhile.",
         check=ids.CONTROLLER,
     ),
     Alert(
@@ -20,8 +21,8 @@ ALERTS = (
         expr="slurm_accounting_up == 0 and on (instance) slurm_up == 1",
         minutes=5,
         severity=Severity.WARNING,
-        summary="Slurm's accounting on {{ $labels.instance }} does not answer",
-        remedy="systemctl status slurmdbd mariadb there; slurmctld keeps what it could not send.",
+        summary="slurmdbd on {{ $labels.instance }} does not answer",
+        remedy="systemctl status slurmdbd mariadb there; slurmctld keeps the records that it could not send.",
         check=ids.ACCOUNTING,
     ),
     Alert(
@@ -40,8 +41,8 @@ ALERTS = (
         expr='slurm_node_state{state=~"down|unknown|fail|error"} == 1',
         minutes=5,
         severity=Severity.CRITICAL,
-        summary="{{ $labels.node }} is {{ $labels.state }} for Slurm and takes no jobs",
-        remedy="scontrol show node {{ $labels.node }} gives the reason; once mended: scontrol update "
+        summary="{{ $labels.node }} is {{ $labels.state }} in Slurm and accepts no jobs",
+        remedy="scontrol show node {{ $labels.node }} shows the reason; after the repair: scontrol update "
         "nodename={{ $labels.node }} state=resume",
         check=ids.NODES,
     ),
@@ -51,9 +52,9 @@ ALERTS = (
         expr='slurm_node_state{state=~"drained|draining|drain"} == 1',
         minutes=60,
         severity=Severity.WARNING,
-        summary="{{ $labels.node }} has been kept from jobs for an hour",
-        remedy="sinfo -R gives the reason and who set it; scontrol update nodename={{ $labels.node }} state=resume "
-        "when the work there is done.",
+        summary="{{ $labels.node }} has been drained for an hour",
+        remedy="sinfo -R shows the reason and who set it; scontrol update nodename={{ $labels.node }} state=resume "
+        "after the work there.",
         check=ids.NODES,
     ),
     Alert(
@@ -62,8 +63,8 @@ ALERTS = (
         expr="appliance_watch_kept == 1",
         minutes=2,
         severity=Severity.CRITICAL,
-        summary="{{ $labels.instance }} finds itself unfit for work, and Slurm gives it jobs all the same",
-        remedy="appliance-watch look there says why; as many hosts as slurm.watch.most_out allows are out already (sinfo -R), or "
+        summary="{{ $labels.instance }} is unfit for work but not drained",
+        remedy="appliance-watch look there shows why; the limit slurm.watch.most_out of drained hosts is reached (sinfo -R), or "
         "slurmctld does not answer.",
         check=ids.WATCH,
     ),
@@ -75,8 +76,8 @@ ALERTS = (
         minutes=60,
         severity=Severity.WARNING,
         summary="Jobs of partition {{ $labels.partition }} have waited {{ $value | humanizeDuration }} while GPUs are idle",
-        remedy="squeue --start -p {{ $labels.partition }} gives reasons; large jobs wait for hosts to empty, limits of an "
-        "account hold others.",
+        remedy="squeue --start -p {{ $labels.partition }} shows the reasons; large jobs wait for hosts to become free, limits of an "
+        "account block others.",
         check=ids.GRES,
     ),
 )

@@ -10,6 +10,6 @@ UNFIT = Cause(NAMED_CHECK, "its own watch finds the host unfit for it")
 
 
 def short_of_gpus(cause: CheckResult, effect: CheckResult) -> bool:
-    """slurmctld has taken the node out because it registered with fewer GPUs than slurm.conf says."""
+    """slurmctld drained the node because it registered with fewer GPUs than in slurm.conf."""
     del cause
     return effect.kind is Kind.TOO_FEW_GPUS

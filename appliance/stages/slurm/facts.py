@@ -1,13 +1,13 @@
-"""What a host has for containers in Slurm jobs."""
+"""Facts about containers in Slurm jobs."""
 
 from pydantic import Field
 
-from appliance.models.base import Numerous
+from appliance.models.base import Model
 from appliance.models.fact_types import Count, Line, NodeName, Real
 
 
-class Plugin(Numerous):
-    """Pyxis as Slurm's plugin. ``help`` is None where srun could not be asked."""
+class Plugin(Model):
+    """Pyxis as Slurm's plugin. ``help`` is None if srun could not run."""
 
     path: Line = Field(description="Of the plugin that was built here")
     there: bool = Field(description="The file is there, as it was built")
@@ -18,8 +18,8 @@ class Plugin(Numerous):
     problem: Line = Field(default="", description="What srun says instead of its help")
 
 
-class Containers(Numerous):
-    """enroot, what it needs of the host, and Pyxis."""
+class Containers(Model):
+    """enroot, its requirements, and Pyxis."""
 
     slurm: Line = Field(default="", description="Release of Slurm's commands; empty: none")
     plugin: Plugin | None = None
@@ -33,8 +33,8 @@ class Containers(Numerous):
     free: Count | None = Field(default=None, description="Bytes free there")
 
 
-class UnfitBy(Numerous):
-    """One cause: the check that tells the same, the part, one line."""
+class UnfitBy(Model):
+    """One cause: the check with the same finding, the part, one line."""
 
     check: Line
     part: Line = ""
@@ -45,8 +45,8 @@ class UnfitBy(Numerous):
         return " ".join(filter(None, [self.check, self.part + ":" * bool(self.part), self.cause]))
 
 
-class Watch(Numerous):
-    """What the host's own watch found last."""
+class Watch(Model):
+    """The last result of the host's own watch."""
 
     age_s: Real = Field(description="Seconds since it looked")
     causes: tuple[UnfitBy, ...] = Field(default=(), description="Why the host is unfit for work")
@@ -68,7 +68,7 @@ class Watch(Numerous):
     )
 
 
-class SlurmNode(Numerous):
+class SlurmNode(Model):
     """A node as slurmctld sees it."""
 
     name: NodeName
@@ -79,12 +79,67 @@ class SlurmNode(Numerous):
     memory: Count = 0
 
 
-class Slurm(Numerous):
+class SlurmPartition(Model):
+    """A partition as slurmctld uses it now; ``settings`` as ``scontrol show partition`` prints them."""
+
+    name: Line
+    state: Line
+    nodes: Count = 0
+    settings: dict[Line, Line] = Field(
+        default_factory=dict, description="Those that keep users out or hold jobs back"
+    )
+
+
+class Reservation(Model):
+    """A reservation as ``scontrol show reservation`` prints it."""
+
+    name: Line
+    active: bool = False
+    users: Line = ""
+    accounts: Line = ""
+    nodes: Line = ""
+    node_count: Count = 0
+    flags: Line = ""
+    ends: Line = ""
+    duration: Line = ""
+
+
+class Association(Model):
+    """A row of Slurm's accounting: an account, or a user in it (``user`` is empty for the account itself)."""
+
+    account: Line
+    user: Line = ""
+    qos: tuple[Line, ...] = ()
+    zero: tuple[Line, ...] = Field(default=(), description="Limits that are 0, such as gres/gpu")
+
+
+class Submission(Model):
+    """Slurm's answer to a test submission of a user (``sbatch --test-only``)."""
+
+    user: Line
+    partition: Line
+    refused: Line = Field(default="", description="Empty: Slurm would take the job")
+
+
+class Slurm(Model):
     """Slurm as its own commands answer on this host."""
 
     version: Line = ""
     controller: Line = Field(default="", description="scontrol ping: up, down or its message")
     nodes: tuple[SlurmNode, ...] | None = Field(default=None, description="None: not read")
+    partitions: tuple[SlurmPartition, ...] | None = Field(
+        default=None, description="None: not read"
+    )
+    reservations: tuple[Reservation, ...] | None = Field(default=None, description="None: not read")
+    associations: tuple[Association, ...] | None = Field(
+        default=None, description="Of this cluster; None: not read"
+    )
+    qos: dict[Line, tuple[Line, ...]] = Field(
+        default_factory=dict, description="QOS with limits that are 0, and which"
+    )
+    submissions: tuple[Submission, ...] | None = Field(
+        default=None, description="None: no user to submit as, or not asked"
+    )
     accounting: bool | None = Field(
         default=None, description="slurmdbd answers and knows the cluster"
     )

@@ -1,11 +1,11 @@
-"""The site's section ``slurm.containers``: enroot and Pyxis, from files whose content is pinned."""
+"""The site's section ``slurm``; with ``slurm.containers``: enroot and Pyxis, from files pinned by their digest."""
 
 from typing import Annotated
 
 from pydantic import Field
 
 from appliance.models.base import Model
-from appliance.models.texts import (
+from appliance.models.text_types import (
     ABSOLUTE_PATH,
     PATH_LENGTH,
     SHA256,
@@ -18,15 +18,15 @@ PACKAGE = r"^[A-Za-z0-9/][A-Za-z0-9._/+~-]*\.(deb|rpm)$"
 ARCHIVE = r"^[A-Za-z0-9/][A-Za-z0-9._/+~-]*\.(tar\.gz|tgz|tar\.xz)$"
 
 IMAGE = r"^[A-Za-z0-9/][A-Za-z0-9._/:#@+-]*$"
-"""As Pyxis takes it: [USER@][REGISTRY#]NAME[:TAG], or the path of a squashfs file (Pyxis 0.24)."""
+"""In the notation of Pyxis: [USER@][REGISTRY#]NAME[:TAG], or the path of a squashfs file (Pyxis 0.24)."""
 MOUNT = r"^/[A-Za-z0-9._/+@=-]*:/[A-Za-z0-9._/+@=-]*(:[a-z+-]+)?$"
-"""SOURCE:TARGET[:FLAGS]; Pyxis parts several by commas."""
+"""SOURCE:TARGET[:FLAGS]; Pyxis separates several by commas."""
 
-Digest = Annotated[str, Field(pattern=SHA256, description="As sha256sum prints it")]
+Digest = Annotated[str, Field(pattern=SHA256, description="As printed by sha256sum")]
 
 
 class PinnedPackage(Model):
-    """A package, and what its file must be."""
+    """A package file and its digest."""
 
     file: str = Field(
         pattern=PACKAGE, max_length=1000, description="Path, relative to the site's folder"
@@ -35,7 +35,7 @@ class PinnedPackage(Model):
 
 
 class PinnedArchive(Model):
-    """A source archive, and what it must be."""
+    """A source archive and its digest."""
 
     file: str = Field(
         pattern=ARCHIVE, max_length=1000, description="Path, relative to the site's folder"
@@ -52,12 +52,12 @@ class JobContainer(Model):
         description="[REGISTRY#]NAME[:TAG], or the path of an image on the hosts",
     )
     mounts: Few[Annotated[str, Field(pattern=MOUNT, max_length=1000)]] = Field(
-        default=(), description="What it sees of the host: /SOURCE:/TARGET"
+        default=(), description="Mounts from the host: /SOURCE:/TARGET"
     )
 
 
 class ContainerOptions(Model):
-    """Containers in Slurm jobs; their releases stand in ``software``."""
+    """Containers in Slurm jobs; their releases are set in ``software``."""
 
     enroot: Few[PinnedPackage] = Field(
         min_length=1, description="Packages of enroot for the hosts' system"
@@ -69,10 +69,11 @@ class ContainerOptions(Model):
         default=None,
         pattern=ABSOLUTE_PATH,
         max_length=PATH_LENGTH,
-        description="Folder of images and containers on GPU hosts; none: enroot on the scratch, else /var/lib/enroot",
+        description="Folder of images and containers on GPU hosts; default: enroot on the scratch, else /var/lib/enroot",
     )
     benchmark: JobContainer | None = Field(
-        default=None, description="What benchmark gpt3 trains in; none: on the hosts themselves"
+        default=None,
+        description="Container of benchmark gpt3; default: none, on the hosts themselves",
     )
 
 
@@ -82,42 +83,44 @@ TIME_LIMIT = (
 
 
 class Partition(Model):
-    """A Slurm partition over all GPU hosts; time limit as Slurm writes it."""
+    """A Slurm partition over all GPU hosts; time limit in Slurm's notation."""
 
     name: AccountName = Field(description="Name of the partition")
-    default: bool = Field(default=False, description="Takes jobs that name no partition")
+    default: bool = Field(default=False, description="Partition of jobs that name none")
     max_time: str = Field(
-        default="UNLIMITED", pattern=TIME_LIMIT, description="Longest job, as 2-00:00:00"
+        default="UNLIMITED",
+        pattern=TIME_LIMIT,
+        description="Time limit of jobs, such as 2-00:00:00",
     )
 
 
 DEFAULT_ACCOUNT = "default"
-"""Whom no account names charges this one; in accounting it is a name like any other."""
+"""The account of users that no account lists; in accounting it is a normal name."""
 
 
 class Account(Model):
     """A Slurm account and the users who may charge it."""
 
     name: AccountName = Field(description="Name of the account")
-    users: Many[AccountName] = Field(default=(), description="Who may charge it")
+    users: Many[AccountName] = Field(default=(), description="Users who may charge it")
 
 
 class WatchOptions(Model):
-    """GPU hosts judge themselves every minute, and drain where they are unfit for work."""
+    """GPU hosts check themselves every minute, and drain themselves when they are unfit for work."""
 
     most_out: int | None = Field(
         default=None,
         ge=0,
         le=10_000,
-        description="Hosts that may be drained by their own judgement at the same time, 0 for none; "
-        "none: a tenth of the GPU hosts, and one at least",
+        description="Maximum number of hosts that drain themselves at the same time, 0 for none; "
+        "default: a tenth of the GPU hosts, at least one",
     )
     return_after_minutes: int | None = Field(
         default=10,
         ge=1,
         le=10_080,
-        description="Minutes a host that drained itself must have been fit before it takes work again; never by itself after faults of "
-        "a GPU; none: never by itself",
+        description="Minutes that a host which drained itself must be fit before it resumes; after GPU faults "
+        "it never resumes by itself; default: never",
     )
 
 
@@ -131,19 +134,19 @@ class SlurmOptions(Model):
     )
     accounts: Many[Account] = Field(
         default=(Account.model_construct(name=DEFAULT_ACCOUNT, users=("root",)),),
-        description="Who pays; those of base.users whom none names charge default",
+        description="Accounts to charge; users of base.users that none lists charge default",
     )
     watch: WatchOptions = Field(default=WatchOptions(), description="When hosts drain themselves")
     containers: ContainerOptions | None = Field(
-        default=None, description="Containers in jobs (Pyxis, enroot); none: no containers"
+        default=None, description="Containers in jobs (Pyxis, enroot); default: no containers"
     )
     constrain: bool | None = Field(
         default=None,
-        description="Jobs are held to their cores, memory and GPUs by cgroup v2, on all GPU hosts; none: unless most GPU hosts lack it",
+        description="Limit jobs to their cores, memory and GPUs with cgroup v2, on all GPU hosts; default: unless most GPU hosts lack it",
     )
     ssh_needs_job: bool | None = Field(
         default=None,
-        description="ssh to GPU hosts only for whom a job of theirs runs there, and only as long; root, admins, the account of access and members of sudo or wheel always; none: where base.users names somebody",
+        description="Allow ssh to a GPU host only for users with a running job there, and only while it runs; root, admins, the account of access and members of sudo or wheel always; default: if base.users lists anyone",
     )
 
 
@@ -151,10 +154,10 @@ WORDS = {
     TIME_LIMIT: ("a Slurm time limit", "UNLIMITED, minutes, H:MM:SS or D-HH:MM:SS"),
     IMAGE: (
         "an image",
-        "as nvcr.io#nvidia/pytorch:26.01-py3 or /data/images/pytorch.sqsh",
+        "such as nvcr.io#nvidia/pytorch:26.01-py3 or /data/images/pytorch.sqsh",
     ),
-    MOUNT: ("a mount", "as /data:/data or /data:/data:ro"),
+    MOUNT: ("a mount", "such as /data:/data or /data:/data:ro"),
     PACKAGE: ("a package's file", "a path that ends in .deb or .rpm"),
     ARCHIVE: ("an archive's file", "a path that ends in .tar.gz, .tgz or .tar.xz"),
 }
-"""What a text of each pattern is, and how to write one."""
+"""For each pattern, the kind of text and an example."""

@@ -1,11 +1,35 @@
 """Stage slurm: jobs on GPUs, with accounting."""
 
-from appliance.models.site import Role
+import re
+from collections.abc import Mapping
+
+from appliance.models.facts import HostFacts
+from appliance.models.site import Role, Site
 from appliance.stages.slurm import checks
-from appliance.stages.slurm.checks import containers, logins, watch
+from appliance.stages.slurm.checks import containers, idle, logins, submit, watch
 from appliance.stages.slurm.restarts import RESTARTS
 from appliance.stages.slurm.variables import variables
 from appliance.stages.stage import Stage
+from appliance.text import first_few
+
+WORKING = re.compile(r"alloc|mix|comp")
+"""In the state of a node that has jobs."""
+
+
+def wanted(site: Site) -> bool:
+    """Whether the site has Slurm."""
+    return site.slurm is not None
+
+
+def at_work(site: Site, facts: Mapping[str, HostFacts]) -> str:
+    """Hosts on which jobs run or end, by the controller's last word."""
+    for host in site.with_role(Role.CONTROL):
+        known = facts.get(host.name)
+        if known and known.slurm and known.slurm.nodes is not None:
+            busy = [n.name for n in known.slurm.nodes if WORKING.search(n.state.lower())]
+            return f"jobs run on {first_few(busy)}: let them end, or scancel them" if busy else ""
+    return ""
+
 
 STAGE = Stage(
     name="slurm",
@@ -15,7 +39,14 @@ STAGE = Stage(
     facts_from=("gpu", "mig", "fabric"),
     ansible_roles=("slurm",),
     variables=variables,
-    judges=(*checks.CHECKS, *containers.CHECKS, *watch.CHECKS, *logins.CHECKS),
+    judges=(
+        *checks.CHECKS,
+        *containers.CHECKS,
+        *watch.CHECKS,
+        *logins.CHECKS,
+        *submit.CHECKS,
+        *idle.CHECKS,
+    ),
     units=checks.UNITS,
     minutes=3.0,
     owns=(
@@ -24,5 +55,9 @@ STAGE = Stage(
         *("/etc/slurm/prolog.d/*", "/etc/slurm/epilog.d/*", "/etc/slurm/health.d/*"),
         "/etc/slurm/plugstack.conf.d/*",
     ),
+    wanted=wanted,
+    removable=True,
+    checks_removal=False,
+    kept_by=at_work,
     restarts=RESTARTS,
 )

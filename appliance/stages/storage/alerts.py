@@ -11,7 +11,7 @@ ALERTS = (
         minutes=2,
         severity=Severity.CRITICAL,
         summary="{{ $labels.instance }}: {{ $labels.mountpoint }} does not answer",
-        remedy="Look at the server first (appliance health --check storage.server), then umount -l and mount "
+        remedy="Check the server first (appliance health --check storage.server), then umount -l and mount "
         "{{ $labels.mountpoint }} there.",
         check=ids.MOUNT,
     ),
@@ -21,8 +21,8 @@ ALERTS = (
         expr="rate(node_nfs_rpc_retransmissions_total[5m]) > 1",
         minutes=10,
         severity=Severity.WARNING,
-        summary="{{ $labels.instance }} repeats {{ $value | humanize }} NFS requests a second",
-        remedy="The server is overloaded or packets are lost: look at its disks and at the storage network's ports.",
+        summary="{{ $labels.instance }} retransmits {{ $value | humanize }} NFS requests per second",
+        remedy="The server is overloaded or packets are lost: check its disks and the ports of the storage network.",
         check=ids.MOUNT,
     ),
     Alert(
@@ -31,8 +31,8 @@ ALERTS = (
         expr='node_md_disks_required - on (instance, device) node_md_disks{state="active"} > 0',
         minutes=5,
         severity=Severity.CRITICAL,
-        summary="{{ $labels.instance }}: disks that array {{ $labels.device }} lacks: {{ $value }}",
-        remedy="mdadm --detail /dev/{{ $labels.device }} there names the disk. Scratch is RAID 0: what lay on it is lost; "
+        summary="{{ $labels.instance }}: array {{ $labels.device }} lacks {{ $value }} disks",
+        remedy="mdadm --detail /dev/{{ $labels.device }} there names the disk. Scratch is RAID 0: its data is lost; "
         "replace the disk, then appliance deploy --stage storage.",
         check=ids.SCRATCH,
     ),
@@ -43,7 +43,7 @@ ALERTS = (
         minutes=30,
         severity=Severity.WARNING,
         summary="{{ $labels.instance }}: disk {{ $labels.device }} has been busy for half an hour",
-        remedy="iostat -x 5 there shows the load; on the file server consider more disks or fewer readers.",
+        remedy="iostat -x 5 there shows the load; on the file server consider more disks or fewer clients.",
         check=ids.EXPORT,
     ),
 )

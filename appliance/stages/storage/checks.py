@@ -1,8 +1,8 @@
-"""Is storage served, mounted where the site says, and is there scratch of the size the class has."""
+"""Checks the NFS server, the mounts of the site, and the size of scratch."""
 
 from collections.abc import Iterable
 
-from appliance.checks.causes import Cause, Reach, is_unknown
+from appliance.checks.causes import Cause, Effect, Reach, is_unknown
 from appliance.checks.check import (
     ALL_ROLES,
     GPU_HOSTS,
@@ -18,17 +18,18 @@ from appliance.models.facts_host import Filesystem
 from appliance.models.gap import Gap
 from appliance.models.result import Judgement, Place, place
 from appliance.models.site import Host, Role
+from appliance.stages.base import ids as base_ids
 from appliance.stages.base.causes import FULL_DISK, unit_failed
+from appliance.stages.base.checks.neighbours import removal
 from appliance.stages.base.checks.room import is_remote
 from appliance.stages.storage import ids
 from appliance.stages.storage.site import Export, NfsMount
 from appliance.stages.storage.variables import mount_unit, server_host, source
+from appliance.stages.units import revived
 
 UNITS = ("nfs-server.service", "nfs-ganesha.service")
 DEPLOY = "appliance deploy --stage storage"
-DISK_ERRORS = (
-    "journalctl -k -p err on the host names the disk; replace it, or fsck it and boot again"
-)
+DISK_ERRORS = "journalctl -k -p err on the host shows the disk; replace it, or run fsck and reboot"
 GIB = 1 << 30
 MINIMUM_FREE_PERCENT = 5.0
 WITHOUT_INODE_COUNT = frozenset({"btrfs"})
@@ -43,6 +44,8 @@ def judge_server(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
         why = facts.gap("units", "the NFS server's units were not read")
         return [not_assessed(host.name, why)]
     active = [name for name, unit in known.items() if unit.active == "active"]
+    if active and (hung := _unheard(host, facts, active[0])):
+        return [hung]
     if active:
         return [passed(host.name, active[0])]
     there = {name: unit for name, unit in known.items() if unit.load != "not-found"}
@@ -54,12 +57,36 @@ def judge_server(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
         for name, unit in there.items()
     )
     units = " ".join(f"-u {name}" for name in there)
-    fix = f"journalctl {units} on {host.name} says why; then {DEPLOY}"
+    fix = f"journalctl {units} on {host.name} shows why; then {DEPLOY}"
+    for name, unit in there.items():
+        fix = revived(unit, name, host.name, fix)
     return [failed(host.name, said, fix, value=said)]
 
 
+NFS_PORT = 2049
+
+
+def _unheard(host: Host, facts: HostFacts, unit: str) -> Judgement | None:
+    """A server whose unit is active, and that does not answer the host it runs on."""
+    own = [p for p in facts.neighbours.peers if p.own] if facts.neighbours else []
+    states = [port.state for peer in own for port in peer.ports if port.port == NFS_PORT]
+    if not states or states[0] == "open":
+        return None
+    if states[0] in {"silent", "unreachable"}:
+        cause = f"{unit} is active, but nothing reaches its port {NFS_PORT}: a firewall of {host.name} drops it"
+        fix = (
+            removal(host.name, facts, NFS_PORT)
+            or f"nft list ruleset on {host.name} shows the rule that drops port {NFS_PORT}"
+        )
+    else:
+        cause = f"{unit} is active, but does not answer ({states[0]}): every client waits"
+        fix = f"on {host.name}: systemctl kill -s KILL {unit}; systemctl restart {unit}"
+    return failed(host.name, cause, fix, value=states[0], limit="an answer within 5 s")
+
+
 def judge_export(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """The file system behind each export can be written and has room left."""
+    "The file system of each export: writable, with free space and inodes. The kernel remounts a file system read-only when its disk"
+    "fails."
     if not _serves(view, host):
         return []
     return [_judge_export(view, host, facts, export) for export in view.site.storage.exports]
@@ -78,7 +105,7 @@ def judge_client(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
         failed(
             host.name,
             f"the kernel has no NFS client (found: {found})",
-            f"{DEPLOY}; if it stays, the running kernel lacks the module nfs: boot the distribution's own",
+            f"{DEPLOY}; if it persists, the running kernel lacks the module nfs: boot the distribution's kernel",
             value=found,
             limit="kernel",
         )
@@ -115,7 +142,7 @@ def judge_scratch(view: View, host: Host, facts: HostFacts) -> Iterable[Judgemen
 
 
 def judge_scratch_size(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Scratch is as large as the class says; a container borrows its machine's disk."""
+    """Compares the size of scratch with the class; a container uses its machine's disk."""
     scratch = view.site.storage.scratch
     if scratch is None:
         return []
@@ -127,10 +154,10 @@ def judge_scratch_size(view: View, host: Host, facts: HostFacts) -> Iterable[Jud
         return [not_assessed(host.name, why, **common)]
     size = found.size // GIB
     if facts.os.container:
-        cause = "a container has no disk of its own: its size says nothing"
+        cause = "a container has no disk of its own: its size is not assessed"
         return [not_assessed(host.name, cause, value=size, required=False, **common)]
     if "host" in facts.simulated:
-        cause = "the host is simulated: the size of its disks says nothing"
+        cause = "the host is simulated: the size of its disks is not assessed"
         return [not_assessed(host.name, cause, value=size, required=False, **common)]
     root = _at(facts, "/")
     shared = bool(wanted and root and root.source == found.source)
@@ -138,12 +165,10 @@ def judge_scratch_size(view: View, host: Host, facts: HostFacts) -> Iterable[Jud
         return [passed(host.name, size, **common)]
     cause = f"{scratch.at} has {size} GiB, the class has {wanted}"
     if shared:
-        cause = (
-            f"{scratch.at} lies on the system disk, the class has {wanted} GiB of its own for it"
-        )
+        cause = f"{scratch.at} is on the system disk, the class has {wanted} GiB of separate disks"
     elif is_remote(found):
         cause = f"{scratch.at} is {found.type}, the class has {wanted} GiB of local disks for it"
-    fix = "name all scratch disks in storage.scratch.devices; lsblk shows whether one is missing"
+    fix = "list all scratch disks in storage.scratch.devices; lsblk shows whether one is missing"
     return [failed(host.name, cause, fix, value=size, **common)]
 
 
@@ -161,12 +186,12 @@ def _judge_export(view: View, host: Host, facts: HostFacts, export: Export) -> J
 
 def _room(target: Place | str, found: Filesystem, evidence: str) -> Judgement:
     if not found.size:
-        return not_assessed(target, f"{found.at} does not tell its size")
+        return not_assessed(target, f"{found.at} does not report its size")
     percent = round(100 * found.free / found.size, 1)
     common = {
         "unit": "% free",
         "limit": MINIMUM_FREE_PERCENT,
-        "limit_source": "own choice: file systems slow down when they are nearly full",
+        "limit_source": "own choice: nearly full file systems are slow",
         "evidence": evidence,
     }
     full = found.inodes_free == 0 and found.type not in WITHOUT_INODE_COUNT
@@ -174,7 +199,7 @@ def _room(target: Place | str, found: Filesystem, evidence: str) -> Judgement:
         return passed(target, percent, **common)
     short = "no inodes" if full else f"{found.free // GIB} GiB"
     cause = f"{found.at} has {short} left"
-    fix = f"free space there: du {'--inodes' if full else '-h'} -x -d2 {found.at} | sort {'-n' if full else '-h'} shows what fills it"
+    fix = f"free space there: du {'--inodes' if full else '-h'} -x -d2 {found.at} | sort {'-n' if full else '-h'} shows the largest directories"
     return failed(target, cause, fix, value=percent, **common)
 
 
@@ -198,8 +223,8 @@ def _judge_mount(view: View, host: Host, facts: HostFacts, wanted: NfsMount) -> 
         origin = holder.source
     if found.source == origin:
         return passed(target, found.source, evidence=found.type)
-    cause = f"{wanted.at} comes from {found.source}, the site says {origin}"
-    fix = f"when it is not in use: systemctl restart '{mount_unit(wanted.at)}' on {host.name}"
+    cause = f"{wanted.at} comes from {found.source}, the site has {origin}"
+    fix = f"when it is not used: systemctl restart '{mount_unit(wanted.at)}' on {host.name}"
     return failed(target, cause, fix, value=found.source, limit=origin)
 
 
@@ -212,7 +237,7 @@ def _unmounted(facts: HostFacts, target: Place, wanted: NfsMount, origin: str) -
 
 
 def _silence(facts: HostFacts, at: str) -> str:
-    """What the probe says of a mount point whose file system gave no answer."""
+    """The probe's error for a mount point whose file system does not answer."""
     said = (p.text for p in facts.problems if p.area == "filesystems" and p.at == at)
     return next(said, "")
 
@@ -226,7 +251,7 @@ def _unread(facts: HostFacts) -> Gap | None:
 
 def _unit_fix(at: str) -> str:
     unit = mount_unit(at)
-    return f"systemctl restart '{unit}', then journalctl -u '{unit}' says what is refused"
+    return f"systemctl restart '{unit}', then journalctl -u '{unit}' shows the reason"
 
 
 def _serves(view: View, host: Host) -> bool:
@@ -249,18 +274,25 @@ CHECKS: tuple[Check, ...] = (
         title="The NFS server runs",
         roles=frozenset({Role.STORAGE}),
         judge=judge_server,
-        explain="The kernel's server, or nfs-ganesha in a container. Without it every host that mounts waits: hard "
-        "mounts hang rather than lose data.",
-        limit="active",
-        explains=(unit_failed("nfs-server", "nfs-ganesha"),),
+        explain="The kernel's NFS server, or nfs-ganesha in a container. Without it, every host that mounts it waits, because hard mounts hang "
+        "instead of losing data.",
+        limit="active, and an NFS answer within 5 s",
+        explains=(
+            unit_failed("nfs-server", "nfs-ganesha"),
+            Effect(
+                base_ids.NEIGHBOURS,
+                "this file server does not answer",
+                when=lambda cause, effect: f"port {NFS_PORT}" in effect.parts,
+            ),
+        ),
     ),
     HostCheck(
         id=ids.EXPORT,
         title="Exports can be written and have room",
         roles=frozenset({Role.STORAGE}),
         judge=judge_export,
-        explain="The file system behind each export: writable, with free space and inodes. A file system turns "
-        "read-only by itself when its disk fails.",
+        explain="The file system of each export: writable, with free space and inodes. The kernel remounts a file system read-only when its disk "
+        "fails.",
         limit="writable, 5 % free (own choice)",
         causes=(FULL_DISK,),
     ),
@@ -269,8 +301,8 @@ CHECKS: tuple[Check, ...] = (
         title="Hosts have an NFS client",
         roles=ALL_ROLES,
         judge=judge_client,
-        explain="Mounting needs the kernel's client. Containers of the virtual rack share a kernel that may have "
-        "none; libnfs's tools then stand in for it.",
+        explain="Mounting needs the kernel's NFS client. Containers of the virtual rack share a kernel that may lack it; then libnfs's tools "
+        "replace it.",
         limit="the kernel's client; libnfs in a container",
         by_container=True,
     ),
@@ -279,8 +311,8 @@ CHECKS: tuple[Check, ...] = (
         title="Shared directories are mounted",
         roles=ALL_ROLES,
         judge=judge_mount,
-        explain="Each mount of the site, by mount point and source. Not mounted means server down, export refused "
-        "(client's address not in the export's networks) or network; a wrong source is an older site's mount.",
+        explain="Each mount of the site, by mount point and source. If it is not mounted, the server is down, the export is refused (the client's "
+        "address is not in the export's networks), or the network fails. A wrong source is a mount of an older site.",
         limit="storage.mounts of the site",
         causes=(
             Cause(
@@ -296,22 +328,22 @@ CHECKS: tuple[Check, ...] = (
         title="Scratch is mounted and has room",
         roles=GPU_HOSTS,
         judge=judge_scratch,
-        explain="Local scratch takes what jobs write for themselves. Unmounted, they fill the system disk instead.",
+        explain="Local scratch for files of jobs. Without it, jobs fill the system disk.",
         limit="mounted, 5 % free (own choice)",
         causes=(FULL_DISK,),
         by_container=True,
     ),
     HostCheck(
         id=ids.SCRATCH_SIZE,
-        title="Scratch has the class's size",
+        title="Scratch has the size of the class",
         roles=GPU_HOSTS,
         judge=judge_scratch_size,
-        explain="A smaller size means that a disk is missing from the array, or was never named in the site.",
+        explain="The size of scratch. If it is too small, a disk is missing from the array, or was never named in the site.",
         limit="hardware.host.scratch_disk_gib of the profile",
         causes=(
             Cause(
                 ids.SCRATCH,
-                "what is not mounted has no size",
+                "a missing mount has no size",
                 when=lambda cause, effect: is_unknown(cause, effect) and effect.value is None,
             ),
         ),

@@ -1,4 +1,4 @@
-"""Rules over exports, mounts and scratch."""
+"""Rules for exports, mounts and scratch."""
 
 from collections.abc import Iterator
 from itertools import combinations, product
@@ -16,12 +16,12 @@ from appliance.stages.storage.variables import meeting, mount_unit, server_host
 
 UNIT_NAME = 255
 """Characters of a unit's name (systemd.unit(5))."""
-ALONE = "take one for this alone, as /srv/appliance/NAME"
-ELSEWHERE = "take one below /data, /home, /mnt or /srv"
+ALONE = "use a dedicated folder, such as /srv/appliance/NAME"
+ELSEWHERE = "use a folder below /data, /home, /mnt or /srv"
 
 
 def exports(case: Case) -> Iterator[Finding]:
-    """An export's path names one export."""
+    """Each path is exported once."""
     for path, value, first in repeated(_exports(case)):
         yield case.problem(path, f"{value} is also {case.also(first)}", "export it once")
     for i, export in enumerate(case.site.storage.exports):
@@ -31,7 +31,7 @@ def exports(case: Case) -> Iterator[Finding]:
 
 
 def mounts(case: Case) -> Iterator[Finding]:
-    """A mount has something to mount."""
+    """A mount has an export."""
     known = [value for _, value in _exports(case)]
     if not (
         case.checked.listed("storage", "exports") and case.checked.listed("storage", "external")
@@ -41,12 +41,14 @@ def mounts(case: Case) -> Iterator[Finding]:
         if mount.export not in known:
             path: KeyPath = ("storage", "mounts", i, "export")
             yield case.problem(
-                path, f"nothing exports {mount.export}", nearest(mount.export, known, "exports")
+                path,
+                f"{mount.export} is not exported by any host",
+                nearest(mount.export, known, "exports"),
             )
 
 
 def mount_points(case: Case) -> Iterator[Finding]:
-    """Mount points are apart from each other, from scratch and from the system's own folders."""
+    """Mount points do not overlap each other, scratch and the system's own folders."""
     points = list(_points(case))
     for path, at in points:
         if is_system_folder(at):
@@ -56,29 +58,31 @@ def mount_points(case: Case) -> Iterator[Finding]:
                 "mount below /data, /home, /mnt or /srv",
             )
         elif len(mount_unit(at)) > UNIT_NAME:
-            message = f"{at} is too long for the name of its unit: each - in it counts four times"
-            yield case.problem(path, message, "take a shorter one")
+            message = (
+                f"{at} is too long for a systemd unit name, where each - counts as four characters"
+            )
+            yield case.problem(path, message, "use a shorter path")
     exported: list[tuple[KeyPath, str]] = [
         (("storage", "exports", i, "path"), e.path) for i, e in enumerate(case.site.storage.exports)
     ]
     for (path, at), (first, export) in product(points, exported):
         if at != export and (inside(export, at) or inside(at, export)):
-            how = "would hide" if inside(export, at) else "lies inside"
+            how = "would hide" if inside(export, at) else "is inside"
             message = f"{at} {how} {export} of {case.also(first)}, which a host serves"
-            yield case.problem(path, message, "put them side by side")
+            yield case.problem(path, message, "use separate folders")
     for (first, a), (path, b) in combinations(points, 2):
         if a == b:
-            yield case.problem(path, f"{b} is also {case.also(first)}", "take another folder")
+            yield case.problem(path, f"{b} is also {case.also(first)}", "use another folder")
         elif inside(a, b) or inside(b, a):
             how = "is inside" if inside(b, a) else "holds"
             message = f"{b} {how} {a} of {case.also(first)}"
             yield case.problem(
-                path, message, "put them side by side: what is mounted second hides the other"
+                path, message, "use separate folders: the second mount hides the first"
             )
 
 
 def scratch_devices(case: Case) -> Iterator[Finding]:
-    """A disk is given once."""
+    """A disk is used once."""
     scratch = case.site.storage.scratch
     given: list[tuple[KeyPath, str]] = [
         (("storage", "scratch", "devices", i), device)
@@ -89,19 +93,19 @@ def scratch_devices(case: Case) -> Iterator[Finding]:
 
 
 def client_networks(case: Case) -> Iterator[Finding]:
-    """Clients are networks hosts can live in: not everybody."""
+    """Clients are networks of hosts, not the whole Internet."""
     for i, export in enumerate(case.site.storage.exports):
         for j, network in enumerate(export.clients):
             if not is_for_hosts(network):
-                message = f"{network} is no network of hosts"
-                remedy = "name those that mount it, as 10.0.0.0/24"
+                message = f"{network} cannot contain hosts"
+                remedy = "name the networks that mount it, such as 10.0.0.0/24"
                 yield case.problem(("storage", "exports", i, "clients", j), message, remedy)
 
 
 def kept_folders(case: Case) -> Iterator[Finding]:
-    """What gets a folder for itself, with its owner and mode, gets no folder of others."""
+    """A folder with a managed owner and mode is not shared with others."""
     containers, cluster, tools = (
-        case.site.slurm.containers,
+        case.site.slurm_options.containers,
         case.site.kubernetes,
         case.site.workloads,
     )
@@ -118,16 +122,16 @@ def kept_folders(case: Case) -> Iterator[Finding]:
         if folder is None:
             continue
         if not is_state_of_ours(folder):
-            message = f"{folder} is a folder of others too"
+            message = f"{folder} is also used by others"
             yield case.problem(path, message, ALONE)
         elif whose := next((place for place, other in others if inside(other, folder)), None):
-            message = f"{folder} is, or holds, {case.also(whose)}"
+            message = f"{folder} is, or contains, {case.also(whose)}"
             yield case.problem(path, message, ALONE)
         others.append((path, folder))
 
 
 def _of_others(case: Case) -> Iterator[tuple[KeyPath, str]]:
-    """Folders that people and other stages have things in."""
+    """Folders that people and other stages use."""
     for i, export in enumerate(case.site.storage.exports):
         yield ("storage", "exports", i, "path"), export.path
     if case.site.base.users:
@@ -149,7 +153,7 @@ def clients(case: Case) -> Iterator[Finding]:
                 continue
             allowed = ", ".join(map(str, export.clients))
             message = f"{host.name} mounts {export.path} from {address}, which is not in {allowed}"
-            remedy = "add its network to clients, or leave clients out for the networks management and storage"
+            remedy = "add its network to clients, or remove clients to allow the networks management and storage"
             yield case.problem(("storage", "exports", i, "clients"), message, remedy)
 
 

@@ -5,52 +5,52 @@ from ipaddress import IPv4Network
 from pydantic import Field
 
 from appliance.models.base import Model
-from appliance.models.texts import AbsolutePath, Device, Few, Server
+from appliance.models.text_types import AbsolutePath, Device, Few, Server
 
 
 class Export(Model):
-    """A directory the storage host serves. Clients default to the networks management and storage."""
+    """A directory that the storage host exports. Clients default to the networks management and storage."""
 
     path: AbsolutePath = Field(description="Directory on the storage host")
     clients: Few[IPv4Network] = Field(
-        default=(), description="Networks that may mount it; empty: management and storage"
+        default=(), description="Networks that may mount it; default: management and storage"
     )
-    read_only: bool = Field(default=False, description="Nobody may write")
+    read_only: bool = Field(default=False, description="Read-only for all clients")
 
 
 class ExternalExport(Model):
-    """A directory some other NFS server serves."""
+    """A directory that another NFS server exports."""
 
     server: Server = Field(description="Host name or address of the server")
-    path: AbsolutePath = Field(description="Directory it exports")
+    path: AbsolutePath = Field(description="Exported directory")
 
 
 class NfsMount(Model):
-    """Where hosts mount an export. ``export`` is the path of an export above."""
+    """The mount point of an export. ``export`` is the path of an export above."""
 
     export: AbsolutePath = Field(description="Path of an export, own or external")
-    at: AbsolutePath = Field(description="Where hosts see it")
+    at: AbsolutePath = Field(description="Mount point on the hosts")
 
 
 class Scratch(Model):
-    """Local scratch of GPU hosts. No devices: a directory of the system disk, bound to ``at``."""
+    """Local scratch of GPU hosts. Without devices: a directory of the system disk, bound to ``at``."""
 
-    at: AbsolutePath = Field(default="/scratch", description="Where GPU hosts see it")
+    at: AbsolutePath = Field(default="/scratch", description="Mount point on GPU hosts")
     devices: Few[Device] = Field(
-        default=(), description="Whole disks given to it; what they hold is lost"
+        default=(), description="Whole disks to use; their content is erased"
     )
 
 
 class StorageOptions(Model):
     """Stage storage."""
 
-    exports: Few[Export] = Field(default=(), description="What the storage host serves")
-    external: Few[ExternalExport] = Field(default=(), description="What others serve")
-    mounts: Few[NfsMount] = Field(default=(), description="What all hosts mount")
+    exports: Few[Export] = Field(default=(), description="Exports of the storage host")
+    external: Few[ExternalExport] = Field(default=(), description="Exports of other servers")
+    mounts: Few[NfsMount] = Field(default=(), description="Mounts on all hosts")
     scratch: Scratch | None = Field(
         default=Scratch.model_construct(), description="Local scratch of GPU hosts; null: none"
     )
 
     def mount_of(self, folder: str) -> NfsMount | None:
-        """What hosts mount at this folder or above it."""
+        """The mounts at this folder or above it."""
         return next((m for m in self.mounts if f"{folder}/".startswith(f"{m.at}/")), None)

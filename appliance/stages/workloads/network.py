@@ -1,4 +1,4 @@
-"""Who reaches an add-on, or a project: one NetworkPolicy in its namespace, which closes all pods but for what is named here."""
+"""The NetworkPolicy of an add-on or project, which closes all pods except for the clients listed here."""
 
 from appliance.models.site import Site
 from appliance.stages.scheduler.queues.manifest import Manifest, manifest
@@ -18,9 +18,9 @@ STORAGE = "appliance-storage"
 NFS = 2049
 API = "networking.k8s.io/v1"
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
-"""The API server itself gives it to every namespace (Kubernetes 1.21 and newer), so nobody can take another's."""
+"""The API server sets it on every namespace (Kubernetes 1.21 and newer), so it cannot be forged."""
 ENFORCING = ("calico", "cilium")
-"""Of the networks a cluster may have; CNI's plugin bridge takes no notice of policies, and needs somebody beside it who does."""
+"""Networks that enforce policies; CNI's plugin bridge does not, and needs an additional program."""
 
 
 def projects(site: Site) -> tuple[Project, ...]:
@@ -41,15 +41,15 @@ def users(site: Site, given: Section) -> tuple[Project, ...]:
 
 
 def kept(site: Site) -> tuple[str, ...]:
-    """What only the network keeps others out of, by name: add-ons that ask nobody who he is, and closed projects."""
+    """Names of services that only the network protects: add-ons without a login, and closed projects."""
     addons = [key for key, given in _serving(site) if not given.open_to_cluster]
     return (*addons, *(f"project {p.name}" for p in _closed(site)))
 
 
 def project_policies(site: Site) -> tuple[Manifest, ...]:
-    """One for each project that does not let in the whole cluster: Ray's dashboards and their like ask nobody who he is.
+    """One for each project that is not open to the whole cluster: Ray's dashboards and similar services have no login.
 
-    None where the site's network is known to enforce none: what is written there would look closed and be open.
+    None if the site's network does not enforce policies, because a project would look closed but be open.
     """
     options = site.workloads or WorkloadsOptions()
     # An operator asks the heads and schedulers it has made how far they are.
@@ -74,10 +74,10 @@ def project_policies(site: Site) -> tuple[Manifest, ...]:
 
 
 def storage_policies(site: Site) -> tuple[Manifest, ...]:
-    """One for each project where the site has shared storage: its pods reach every port but that of NFS.
+    """One for each project of a site with shared storage: its pods reach every port except that of NFS.
 
-    An export trusts addresses of hosts, and what a pod sends leaves by its host's: an NFS client within a container would be
-    whoever it says. Volumes are mounted by kubelet, which no policy concerns. Not on an external cluster: a network that does
+    An export trusts addresses of hosts, and a pod's traffic has the address of its host: an NFS client in a container could
+    use any uid. Kubelet mounts volumes, and policies do not apply to it. Not on an external cluster: a network that does
     not know ranges of ports (Cilium before 1.16) would close all others with it.
     """
     own, storage = site.kubernetes, site.storage
@@ -154,7 +154,7 @@ def _users(site: Site, options: WorkloadsOptions, given: Section) -> list[Manife
 
 
 def _notebooks(site: Site, options: WorkloadsOptions, project: Project) -> list[Manifest]:
-    """A project's notebooks lie in their hub's namespace; the queue they wait in tells whose they are."""
+    """A project's notebooks are in their hub's namespace; their queue shows the project."""
     if options.jupyter is None or project != project_of(site, options):
         return []
     queue = queue_of(project, options.jupyter.queue, INTERACTIVE)

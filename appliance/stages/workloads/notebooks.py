@@ -1,7 +1,7 @@
 """Notebooks: who lets people in, whose queue their pods wait in, and when an idle one ends."""
 
 from appliance.models.site import Site
-from appliance.models.texts import minutes
+from appliance.models.text_types import minutes
 from appliance.stages.scheduler.queues.manifest import Manifest
 from appliance.stages.scheduler.queues.tree import leaf_name
 from appliance.stages.scheduler.site import Queue
@@ -73,7 +73,7 @@ def _notebook(options: WorkloadsOptions, given: Jupyter, leaf: str) -> Manifest:
 
 
 def _culling(queue: Queue | None) -> Manifest:
-    """The queue's limits, which the appliance's own program keeps in namespaces of projects alone."""
+    """The queue's time limits, which the appliance's program enforces only in namespaces of projects."""
     idle, longest = (queue.idle_limit, queue.time_limit) if queue else (None, None)
     asked = {"timeout": idle, "maxAge": longest}
     return {"enabled": True, **{k: minutes(v) * 60 for k, v in asked.items() if v}}

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from appliance.models.site import Site
-from appliance.stages.scheduler.queues.charts import Release
+from appliance.stages.kubernetes.charts import Release
 from appliance.stages.scheduler.queues.manifest import Manifest, digest, manifest, text
 from appliance.stages.workloads.site import Addon as Section
 from appliance.stages.workloads.site import WorkloadsOptions
@@ -22,24 +22,24 @@ def section(options: WorkloadsOptions, addon: Addon) -> Section | None:
 
 
 def wanted(site: Site) -> tuple[Addon, ...]:
-    """The add-ons the site asks for, in the order they are installed."""
+    """The add-ons of the site, in order of installation."""
     options = site.workloads
     return tuple(a for a in table().addons if options and section(options, a) is not None)
 
 
 def unwanted(site: Site) -> tuple[Addon, ...]:
-    """The others, last first: what stands on another goes before it."""
+    """The add-ons to remove, in reverse order of installation."""
     return tuple(a for a in reversed(table().addons) if a not in wanted(site))
 
 
 def releases(site: Site) -> tuple[Release, ...]:
-    """What is installed, in order."""
+    """The releases in order of installation."""
     options = site.workloads
     return tuple(_release(site, options, a) for a in wanted(site)) if options else ()
 
 
 def digests(site: Site) -> dict[str, str]:
-    """What each release's archive must be, by its name; empty where only the offline source says it."""
+    """The digest of each release's archive, by name; empty if only the offline source has it."""
     options = site.workloads or WorkloadsOptions()
     found: dict[str, str] = {}
     for addon in wanted(site):

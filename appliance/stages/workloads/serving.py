@@ -1,4 +1,4 @@
-"""Served models: where their weights are read from, whose queue their GPUs come from, and what the chart is told."""
+"""Served models: source of weights, queue of GPUs, and values of the chart."""
 
 from appliance.models.site import Site
 from appliance.stages.kubernetes.exports import readable
@@ -18,7 +18,7 @@ USER = 2000
 
 
 def project_of(site: Site, options: WorkloadsOptions) -> Project | None:
-    """Whose queues are used: the project named, else the first; None where there is none, and with Run:ai's own."""
+    """The project whose queues are used, by default the first; None without projects, and with Run:ai."""
     scheduler = site.scheduler
     if scheduler is None or scheduler.kind == "runai":
         return None
@@ -26,7 +26,7 @@ def project_of(site: Site, options: WorkloadsOptions) -> Project | None:
 
 
 def queue_of(project: Project, name: str | None, work: str) -> Queue | None:
-    """The queue named, else the first for such work; None where there is none."""
+    """The configured queue, otherwise the first for such work; None if there is none."""
     if name is None:
         return next((q for q in project.queues if q.work == work), None)
     return next((q for q in project.queues if q.name == name), None)
@@ -94,7 +94,7 @@ def _engine(site: Site, options: WorkloadsOptions, model: ServedModel, leaf: str
 
 
 def models_export(site: Site, given: Vllm) -> str:
-    """The export models are read from; "" where there is none."""
+    """The export with models; "" if none."""
     return given.export or next(iter(readable(site)), "")
 
 

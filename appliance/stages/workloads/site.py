@@ -1,11 +1,11 @@
-"""The site's section ``workloads``: what users of the cluster find there besides its scheduler."""
+"""The site's section ``workloads``: add-ons for users of the cluster."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from appliance.models.base import Model
-from appliance.models.texts import (
+from appliance.models.text_types import (
     ABSOLUTE_PATH,
     CHART_VERSION,
     PATH_LENGTH,
@@ -27,33 +27,34 @@ Image = Annotated[str, Field(pattern=IMAGE, max_length=512)]
 
 
 class Addon(Model):
-    """A chart that is installed because its section is there."""
+    """A chart that is installed if its section exists."""
 
     version: str | None = Field(
         default=None,
         pattern=CHART_VERSION,
-        description="Of the chart; none: the one of appliance/stages/workloads/table.yml",
+        description="Version of the chart; default: the one in appliance/stages/workloads/table.yml",
     )
     sha256: str | None = Field(
         default=None,
         pattern=SHA256,
-        description="Digest of the chart's archive, where it shall be this one and no other",
+        description="Required digest of the chart's archive",
     )
     reached_from: Many[Namespace] = Field(
         default=(),
-        description="Namespaces, not of projects, whose pods reach it too, as those of an ingress or of monitoring",
+        description="Namespaces other than projects' whose pods may also reach it, such as those of an ingress or of monitoring",
     )
 
 
 class ServingAddon(Addon):
-    """One that pods talk to and that asks nobody who he is."""
+    """A service without authentication, for pods."""
 
     projects: Many[Label] | None = Field(
         default=None,
-        description="Projects whose pods may use it; none: workloads.project, else the first",
+        description="Projects whose pods may use it; default: workloads.project, else the first",
     )
     open_to_cluster: bool = Field(
-        default=False, description="Every pod of the cluster may use it, and no policy keeps it"
+        default=False,
+        description="Allow every pod of the cluster to use it, without a NetworkPolicy",
     )
 
 
@@ -64,34 +65,34 @@ class NfsCsi(Addon):
         default=None,
         pattern=ABSOLUTE_PATH,
         max_length=PATH_LENGTH,
-        description="Path of an export, own or external; none: the first one that may be written",
+        description="Path of an export, own or external; default: the first writable one",
     )
     class_name: Label = Field(default="nfs", description="Name of the StorageClass")
-    default_class: bool = Field(default=True, description="Claims that name no class get this one")
+    default_class: bool = Field(default=True, description="Make it the default StorageClass")
     on_delete: Literal["delete", "retain", "archive"] = Field(
-        default="delete", description="What becomes of a volume's folder when its claim is deleted"
+        default="delete", description="What happens to a volume's folder when its claim is deleted"
     )
 
 
 class LocalPath(Addon):
-    """Volumes in a folder of the host a pod runs on."""
+    """Volumes in a folder of the host that a pod runs on."""
 
     path: str | None = Field(
         default=None,
         pattern=ABSOLUTE_PATH,
         max_length=PATH_LENGTH,
-        description="Folder on the hosts; none: local-path in storage.scratch",
+        description="Folder on the hosts; default: local-path in storage.scratch",
     )
     class_name: Label = Field(default="local-path", description="Name of the StorageClass")
-    default_class: bool = Field(default=False, description="Claims that name no class get this one")
+    default_class: bool = Field(default=False, description="Make it the default StorageClass")
 
 
 class MetricsServer(Addon):
-    """What kubectl top and autoscaling read."""
+    """Metrics for kubectl top and autoscaling."""
 
     kubelet_certificates: Literal["self-signed", "signed"] = Field(
         default="self-signed",
-        description="self-signed: as kubeadm leaves them, not verified; signed: by the cluster's authority",
+        description="Kubelets' certificates; self-signed: as created by kubeadm, not verified; signed: by the cluster's CA",
     )
 
 
@@ -100,7 +101,7 @@ class Mlflow(ServingAddon):
 
     storage: str = Field(default="50Gi", pattern=STORAGE, description="Size of its volume")
     storage_class: Label | None = Field(
-        default=None, description="StorageClass of its volume; none: the cluster's default"
+        default=None, description="StorageClass of its volume; default: the cluster's default"
     )
 
 
@@ -109,19 +110,19 @@ class Jupyter(Addon):
 
     authenticator: str = Field(
         pattern=AUTHENTICATOR,
-        description="Who lets people in, as JupyterHub calls it: generic-oauth, ldapauthenticator.LDAPAuthenticator",
+        description="Authenticator, by JupyterHub's name: generic-oauth, ldapauthenticator.LDAPAuthenticator",
     )
     config: NamedFew[HubClass, Named[HubSetting, Any]] = Field(
         default_factory=dict,
-        description="Its settings and others of the hub, by class, as JupyterHub documents them",
+        description="Settings of the authenticator and the hub, by class, as documented by JupyterHub",
     )
     client_secret: Label | None = Field(
         default=None,
-        description="Secret in namespace jupyterhub that holds OAUTH_CLIENT_SECRET; none: not needed",
+        description="Secret in namespace jupyterhub that contains OAUTH_CLIENT_SECRET; default: none",
     )
     queue: Label | None = Field(
         default=None,
-        description="Queue of workloads.project, else of the first project; none: its first for build",
+        description="Queue of workloads.project, else of the first project; default: its first for build",
     )
     cpu: int = Field(default=2, ge=1, le=4096, description="Processors of a notebook")
     memory: str = Field(default="8Gi", pattern=STORAGE, description="Memory of a notebook")
@@ -129,27 +130,29 @@ class Jupyter(Addon):
     storage: str = Field(default="10Gi", pattern=STORAGE, description="Size of a home")
     storage_class: Label | None = Field(
         default=None,
-        description="StorageClass of homes and of the hub; none: the cluster's default",
+        description="StorageClass of homes and of the hub; default: the cluster's default",
     )
 
 
 class ServedModel(Model):
-    """One model behind an API of its own."""
+    """One model with an API of its own."""
 
-    name: Label = Field(max_length=32, description="In its address and in requests")
+    name: Label = Field(max_length=32, description="Name in its address and in requests")
     path: str = Field(
         pattern=BELOW,
         max_length=PATH_LENGTH,
         description="Folder of its safetensors, below the export's path",
     )
-    gpus: int = Field(default=1, ge=1, le=8, description="GPUs of one host it is spread over")
+    gpus: int = Field(
+        default=1, ge=1, le=8, description="Number of GPUs of one host that it is distributed over"
+    )
     cpu: int = Field(default=8, ge=1, le=4096, description="Processors")
     memory: str = Field(default="64Gi", pattern=STORAGE, description="Memory of the host")
     max_length: int | None = Field(
         default=None,
         ge=1,
         le=100_000_000,
-        description="Longest context in tokens; none: the model's own",
+        description="Maximum context in tokens; default: the model's own",
     )
 
 
@@ -160,27 +163,27 @@ class Vllm(ServingAddon):
         default=None,
         pattern=ABSOLUTE_PATH,
         max_length=PATH_LENGTH,
-        description="Path of an export, own or external, that holds models; none: the first",
+        description="Path of an export, own or external, that contains models; default: the first",
     )
     queue: Label | None = Field(
         default=None,
-        description="Queue of workloads.project, else of the first project; none: its first for inference",
+        description="Queue of workloads.project, else of the first project; default: its first for inference",
     )
-    models: Many[ServedModel] = Field(min_length=1, description="What is served")
+    models: Many[ServedModel] = Field(min_length=1, description="Models to serve")
 
 
 class WorkloadsOptions(Model):
-    """Stage workloads. Each section that is there is installed; one that is taken out is removed."""
+    """Stage workloads. Each section that exists is installed; one that was removed is uninstalled."""
 
     project: Label | None = Field(
-        default=None, description="Whose queue trials use; none: the first project"
+        default=None, description="Project whose queue trials use; default: the first project"
     )
     queue: Label | None = Field(
-        default=None, description="Queue of that project; none: its first for training"
+        default=None, description="Queue of that project; default: its first for training"
     )
     images: NamedFew[Label, Image] = Field(
         default_factory=dict,
-        description="Images of trials, notebooks and vLLM that differ from appliance/stages/workloads/table.yml, or are not in it, by name: with digest, in an offline source by tag",
+        description="Images of trials, notebooks and vLLM, by name, instead of or in addition to appliance/stages/workloads/table.yml: with digest, or with tag in an offline source",
     )
     nfs_csi: NfsCsi | None = Field(default=None, description="Volumes on NFS")
     local_path: LocalPath | None = Field(default=None, description="Volumes on a host's own disks")
@@ -198,8 +201,8 @@ class WorkloadsOptions(Model):
 
 
 WORDS = {
-    AUTHENTICATOR: ("a name of an authenticator", "as generic-oauth"),
-    STORAGE: ("a size", "as 50Gi"),
-    BELOW: ("a folder below the export", "as llama/3-8b, without a leading /"),
+    AUTHENTICATOR: ("a name of an authenticator", "such as generic-oauth"),
+    STORAGE: ("a size", "such as 50Gi"),
+    BELOW: ("a folder below the export", "such as llama/3-8b, without a leading /"),
 }
-"""What a text of each pattern is, and how to write one."""
+"""For each pattern, the kind of text and an example."""

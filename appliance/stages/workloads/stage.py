@@ -9,7 +9,7 @@ from appliance.stages.workloads.variables import variables
 
 
 def wanted(site: Site) -> bool:
-    """Whether the site asks for anything on a cluster that is made here."""
+    """Whether the site has add-ons on its own cluster."""
     return site.workloads is not None and kubernetes.wanted(site)
 
 
@@ -25,4 +25,5 @@ STAGE = Stage(
     wanted=wanted,
     removable=True,
     restarts=RESTARTS,
+    within=kubernetes.STAGE,
 )

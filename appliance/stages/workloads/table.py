@@ -9,7 +9,7 @@ from pydantic import Field
 from appliance.config.compatibility import Bound
 from appliance.config.tables import load
 from appliance.models.base import Model
-from appliance.models.texts import SHA256
+from appliance.models.text_types import SHA256
 from appliance.stages.workloads.site import Image, WorkloadsOptions
 
 

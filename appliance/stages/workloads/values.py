@@ -1,4 +1,4 @@
-"""What a site's choices make of each chart's values. A chart without an entry is installed as it comes."""
+"""The values of each chart for a site. A chart without an entry has its defaults."""
 
 from collections.abc import Callable, Mapping
 
@@ -49,7 +49,7 @@ def values(key: str, site: Site, options: WorkloadsOptions) -> Manifest:
 
 
 def _nfs_csi(site: Site, options: WorkloadsOptions) -> Manifest:
-    """Exports squash root, so that a volume's folder is nobody's: it is open to the pods it is mounted in."""
+    """Exports squash root, so the directory of a volume belongs to nobody: it is open to the pods that mount it."""
     given = options.nfs_csi
     assert given is not None
     path = nfs_export(site, options)
@@ -101,7 +101,7 @@ def _metrics_server(site: Site, options: WorkloadsOptions) -> Manifest:
 
 
 def _trainer(site: Site, options: WorkloadsOptions) -> Manifest:
-    """It stands on JobSet, and brings it where nobody else does."""
+    """It needs JobSet, and installs it unless another add-on does."""
     del site
     return {"jobset": {"install": options.jobset is None}, "runtimes": {"defaultEnabled": True}}
 

@@ -7,47 +7,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from appliance.acceptance import access
-from appliance.acceptance.capacity import GPU
 from appliance.acceptance.conformance import REQUIREMENTS, Entry, Outcome, run
-from appliance.acceptance.sandbox import MINE, Name, Resource, Settings
-from appliance.actions.conformance import product, write
+from appliance.acceptance.sandbox import MINE, Resource
+from appliance.actions.trials.conformance import product, write
 from appliance.checks.check import judged
 from appliance.config.document import read
 from appliance.models.result import CLUSTER, CheckResult, Status
-from tests.unit.acceptance.clusters import ONE_HOST, node
-from tests.unit.acceptance.kai_like import KaiLike
-
-QUICK = Settings(patience=30.0, quiet=9.0)
-SERVED = {"resource.k8s.io": ("v1", "v1beta1"), "autoscaling": ("v2",)}
-
-
-class Cluster(KaiLike):
-    """One that also says which groups it serves, and whose containers say what they see."""
-
-    groups: ClassVar[dict[str, tuple[str, ...]]] = SERVED
-
-    def served(self, group: str) -> tuple[str, ...]:
-        return self.groups.get(group, ())
-
-    def version(self) -> str:
-        return "v1.35.4"
-
-    def logs(self, pod: Name, container: str) -> str:
-        found = self.pods[pod[2]]
-        names = [c["name"] for c in found.spec["containers"]]
-        asked = found.spec["containers"][names.index(container)]
-        holds = GPU in asked["resources"]["limits"] or "second container" in self.faults
-        by_variable = asked.get("env") == [{"name": access.VARIABLE, "value": "all"}]
-        slots = sorted(found.slots) if holds else []
-        if "all to all" in self.faults or (by_variable and "by variable" in self.faults):
-            slots = list(range(8))
-        if slots and "one for all" in self.faults:
-            slots = [0]
-        if "no devices" in self.faults:
-            slots = []
-        told = "" if "silent image" in self.faults else access.TOLD
-        return "".join(f"/dev/nvidia{slot}\n" for slot in slots) + told + "\n"
+from tests.support.clusters import ONE_HOST, node
+from tests.support.conformance_cluster import QUICK, SERVED, Cluster
 
 
 def tried(cluster: Cluster, **known: Any) -> dict[str, Entry]:

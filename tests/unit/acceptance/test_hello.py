@@ -1,6 +1,5 @@
 """Trials of what is installed for users: manifests that keep to queue and rights, and verdicts that can be wrong."""
 
-import copy
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -10,118 +9,22 @@ import pytest
 
 from appliance.acceptance import hello_network
 from appliance.acceptance.hello import HELLOS
-from appliance.acceptance.hello_parts import HELLO, Hello, Where
+from appliance.acceptance.hello_parts import HELLO, Hello
 from appliance.acceptance.hello_trial import PATIENCE_S, clean, run
-from appliance.acceptance.sandbox import Name, Resource
 from appliance.acceptance.workload import QUEUE_LABEL
-from appliance.actions import workloads
-from appliance.actions.opening import Target
-from appliance.actions.workloads import place
+from appliance.actions.sites.opening import Target
+from appliance.actions.trials import workloads
+from appliance.actions.trials.workloads import place
 from appliance.adapters.kubernetes import KINDS
 from appliance.adapters.process import run as run_program
-from appliance.errors import ApplianceError, ConfigError
+from appliance.errors import ConfigError
 from appliance.models.result import CheckResult, Status
 from appliance.stages.workloads.site import WorkloadsOptions
-from appliance.stages.workloads.table import table
-from tests.unit.checks.test_scheduler import site
+from tests.support.hello_cluster import FAILED, IMAGES, WHERE, Cluster, templates
+from tests.support.scheduler_site import site
 
-IMAGES = {name: image or f"example/{name}:1" for name, image in table().images.items()}
-WHERE = Where("kai-team", "team-train", "kai-scheduler", IMAGES, "nfs")
-DONE: dict[str, Resource] = {
-    "nfs_csi": {"conditions": [{"type": "Complete", "status": "True"}]},
-    "jobset": {"terminalState": "Completed"},
-    "lws": {"conditions": [{"type": "Available", "status": "True"}]},
-    "mpi_operator": {"conditions": [{"type": "Succeeded", "status": "True"}]},
-    "trainer": {"conditions": [{"type": "Complete", "status": "True"}]},
-    "kuberay": {"jobStatus": "SUCCEEDED"},
-    "jupyter": {"conditions": [{"type": "Complete", "status": "True"}]},
-    "vllm": {"conditions": [{"type": "Complete", "status": "True"}]},
-    "mlflow": {"conditions": [{"type": "Complete", "status": "True"}]},
-    "dask_operator": {"jobStatus": "Successful"},
-    "network_policies": {"conditions": [{"type": "Complete", "status": "True"}]},
-    "spark_operator": {"applicationState": {"state": "COMPLETED"}},
-}
-FAILED: Resource = {"conditions": [{"type": "Failed", "status": "True"}], "terminalState": "Failed"}
 FAILED |= {"jobStatus": "FAILED", "applicationState": {"state": "FAILED"}}
-OTHERWISE: dict[str, Resource] = {"dask_operator": {"jobStatus": "Failed"}}
-"""Words of failure that differ."""
 each_hello = pytest.mark.parametrize("hello", HELLOS, ids=lambda hello: hello.key)
-
-
-def templates(found: Any) -> list[Resource]:
-    """Every pod's template in a resource."""
-    if isinstance(found, list):
-        return [t for item in found for t in templates(item)]
-    if not isinstance(found, dict):
-        return []
-    own = [found] if "containers" in found.get("spec", {}) else []
-    return own + [t for value in found.values() for t in templates(value)]
-
-
-class Cluster:
-    """Whose operators make one pod of each template; a fault makes them go astray."""
-
-    def __init__(self, *faults: str) -> None:
-        self.faults = set(faults)
-        self.things: dict[tuple[str, str], Resource] = {}
-        self.going: dict[tuple[str, str], float] = {}
-        self.time = 0.0
-
-    def now(self) -> float:
-        return self.time
-
-    def sleep(self, seconds: float) -> None:
-        self.time += seconds
-        for ref in [ref for ref, until in self.going.items() if until <= self.time]:
-            del self.going[ref], self.things[ref]
-
-    def apply(self, resource: Resource) -> None:
-        if "not installed" in self.faults:
-            raise ApplianceError("the cluster does not know it", "appliance deploy")
-        ref = resource["kind"], resource["metadata"]["name"]
-        assert ref not in self.going, f"{ref} was applied to what is being deleted"
-        self.things[ref] = copy.deepcopy(resource)
-
-    def delete(self, name: Name) -> None:
-        if "slow to go" in self.faults:
-            self.going.setdefault((name[1], name[2]), self.time + 60)
-        elif "never goes" in self.faults:
-            self.going[name[1], name[2]] = float("inf")
-        else:
-            del self.things[name[1], name[2]]
-
-    def find(self, api_version: str, kind: str, selector: str) -> list[Resource]:
-        del api_version
-        key = selector.partition("=")[2]
-        made = [t for t in self.things.values() if t["metadata"]["labels"][HELLO] == key]
-        if kind == "Pod":
-            found = [t for thing in made for t in templates(thing)]
-            return (
-                [] if "no pods" in self.faults else [self._pod(i, t) for i, t in enumerate(found)]
-            )
-        return [{**t, "status": self._status(key)} for t in made if t["kind"] == kind]
-
-    def _status(self, key: str) -> Resource:
-        if "fails" in self.faults:
-            return FAILED | OTHERWISE.get(key, {})
-        ends = not self.faults & {"never ends", "no room", "no image"}
-        return DONE[key] if ends else {}
-
-    def _pod(self, number: int, template: Resource) -> Resource:
-        pod = copy.deepcopy(template)
-        pod["metadata"] |= {"name": f"pod-{number}", "namespace": WHERE.namespace}
-        if "other scheduler" in self.faults:
-            pod["spec"]["schedulerName"] = "default-scheduler"
-        if "other queue" in self.faults:
-            pod["metadata"]["labels"][QUEUE_LABEL] = "other"
-        if "no room" in self.faults:
-            pod["status"] = {"conditions": [{"message": "queue is over its quota"}]}
-            return pod
-        pod["spec"]["nodeName"] = "gpu-1"
-        if "no image" in self.faults:
-            waiting = {"waiting": {"reason": "ImagePullBackOff"}}
-            pod["status"] = {"containerStatuses": [{"image": "a/b:1", "state": waiting}]}
-        return pod
 
 
 def tried(hello: Hello, *faults: str) -> tuple[CheckResult, Cluster]:
@@ -437,5 +340,5 @@ def test_a_site_without_the_section_or_without_a_queue_is_told_so() -> None:
         place(site(projects=PROJECTS))
     runai = site(kind="runai", runai={"domain": "runai.example.com"}, projects=PROJECTS)
     for other in (site(), runai):
-        with pytest.raises(ConfigError, match="no queue a trial could use"):
+        with pytest.raises(ConfigError, match="no queue for a trial"):
             place(other.model_copy(update={"workloads": WorkloadsOptions()}))

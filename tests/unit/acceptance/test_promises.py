@@ -26,8 +26,8 @@ from appliance.adapters.kubernetes import KINDS
 from appliance.errors import ApplianceError
 from appliance.models.result import CheckResult, Status, Verdict, overall
 from appliance.stages.scheduler.queues.kai import POOL_LABEL
-from tests.unit.acceptance.clusters import FOUR_HOSTS, ONE_HOST, Cluster, Pod, Stock, node
-from tests.unit.acceptance.kai_like import KaiLike
+from tests.support.clusters import FOUR_HOSTS, ONE_HOST, Cluster, Pod, Stock, node
+from tests.support.kai_like import KaiLike
 
 SETTINGS = Settings(gpu_image="pytorch", patience=60.0, quiet=20.0)
 HOLDS = {"resources": {"limits": {GPU: "1"}}}

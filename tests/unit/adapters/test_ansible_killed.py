@@ -10,8 +10,8 @@ import pytest
 from appliance.adapters import leftovers
 from appliance.adapters.ansible import DEAD_WORKER, KILLED, _killed_by
 from appliance.errors import AnsibleFailed
-from tests.ssh_server import serving
-from tests.unit.adapters.hello import hello, played
+from tests.support.hello_playbook import hello, played
+from tests.support.ssh_server import serving
 
 
 def _playbook(folder: str) -> int:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import appliance
-from tests.ssh_server import serving
-from tests.unit.adapters.hello import hello, played
+from tests.support.hello_playbook import hello, played
+from tests.support.ssh_server import serving
 
 PLUGIN = """
 from pathlib import Path

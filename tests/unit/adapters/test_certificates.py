@@ -6,7 +6,7 @@ import pytest
 
 from appliance.adapters.certificates import KeyPair
 from appliance.errors import ApplianceError
-from tests.unit.adapters.authority import Authority
+from tests.support.authority import Authority
 
 
 def test_a_request_asks_for_a_clients_certificate_and_is_signed_for_its_key() -> None:
@@ -28,7 +28,7 @@ def test_an_authority_of_an_old_kubeadm_numbered_0_is_taken_without_a_warning() 
 
 @pytest.mark.parametrize("answer", ["", "hello", "-----BEGIN CERTIFICATE-----\nAAAA\n"])
 def test_an_answer_without_a_certificate_is_refused(answer: str) -> None:
-    with pytest.raises(ApplianceError, match="no certificate came back"):
+    with pytest.raises(ApplianceError, match="no certificate was returned"):
         KeyPair.fresh().signed(answer)
 
 

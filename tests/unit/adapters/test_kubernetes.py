@@ -13,7 +13,7 @@ from appliance.adapters import kubernetes
 from appliance.adapters.kubernetes import KubernetesApi, Ref
 from appliance.adapters.process import run
 from appliance.errors import ApplianceError, ClusterFailed, ConfigError
-from tests.unit.adapters.fake_kubernetes import (
+from tests.support.fake_kubernetes import (
     Api,
     Handler,
     hang,
@@ -96,7 +96,7 @@ def test_a_full_quota_is_named_with_what_fills_it(world: World) -> None:
     world.api.faults.append(status(403, told))
     error = world.fails()
     assert "the namespace has 200 of 200 configmaps (its quota)" in error.message
-    assert "delete some of its configmaps" in error.hint
+    assert "delete some of the project's configmaps" in error.hint
 
 
 @pytest.mark.parametrize(
@@ -104,14 +104,18 @@ def test_a_full_quota_is_named_with_what_fills_it(world: World) -> None:
     [
         (status(429, "too many requests"), "too many requests (HTTP 429)", "overloaded"),
         (status(500, "etcdserver: request timed out"), "request timed out (HTTP 500)", "etcd"),
-        (status(409, "object has been modified"), "has been modified (HTTP 409)", "run this again"),
+        (
+            status(409, "object has been modified"),
+            "has been modified (HTTP 409)",
+            "run this command again",
+        ),
         (
             status(500, 'failed calling webhook "queues.scheduling.run.ai": refused'),
             "admission webhook queues.scheduling.run.ai does not answer",
             "pods behind it",
         ),
-        (hang, "did not answer in 0.15 s", "how busy"),
-        (reset, "broke off", "log"),
+        (hang, "did not answer within 0.15 s", "the load of"),
+        (reset, "closed the connection", "log"),
     ],
     ids=["429", "500", "conflict", "webhook", "timeout", "reset"],
 )
@@ -137,7 +141,7 @@ def test_what_does_not_pass_ends_within_bounds(
             "denied the request: parent is missing",
             "permission",
         ),
-        (status(404, "not found"), "does not know Queue", "chart"),
+        (status(404, "not found"), "the cluster has no Queue", "chart"),
     ],
     ids=["token", "forbidden", "invalid", "denied", "no definition"],
 )
@@ -165,7 +169,7 @@ def test_nobody_listening_is_said_in_one_line(tmp_path: Path) -> None:
     waited: list[float] = []
     with (
         KubernetesApi(kubeconfig(tmp_path, address), sleep=waited.append) as cluster,
-        pytest.raises(ClusterFailed, match="takes no connection"),
+        pytest.raises(ClusterFailed, match="does not accept connections"),
     ):
         cluster.get(REF)
     assert waited == list(kubernetes.WAITS_S)
@@ -182,7 +186,7 @@ def test_a_node_that_is_not_there_is_not_made(world: World) -> None:
 @pytest.mark.parametrize(
     ("cluster", "mode", "says"),
     [
-        ({}, 0o644, "open to others"),
+        ({}, 0o644, "accessible to other users"),
         ({"insecure-skip-tls-verify": True}, 0o600, "skips the verification"),
         ({"server": "http://10.0.0.1:6443"}, 0o600, "not https"),
     ],
@@ -271,7 +275,7 @@ def test_an_answer_without_an_end_is_not_waited_for(
     monkeypatch.setattr(kubernetes, bound, 0)
     with pytest.raises(ClusterFailed, match=r"more than 0 MiB|without an end") as refused:
         world.cluster.get(REF)
-    assert refused.value.hint.startswith("see whether that is the API server")
+    assert refused.value.hint.startswith("check that it is the API server")
     assert world.waited == []
 
 
@@ -282,5 +286,5 @@ def test_a_list_of_something_else_is_refused(
     body = json.dumps({"items": items}).encode()
     odd = kubernetes._Answer(200, body, None)
     monkeypatch.setattr(world.cluster, "_once", lambda *_: odd)
-    with pytest.raises(ClusterFailed, match="is no list of them"):
+    with pytest.raises(ClusterFailed, match="is not a list of them"):
         world.cluster.find("v1", "Pod", "")

@@ -106,7 +106,7 @@ def test_without_memory_a_folder_is_made_where_ssh_can_name_its_sockets(
     monkeypatch.setattr("tempfile.tempdir", str(hostile))
     assert leftovers.private_folder(own).parent == plain
     monkeypatch.setattr(leftovers, "SPARE", (tmp_path / "none",))
-    with pytest.raises(ApplianceError, match="no folder for the secrets"):
+    with pytest.raises(ApplianceError, match="cannot create a folder for the secrets"):
         leftovers.private_folder(own)
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from appliance.actions.serving import key
+from appliance.actions.benchmarks.serving import key
 from appliance.adapters import signing
 from appliance.adapters.kubernetes import KubernetesApi
 from appliance.adapters.process import run
 from appliance.benchmarks.serving.http import server
 from appliance.ownership import Untrusted
-from tests.unit.adapters.fake_kubernetes import kubeconfig
+from tests.support.fake_kubernetes import kubeconfig
 
 
 def signed(folder: Path) -> tuple[Path, Path]:

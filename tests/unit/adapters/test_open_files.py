@@ -15,7 +15,7 @@ from appliance.adapters import open_files
 from appliance.adapters.remote import Endpoint
 from appliance.adapters.ssh import SshRemote, host_key_fingerprint
 from appliance.errors import OutOfFiles
-from tests.ssh_server import SshServer, serving
+from tests.support.ssh_server import SshServer, serving
 
 FULL = OSError(errno.EMFILE, "Too many open files")
 
@@ -87,7 +87,7 @@ def test_a_host_that_could_not_be_asked_for_want_of_a_file_is_not_told_as_silent
             hosts.run("gpu-1", ["true"])
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         assert hosts.run("gpu-1", ["echo", "here"]).stdout == "here\n"
-    assert f"may hold {free} files open" in caught.value.message
+    assert f"the limit of {free} open files" in caught.value.message
     assert "ulimit -n" in caught.value.hint
     assert "LimitNOFILE=" in caught.value.hint
     assert caught.value.host is None

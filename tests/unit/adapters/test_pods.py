@@ -1,10 +1,6 @@
 """Programs on hosts of Kubernetes: as Jobs of its scheduler, bounded, taken away, and told from hosts that are at work."""
 
-import subprocess  # noqa: TID251 - a pod's program is run by a real shell
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from ipaddress import IPv4Address
-from typing import Any
 
 import pytest
 
@@ -12,124 +8,30 @@ from appliance.adapters.kubernetes import Ref
 from appliance.adapters.pods import (
     KAI,
     LOST,
-    NAMESPACE,
     QUEUE_LABEL,
     START_SECONDS,
     OtherGpus,
     PodRemote,
-    Way,
-    Work,
+    PodTemplate,
+    PodWork,
     job,
 )
 from appliance.adapters.process import Completed
 from appliance.benchmarks.hpcc import run as hpcc
-from appliance.benchmarks.jobs import Reach, Task, Trouble, on_each
+from appliance.benchmarks.jobs import HostAccess, Task, Trouble, on_each
 from appliance.checks.check import View
 from appliance.errors import ClusterFailed, ConnectionFailed, DeadlineExceeded
 from appliance.models.result import Status
 from appliance.models.site import Host, Owner, Role
 from appliance.stages.kubernetes.site import KubernetesOptions
-from tests.facts import facts_of
-from tests.unit.benchmarks.batches import answer
-from tests.unit.benchmarks.hpcc.test_hpcc import REAL, as_asked
-from tests.unit.benchmarks.test_jobs import VIEW
-
-Resource = dict[str, Any]
-PLAIN = Way("busybox:1")
-PENDING = {
-    "phase": "Pending",
-    "conditions": [{"status": "False", "message": "0/3 nodes: 1 Insufficient nvidia.com/gpu"}],
-}
+from tests.support.batches import answer
+from tests.support.benchmark_view import VIEW
+from tests.support.facts import facts_of
+from tests.support.fake_pods import PENDING, PLAIN, Beside, Cluster, Resource, Time
+from tests.support.hpcc_output import REAL, as_asked
 
 
-class Beside:
-    """Hosts by ssh."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def run(
-        self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
-    ) -> Completed:
-        self.asked.append(host)
-        return Completed(tuple(argv), 0, "by ssh\n", "")
-
-    def reach(self, host: str) -> None: ...
-
-    def leave(self, host: str) -> None: ...
-
-
-@dataclass
-class Cluster:
-    """One whose pods end at once, their program run here; ``status``: what all pods say instead."""
-
-    gpus: str = "8"
-    status: Mapping[str, Any] | None = None
-    down: str = ""
-    applied: list[Resource] = field(default_factory=list)
-    deleted: list[Ref] = field(default_factory=list)
-    said: dict[str, Completed] = field(default_factory=dict)
-
-    def get(self, ref: Ref) -> Resource | None:
-        self._up("get")
-        return (
-            None
-            if ref.name == "gone"
-            else {"status": {"allocatable": {"nvidia.com/gpu": self.gpus}}}
-        )
-
-    def find(self, api_version: str, kind: str, selector: str) -> list[Resource]:
-        self._up("find")
-        name = selector.removeprefix("job-name=")
-        job = next(r for r in self.applied if r["metadata"]["name"] == name)
-        status = self.status
-        if status is None:
-            command = job["spec"]["template"]["spec"]["containers"][0]["command"]
-            done = subprocess.run(
-                command[2:], capture_output=True, text=True, check=False, timeout=30
-            )
-            self.said[name] = Completed(
-                tuple(command), done.returncode, done.stdout + done.stderr, ""
-            )
-            ended = {"terminated": {"exitCode": done.returncode}}
-            status = {"phase": "Succeeded", "containerStatuses": [{"state": ended}]}
-        meta = {"name": name, "namespace": NAMESPACE}
-        return [{"apiVersion": "v1", "kind": "Pod", "metadata": meta, "status": status}]
-
-    def logs(self, pod: Ref) -> str:
-        self._up("logs")
-        return self.said[pod.name].stdout
-
-    def apply(self, resource: Resource) -> Resource:
-        self._up("apply")
-        self.applied.append(resource)
-        return resource
-
-    def label(self, node: str, labels: Mapping[str, str | None]) -> bool:
-        raise AssertionError("nothing is labelled")
-
-    def delete(self, ref: Ref) -> None:
-        self.deleted.append(ref)
-
-    def _up(self, call: str) -> None:
-        if call == self.down:
-            raise ClusterFailed("the API server takes no connection", "see whether it runs")
-
-
-class Time:
-    """Passes by sleeping."""
-
-    def __init__(self) -> None:
-        self.at = 0.0
-
-    def now(self) -> float:
-        return self.at
-
-    def sleep(self, seconds: float) -> None:
-        self.at += seconds
-
-
-def remote(cluster: Cluster, way: Way = PLAIN) -> PodRemote:
+def remote(cluster: Cluster, way: PodTemplate = PLAIN) -> PodRemote:
     time = Time()
     hosts = frozenset({"gpu-1", "gpu-2", "gone"})
     return PodRemote(Beside(), cluster, hosts, way, now=time.now, sleep=time.sleep)
@@ -163,7 +65,7 @@ def test_it_takes_all_gpus_of_the_host_so_that_nobody_works_beside_it(
 
 def test_with_a_queue_it_is_kais_work() -> None:
     cluster = Cluster()
-    remote(cluster, Way("busybox:1", "team-a")).run("gpu-1", ["true"])
+    remote(cluster, PodTemplate("busybox:1", "team-a")).run("gpu-1", ["true"])
     job = cluster.applied[-1]
     template = job["spec"]["template"]
     assert template["spec"]["schedulerName"] == KAI
@@ -187,7 +89,9 @@ def test_a_host_that_is_not_freed_is_at_work_and_no_fault() -> None:
     done = remote(cluster).run("gpu-1", ["true"], timeout=600)
     assert "Insufficient nvidia.com/gpu" in done.stderr
     assert len(cluster.deleted) == 1
-    (said,) = on_each(_of_kubernetes(), Reach(remote(cluster)), _task("echo 1"), ["gpu-1"]).values()
+    (said,) = on_each(
+        _of_kubernetes(), HostAccess(remote(cluster)), _task("echo 1"), ["gpu-1"]
+    ).values()
     assert said.trouble is Trouble.BUSY
     assert said.verdict("x.y", "gpu-1").status is Status.NOT_ASSESSED
     assert said.cause.startswith("Kubernetes gives it no work: 0/3 nodes")
@@ -227,7 +131,7 @@ def test_a_pod_that_the_cluster_ended_is_no_good_end() -> None:
 @pytest.mark.parametrize("call", ["apply", "get", "find", "logs"])
 def test_a_cluster_that_is_silent_is_a_host_that_is_silent(call: str) -> None:
     cluster = Cluster(down=call)
-    with pytest.raises(ConnectionFailed, match="takes no connection"):
+    with pytest.raises(ConnectionFailed, match="does not accept connections"):
         remote(cluster).run("gpu-1", ["true"])
     assert len(cluster.deleted) == (call in {"find", "logs"})
 
@@ -247,7 +151,7 @@ def test_an_api_server_that_is_silent_for_moments_costs_nothing() -> None:
 def test_a_job_that_cannot_be_taken_away_has_been_read_all_the_same() -> None:
     class Deaf(Cluster):
         def delete(self, ref: Ref) -> None:
-            raise ClusterFailed("the API server takes no connection", "see whether it runs")
+            raise ClusterFailed("the API server does not accept connections", "see whether it runs")
 
     assert remote(Deaf()).run("gpu-1", ["echo", "hello"]).stdout == "hello\n"
 
@@ -258,14 +162,16 @@ def test_a_host_that_is_no_node_is_named() -> None:
 
 
 def test_a_task_is_read_from_the_log_as_from_any_host() -> None:
-    said = on_each(_of_kubernetes(), Reach(remote(Cluster())), _task("echo 42"), ["gpu-1", "gpu-2"])
+    said = on_each(
+        _of_kubernetes(), HostAccess(remote(Cluster())), _task("echo 42"), ["gpu-1", "gpu-2"]
+    )
     assert {host: one.output.strip() for host, one in said.items()} == {
         "gpu-1": "42",
         "gpu-2": "42",
     }
     (lacking,) = on_each(
         _of_kubernetes(),
-        Reach(remote(Cluster())),
+        HostAccess(remote(Cluster())),
         _task("x", {"no-such-tool": "get it"}),
         ["gpu-1"],
     ).values()
@@ -324,7 +230,7 @@ def test_a_host_of_which_other_gpus_are_offered_than_it_has_is_told(
     cluster, time = Cluster(gpus=offered), Time()
     hosts = frozenset({"gpu-1", "gpu-2"})
     door = PodRemote(Beside(), cluster, hosts, PLAIN, {"gpu-1": 8}, now=time.now, sleep=time.sleep)
-    (said,) = on_each(_of_kubernetes(), Reach(door), _task("echo 1"), ["gpu-1"]).values()
+    (said,) = on_each(_of_kubernetes(), HostAccess(door), _task("echo 1"), ["gpu-1"]).values()
     assert (said.trouble is Trouble.NONE) is good
     if not good:
         assert (said.verdict("x.y", "gpu-1").status, said.cause) == (
@@ -358,14 +264,14 @@ def test_a_cluster_that_knows_nothing_of_gpus_gives_out_hosts_all_the_same() -> 
 def test_work_in_an_image_has_its_own_root_shared_memory_and_the_fabric(
     offered: dict[str, str], asked: dict[str, str]
 ) -> None:
-    work = Work(("train", "me"), 600, "registry.example/nemo:1")
+    work = PodWork(("train", "me"), 600, "registry.example/nemo:1")
     made = job("x", "gpu-1", work, offered, PLAIN)["spec"]["template"]["spec"]
     (container,) = made["containers"]
     assert (container["image"], container["command"]) == (work.image, ["train", "me"])
     assert container["resources"]["limits"] == asked
     assert container["securityContext"] == {"capabilities": {"add": ["IPC_LOCK"]}}
     assert made["volumes"] == [{"name": "shared", "emptyDir": {"medium": "Memory"}}]
-    on_host = job("x", "gpu-1", Work(("true",), 60), offered, PLAIN)["spec"]["template"]["spec"]
+    on_host = job("x", "gpu-1", PodWork(("true",), 60), offered, PLAIN)["spec"]["template"]["spec"]
     assert "rdma/fabric" not in on_host["containers"][0]["resources"]["limits"]
 
 
@@ -397,17 +303,17 @@ def _broken(reason: str) -> Resource:
 @pytest.mark.parametrize(
     ("status", "image", "told", "least"),
     [
-        (FETCHING, "nemo:1", "gives gpu-1 no work: ContainerCreating", 600),
-        (PENDING, "nemo:1", "gives gpu-1 no work: 0/3 nodes", START_SECONDS),
-        (UNPLACED, "nemo:1", "gives gpu-1 no work: 0/3 nodes: no GPU", START_SECONDS),
-        (FETCHING, "", "gives gpu-1 no work: ContainerCreating", START_SECONDS),
+        (FETCHING, "nemo:1", "did not place the pod on gpu-1: ContainerCreating", 600),
+        (PENDING, "nemo:1", "did not place the pod on gpu-1: 0/3 nodes", START_SECONDS),
+        (UNPLACED, "nemo:1", "did not place the pod on gpu-1: 0/3 nodes: no GPU", START_SECONDS),
+        (FETCHING, "", "did not place the pod on gpu-1: ContainerCreating", START_SECONDS),
         (
             _broken("ErrImagePull"),
             "nemo:1",
-            "does not start it on gpu-1: ErrImagePull not found",
+            "cannot start the pod on gpu-1: ErrImagePull not found",
             0,
         ),
-        (_broken("InvalidImageName"), "", "does not start it on gpu-1: InvalidImageName", 0),
+        (_broken("InvalidImageName"), "", "cannot start the pod on gpu-1: InvalidImageName", 0),
     ],
 )
 def test_an_image_has_time_to_be_fetched_and_none_where_it_cannot_be_had(
@@ -417,7 +323,7 @@ def test_an_image_has_time_to_be_fetched_and_none_where_it_cannot_be_had(
     door = remote(cluster)
     door.sleep(5000)
     with pytest.raises(ConnectionFailed, match=told):
-        door.gang(("gpu-1",), Work(("true",), 600, image), 29500)
+        door.gang(("gpu-1",), PodWork(("true",), 600, image), 29500)
     assert least <= door.now() - 5000 < least + 5
     assert len(cluster.deleted) == 1
 
@@ -428,7 +334,7 @@ def test_a_gang_on_a_host_with_other_gpus_leaves_nothing() -> None:
         Beside(), cluster, frozenset({"gpu-1"}), PLAIN, {"gpu-1": 8}, now=time.now, sleep=time.sleep
     )
     with pytest.raises(OtherGpus):
-        door.gang(("gpu-1",), Work(("true",), 600), 29500)
+        door.gang(("gpu-1",), PodWork(("true",), 600), 29500)
     assert [r["kind"] for r in cluster.applied] == ["Namespace"]
 
 
@@ -436,14 +342,14 @@ def test_a_gang_on_a_host_with_other_gpus_leaves_nothing() -> None:
     "status", [{"phase": "Pending", "podIP": "10.9.0.1"}, {"phase": "Running"}]
 )
 def test_a_rank_is_there_once_it_runs_and_has_an_address(status: Resource) -> None:
-    with pytest.raises(ConnectionFailed, match="gives gpu-1 no work"):
-        remote(Cluster(status=status)).gang(("gpu-1",), Work(("true",), 60), 29500)
+    with pytest.raises(ConnectionFailed, match="did not place the pod on gpu-1"):
+        remote(Cluster(status=status)).gang(("gpu-1",), PodWork(("true",), 60), 29500)
 
 
 @pytest.mark.parametrize("call", ["apply", "get", "find"])
 def test_a_cluster_that_is_silent_is_told_of_a_gang_by_its_first_host(call: str) -> None:
-    with pytest.raises(ConnectionFailed, match="takes no connection") as caught:
-        remote(Cluster(down=call)).gang(("gpu-1",), Work(("true",), 60), 29500)
+    with pytest.raises(ConnectionFailed, match="does not accept connections") as caught:
+        remote(Cluster(down=call)).gang(("gpu-1",), PodWork(("true",), 60), 29500)
     assert caught.value.host == "gpu-1"
 
 

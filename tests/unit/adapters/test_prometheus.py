@@ -31,7 +31,7 @@ from appliance.models.url import server_in
 )
 def test_what_no_client_can_ask_is_refused_in_a_line(address: str) -> None:
     assert server_in(address) is None
-    with pytest.raises(ConfigError, match="is no address of a Prometheus"):
+    with pytest.raises(ConfigError, match="is not the address of a Prometheus"):
         Prometheus(address)
 
 

@@ -17,12 +17,12 @@ from rich.console import Console
 from appliance.adapters import ssh
 from appliance.adapters.remote import Endpoint, known_hosts_name
 from appliance.adapters.ssh import SshRemote
-from appliance.engine.gather import gather
+from appliance.engine.look.gather import gather
 from appliance.errors import AnotherKey, ConnectionFailed
 from appliance.models.result import CheckResult, Status
 from appliance.report.console import findings_list
 from appliance.report.findings import findings
-from tests.ssh_server import SshServer, serving
+from tests.support.ssh_server import SshServer, serving
 
 ED25519 = "AAAAC3NzaC1lZDI1NTE5AAAAIPD3fvc9ojzzmnW5Gb2AQXUtwJVfPv6VeOMOMcXqRgOI"
 
@@ -98,7 +98,7 @@ def free_port() -> int:
 def test_closed_port_is_named_with_its_remedy(tmp_path: Path) -> None:
     with remote(tmp_path, free_port()) as hosts, pytest.raises(ConnectionFailed) as caught:
         hosts.run("gpu-1", ["true"])
-    assert "refuses port" in caught.value.message
+    assert "refuses connections on port" in caught.value.message
     assert "sshd" in caught.value.hint
     assert caught.value.host == "gpu-1"
 
@@ -150,7 +150,7 @@ def test_another_kind_of_key_is_not_told_as_the_same_key_changed(tmp_path: Path)
     endpoint = Endpoint("gpu-1", "127.0.0.1", 22, "root", None, tmp_path, False)
     shown = paramiko.ECDSAKey.generate()
     told = ssh._refusal(endpoint, paramiko.BadHostKeyException("gpu-1", shown, pinned))
-    assert told.message == "shows an ecdsa host key where an ed25519 key is pinned"
+    assert told.message == "shows an ecdsa host key, but an ed25519 key is pinned"
     assert "/etc/ssh/ssh_host_ed25519_key" in told.hint
     changed = paramiko.BadHostKeyException("gpu-1", shown, paramiko.ECDSAKey.generate())
     assert ssh._refusal(endpoint, changed).message.startswith("host key changed")
@@ -196,10 +196,10 @@ def test_a_client_is_given_the_keys_of_its_own_host_only(server: SshServer) -> N
 @pytest.mark.parametrize(
     ("pinned", "said"),
     [
-        ("{other} {kind} {key}", "none is pinned"),
+        ("{other} {kind} {key}", "has no pinned"),
         ("{name} {kind} {second}", "host key changed"),
-        ("{name} ssh-ed25519 " + ED25519, "shows an ecdsa host key where an ed25519 key is pinned"),
-        ("{name} {kind} {key}\n@revoked {name} {kind} {second}", "known_hosts: line 2 cannot"),
+        ("{name} ssh-ed25519 " + ED25519, "shows an ecdsa host key, but an ed25519 key is pinned"),
+        ("{name} {kind} {key}\n@revoked {name} {kind} {second}", "known_hosts: line 2 is not"),
     ],
 )
 def test_a_host_whose_key_is_not_the_pinned_one_is_not_logged_in_to(
@@ -322,10 +322,10 @@ def test_hosts_that_are_silent_for_one_reason_are_told_in_one_line(
     host_key = f"{everywhere.host_key.get_name()} {everywhere.host_key.get_base64()}"
     if trouble == "refused":
         told = shown_silent(everywhere, free_port(), host_key)
-        assert "refuses port" in told
+        assert "refuses connections on port" in told
     else:
         told = shown_silent(everywhere, everywhere.port, "")
-        assert "none is pinned" in told
+        assert "has no pinned" in told
     (line,) = [line for line in told.splitlines() if "host.reachable" in line]
     assert "gpu-[1-40]" in line
 

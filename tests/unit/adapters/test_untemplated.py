@@ -1,6 +1,7 @@
 """What goes into an inventory is data: every text in it is marked as no template."""
 
 import json
+from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,18 @@ def test_other_things_are_written_as_text(value: object, text: str) -> None:
 def test_key_that_ansible_reads_as_a_mark_is_refused(key: str) -> None:
     with pytest.raises(ConfigError, match=key):
         untemplated({"config": [{key: "x"}]})
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_connections_lie_where_plays_share_them_else_in_the_plays_own_folder(
+    tmp_path: Path, *, shared: bool
+) -> None:
+    folder, connections = tmp_path / "play", tmp_path / "connections"
+    folder.mkdir()
+    play = Play(Path("p.yml"), (), tmp_path, {}, {}, tmp_path, None, "mark")
+    play = replace(play, connections=connections if shared else None)
+    place = stage_in(folder, play)["ANSIBLE_SSH_CONTROL_PATH_DIR"]
+    assert place == str((connections if shared else folder) / "cp")
 
 
 def test_whole_inventory_is_marked(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from appliance.adapters.process import run
 from appliance.adapters.remote import Endpoint
 from appliance.adapters.ssh import SshRemote
 from appliance.errors import ConnectionFailed
-from tests.ssh_server import SshServer, serving
+from tests.support.ssh_server import SshServer, serving
 
 KINDS = ("ed25519", "ecdsa", "rsa")
 
@@ -73,7 +73,7 @@ def test_a_key_with_a_passphrase_is_told_as_that(
 def test_what_is_no_key_is_told_as_that(text: str, server: SshServer, tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text(text)
-    assert _told(server, key)[0] == f"{key} is no private key this program can use"
+    assert _told(server, key)[0] == f"{key} is not a usable private key"
 
 
 def test_a_key_that_is_not_there_is_told_as_that(server: SshServer, tmp_path: Path) -> None:

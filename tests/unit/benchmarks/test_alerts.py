@@ -19,7 +19,7 @@ from appliance.checks.check import View
 from appliance.config.load import load_profile
 from appliance.errors import ConnectionFailed, DeadlineExceeded
 from appliance.models.result import CheckResult, Status
-from tests.sites import site_of
+from tests.support.sites import site_of
 
 CHAT, ONCALL = (
     {"name": "chat", "slack": {"env": "CHAT"}},
@@ -63,7 +63,7 @@ def test_each_receiver_gets_a_verdict_of_its_own() -> None:
     assert [words[3:5] for words in host.asked] == [("chat", "slack"), ("oncall", "email")]
     assert (chat.id, chat.target, chat.status) == (CHECK, "cluster/to chat", Status.PASS)
     assert (chat.value, chat.unit) == (0.4, "s")
-    assert (oncall.status, oncall.cause) == (Status.FAIL, "could not be told: refused")
+    assert (oncall.status, oncall.cause) == (Status.FAIL, "test alert not delivered: refused")
     assert "appliance deploy --stage observe" in oncall.fix
 
 
@@ -205,7 +205,7 @@ def test_what_another_took_is_no_answer_of_this_one(
     alertmanager: Alertmanager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alertmanager.state = "suppressed"
-    assert "holds it back" in str(sent(monkeypatch)["why"])
+    assert "suppresses it" in str(sent(monkeypatch)["why"])
     alertmanager.leads_to = "nobody"
     assert "does not lead it" in str(sent(monkeypatch)["why"])
 

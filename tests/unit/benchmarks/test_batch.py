@@ -186,10 +186,14 @@ def test_one_that_slurm_refuses_is_told_with_its_reason_and_closed() -> None:
 @pytest.mark.parametrize(
     ("sacct", "files", "told"),
     [
-        ("NODE_FAIL|gpu-[1-2]", {"code": ""}, "Slurm says NODE_FAIL"),
-        ("CANCELLED by 0|None assigned", {}, "it never ran on a host; Slurm says CANCELLED by 0"),
+        ("NODE_FAIL|gpu-[1-2]", {"code": ""}, "Slurm reports NODE_FAIL"),
+        (
+            "CANCELLED by 0|None assigned",
+            {},
+            "it never ran on a host; Slurm reports CANCELLED by 0",
+        ),
         ("", {}, "it never ran on a host"),
-        ("PENDING|None assigned", {}, "it never ran on a host; Slurm says PENDING"),
+        ("PENDING|None assigned", {}, "it never ran on a host; Slurm reports PENDING"),
         ("FAILED|gpu-[1-2]", {"code": "137\n", "err": "task 1: Killed\n"}, "task 1: Killed"),
     ],
 )

@@ -8,18 +8,18 @@ import pytest
 from appliance.benchmarks.ceilings import (
     ASK,
     Most,
+    bound_text,
     of_collective,
     of_memory,
     of_pair,
     of_processors,
     of_slot,
-    told,
 )
 from appliance.checks.check import View
 from appliance.models.profile import Interconnect
-from tests.facts import facts_of, gpus_of
-from tests.profiles import profile_of
-from tests.sites import site_of
+from tests.support.facts import facts_of, gpus_of
+from tests.support.profiles import profile_of
+from tests.support.sites import site_of
 
 A100 = "NVIDIA A100-SXM4-80GB"
 SLOT: dict[str, Any] = {"pcie_max_generation": 4, "pcie_max_width": 16}
@@ -58,13 +58,20 @@ def test_all_modules_together_bound_the_memory(text: str, expected: float) -> No
     assert found.value == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("unit", ["GB", "GiB"])
+def test_both_spellings_of_a_modules_size_are_read(unit: str) -> None:
+    text = 16 * module().replace(" GB", f" {unit}")
+    assert isinstance(of_memory(text, 1000 * GIB), Most)
+    assert f" {unit}" in text
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
         ("", "does not list its memory modules"),
         (8 * EMPTY, "does not list its memory modules"),
-        (15 * module() + module(speed="Unknown"), "does not tell how fast"),
-        (15 * module() + module(speed="0 MT/s"), "does not tell how fast"),
+        (15 * module() + module(speed="Unknown"), "does not report the speed"),
+        (15 * module() + module(speed="0 MT/s"), "does not report the speed"),
         (14 * module(), "memory that it does not list"),
     ],
 )
@@ -91,9 +98,9 @@ def test_cores_clock_and_vectors_bound_the_processors(flags: str, each: int) -> 
 @pytest.mark.parametrize(
     ("text", "cores", "why"),
     [
-        ("", 64, "x86 alone"),
-        (processors("asimd sve"), 64, "x86 alone"),
-        (processors("avx2"), 0, "x86 alone"),
+        ("", 64, "only for x86"),
+        (processors("asimd sve"), 64, "only for x86"),
+        (processors("avx2"), 0, "only for x86"),
         (processors("avx2", "acpi-cpufreq"), 64, "highest clock"),
         (processors("avx2", khz="0"), 64, "highest clock"),
         ("appliance-flags: avx2\n", 64, "highest clock"),
@@ -252,8 +259,8 @@ def test_a_slot_bounds_what_passes_between_a_gpu_and_its_host() -> None:
 def test_a_figure_may_be_two_percent_above_and_no_more() -> None:
     most = Most(100.0, "x")
     assert [most.passed_by(value) for value in (100.0, 102.0, 102.1)] == [False, False, True]
-    assert told(most, "GB/s") == "at most 100 GB/s (x)"
-    assert told("nobody says", "GB/s") == "not bounded: nobody says"
+    assert bound_text(most, "GB/s") == "at most 100 GB/s (x)"
+    assert bound_text("nobody says", "GB/s") == "not bounded: nobody says"
 
 
 def test_what_a_host_is_asked_ends_well_whatever_it_has() -> None:

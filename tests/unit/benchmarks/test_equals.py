@@ -2,13 +2,13 @@
 
 import pytest
 
-from appliance.benchmarks.equals import Figure, judge_hosts
+from appliance.benchmarks.equals import Figure, held, judge_hosts
 from appliance.checks.check import View
 from appliance.models.profile import Limit
 from appliance.models.result import Status
-from tests.facts import facts_of
-from tests.profiles import profile_of
-from tests.sites import site_of
+from tests.support.facts import facts_of
+from tests.support.profiles import profile_of
+from tests.support.sites import site_of
 
 FIGURE = Figure("fio.scratch_read", "seq read at /scratch", "GB/s", "look at the disk")
 FLOOR = Limit(value=3, unit="GB/s", source="the disk's data sheet")
@@ -42,7 +42,7 @@ def test_without_a_limit_too_few_equals_are_not_judged() -> None:
     (first, _) = judge_hosts(view(), FIGURE, {"gpu-1": 3.5, "gpu-2": 0.1})
     assert first.status is Status.NOT_ASSESSED
     assert first.cause == (
-        "no limit is set (fio.scratch_read), and of 2 equals; 4 are needed to name an outlier"
+        "no limit is set (fio.scratch_read), and of 2 equals; 4 are needed to identify an outlier"
     )
     assert first.value == 3.5
 
@@ -163,7 +163,7 @@ def test_hosts_without_hardware_of_their_own_are_not_held_to_the_limit_of_a_clas
     ]
     assert spared[0].cause == (
         "the limit of 9.3 GB/s is for real hardware of this class (fio.scratch_read), "
-        "and of 2 equals; 4 are needed to name an outlier"
+        "and of 2 equals; 4 are needed to identify an outlier"
     )
     real = of_a_class("")
     assert statuses(real, {"gpu-1": 0.9, "gpu-2": 9.4}) == [Status.FAIL, Status.PASS]
@@ -184,3 +184,26 @@ def test_what_is_published_of_a_product_speaks_of_hardware_too() -> None:
     plain = View(profile_of(), site_of("gpu-1"), of_a_class("nspawn").facts)
     (found,) = judge_hosts(plain, FIGURE, {"gpu-1": 0.9}, limit=CLASS)
     assert (found.status, found.simulated) == (Status.NOT_ASSESSED, True)
+
+
+def test_a_host_that_says_nought_fails_itself_and_hides_no_slow_one() -> None:
+    values = {"a": 7.0, "b": 7.1, "c": 6.9, "gpu-1": 4.0, "gpu-2": 0.0}
+    found = {r.host: r for r in judge_hosts(view(), FIGURE, values)}
+    assert (found["gpu-1"].status, found["gpu-2"].status) == (Status.FAIL, Status.FAIL)
+    assert found["gpu-2"].cause == "seq read at /scratch is 0"
+    assert found["a"].status is Status.PASS
+
+
+@pytest.mark.parametrize(("inside", "is_held"), [(1, True), (2, True), (3, False)])
+def test_what_several_reach_together_is_held_to_its_limit_unless_most_are_containers(
+    inside: int, is_held: bool
+) -> None:
+    names = [f"gpu-{number}" for number in range(1, 5)]
+    facts = {
+        name: facts_of(name, os={"container": "nspawn"} if number < inside else {})
+        for number, name in enumerate(names)
+    }
+    bounds = {"fio.total_read": Limit(value=9, unit="GB/s", source="the class")}
+    profile = profile_of().model_copy(update={"limits": bounds})
+    found = held(View(profile, site_of(*names), facts), "fio.total_read", names)
+    assert (found.limit is not None) is is_held

@@ -10,9 +10,9 @@ from appliance.benchmarks import BENCHMARKS, floors
 from appliance.checks.check import View
 from appliance.models.profile import Limit
 from appliance.stages.gpu.part import gpu_parts
-from tests.facts import facts_of, gpus_of
-from tests.profiles import profile_of
-from tests.sites import site_of
+from tests.support.facts import facts_of, gpus_of
+from tests.support.profiles import profile_of
+from tests.support.sites import site_of
 
 A100 = "NVIDIA A100-SXM4-80GB"
 

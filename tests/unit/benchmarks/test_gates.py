@@ -2,7 +2,7 @@
 
 import pytest
 
-from appliance.actions.validate import deciding
+from appliance.actions.benchmarks.validate import deciding
 from appliance.benchmarks import BENCHMARKS, floors
 from appliance.benchmarks.benchmark import Requirement
 from appliance.benchmarks.burnin.gates import gates as burnin_gates
@@ -11,7 +11,7 @@ from appliance.benchmarks.dcgm.run import judge as of_dcgm
 from appliance.benchmarks.fio import run as fio
 from appliance.benchmarks.fio.gates import gates as fio_gates
 from appliance.benchmarks.hpcc.gates import gates as hpcc_gates
-from appliance.benchmarks.jobs import Said
+from appliance.benchmarks.jobs import HostOutput
 from appliance.benchmarks.nccl import run as nccl
 from appliance.benchmarks.nccl.gates import gates as nccl_gates
 from appliance.benchmarks.nvbandwidth import run as nvbandwidth
@@ -24,19 +24,19 @@ from appliance.config.load import load_profile
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Owner, Role
-from tests.unit.benchmarks.burnin.test_run import DONE, HOSTS
-from tests.unit.benchmarks.burnin.test_run import Cluster as BurnIn
-from tests.unit.benchmarks.burnin.test_run import view as burnin_view
-from tests.unit.benchmarks.dcgm.test_dcgm import FOUR, THREE
-from tests.unit.benchmarks.fio.test_fio_run import Hosts as Fio
-from tests.unit.benchmarks.fio.test_fio_run import view as storage_view
-from tests.unit.benchmarks.nccl.test_run import Cluster as Nccl
-from tests.unit.benchmarks.nccl.test_run import view as nccl_view
-from tests.unit.benchmarks.nvbandwidth.test_nvbandwidth import EIGHT, cell
-from tests.unit.benchmarks.nvbandwidth.test_nvbandwidth import Cluster as Copies
-from tests.unit.benchmarks.nvbandwidth.test_nvbandwidth import view as copies_view
-from tests.unit.benchmarks.perftest.test_perftest import Cluster as Rails
-from tests.unit.benchmarks.perftest.test_perftest import view as rails_view
+from tests.support.burnin_cluster import DONE, HOSTS
+from tests.support.burnin_cluster import Cluster as BurnIn
+from tests.support.burnin_cluster import view as burnin_view
+from tests.support.dcgm_output import FOUR, THREE
+from tests.support.fio_hosts import Hosts as Fio
+from tests.support.fio_hosts import view as storage_view
+from tests.support.nccl_cluster import Cluster as Nccl
+from tests.support.nccl_cluster import view as nccl_view
+from tests.support.nvbandwidth_cluster import EIGHT, cell
+from tests.support.nvbandwidth_cluster import Cluster as Copies
+from tests.support.nvbandwidth_cluster import view as copies_view
+from tests.support.perftest_cluster import Cluster as Rails
+from tests.support.perftest_cluster import view as rails_view
 
 UNITS = {check: bound.unit for benchmark in BENCHMARKS for check, bound in benchmark.bounds.items()}
 
@@ -216,7 +216,7 @@ def test_targets_of_scratch_and_shared_storage_are_named_as_results_are() -> Non
 @pytest.mark.parametrize("said", [THREE, FOUR])
 def test_what_dcgm_says_of_sound_gpus_closes_its_gate(said: str) -> None:
     (gate,) = dcgm_gates(asking(burnin_view(), dcgm__diag=3))
-    results = [r for host in HOSTS for r in of_dcgm(host, Said(said, 0), 2, 3)]
+    results = [r for host in HOSTS for r in of_dcgm(host, HostOutput(said, 0), 2, 3)]
     assert closes(gate, tuple(results))
     silent = f"{HOSTS[-1]}/GPU 1"
     assert not closes(gate, tuple(r for r in results if r.target != silent))

@@ -9,15 +9,11 @@ import pytest
 from appliance.adapters.process import Completed
 from appliance.benchmarks import jobs
 from appliance.benchmarks.batch import Memory
-from appliance.benchmarks.jobs import Reach, Task, Trouble, on_each, together
-from appliance.checks.check import View
+from appliance.benchmarks.jobs import HostAccess, Task, Trouble, on_each, together
 from appliance.errors import ConnectionFailed
 from appliance.models.result import Status
-from tests.profiles import profile_of
-from tests.sites import site_of
-from tests.unit.benchmarks.batches import LONGEST, Batches, labelled, value
-
-VIEW = View(profile_of(), site_of("head", "gpu-1", "gpu-2"), {})
+from tests.support.batches import LONGEST, Batches, labelled, value
+from tests.support.benchmark_view import VIEW
 
 
 def as_host(argv: Sequence[str], name: str) -> str:
@@ -78,15 +74,18 @@ def task(script: str, seconds: float = 20, tools: dict[str, str] | None = None) 
 
 def one(
     script: str, remote: Shells | None = None, seconds: float = 20, book: Memory | None = None
-) -> jobs.Said:
-    reach = Reach(remote or Shells(), book or Patient())
+) -> jobs.HostOutput:
+    reach = HostAccess(remote or Shells(), book or Patient())
     return together(VIEW, reach, task(script, seconds), ("gpu-1",))["gpu-1"]
 
 
 def test_each_host_says_its_own() -> None:
     remote = Shells()
     said = together(
-        VIEW, Reach(remote), task("echo $SLURMD_NODENAME; echo 'two  words'"), ("gpu-1", "gpu-2")
+        VIEW,
+        HostAccess(remote),
+        task("echo $SLURMD_NODENAME; echo 'two  words'"),
+        ("gpu-1", "gpu-2"),
     )
     assert {host: s.output for host, s in said.items()} == {
         "gpu-1": "gpu-1\ntwo  words\n",
@@ -98,7 +97,9 @@ def test_each_host_says_its_own() -> None:
 
 def test_hosts_that_slurm_does_not_rule_are_asked_by_ssh() -> None:
     remote = Shells()
-    assert on_each(VIEW, Reach(remote), task("echo here"), ("head",))["head"].output == "here\n"
+    assert (
+        on_each(VIEW, HostAccess(remote), task("echo here"), ("head",))["head"].output == "here\n"
+    )
     assert remote.asked[0][0] == "head"
     assert remote.asked[0][1][0] == "/bin/sh"
 
@@ -115,7 +116,7 @@ def test_the_exit_code_and_the_last_word_of_a_script_are_kept() -> None:
 
 def test_a_missing_tool_is_not_assessed_with_its_package() -> None:
     wanted = task("true", tools={"no-such-tool": "apt-get install it"})
-    said = together(VIEW, Reach(Shells()), wanted, ("gpu-1",))["gpu-1"]
+    said = together(VIEW, HostAccess(Shells()), wanted, ("gpu-1",))["gpu-1"]
     result = said.verdict("fio.scratch_read", "gpu-1")
     assert (result.status, result.cause, result.fix) == (
         Status.NOT_ASSESSED,

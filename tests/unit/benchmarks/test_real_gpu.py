@@ -19,10 +19,10 @@ from appliance.benchmarks.nvbandwidth import run as nvbandwidth
 from appliance.checks.check import View
 from appliance.models.profile import Interconnect, Limit
 from appliance.models.result import Status
-from tests.facts import facts_of, gpus_of
-from tests.profiles import profile_of
-from tests.sites import site_of
-from tests.unit.benchmarks.batches import Batches, answer, labelled
+from tests.support.batches import Batches, answer, labelled
+from tests.support.facts import facts_of, gpus_of
+from tests.support.profiles import profile_of
+from tests.support.sites import site_of
 
 DATA = Path(__file__).parents[2] / "data/real-gpu"
 GPU = "NVIDIA H100 80GB HBM3"

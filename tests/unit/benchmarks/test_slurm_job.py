@@ -11,8 +11,8 @@ from appliance.errors import ApplianceError, ConnectionFailed, DeadlineExceeded
 from appliance.models.result import CheckResult, Measurement, Status
 from appliance.models.site import Owner, Site
 from appliance.stages.kubernetes.site import KubernetesOptions
-from tests.profiles import profile_of
-from tests.sites import site_of
+from tests.support.profiles import profile_of
+from tests.support.sites import site_of
 
 PROFILE = profile_of(fabric={"link_layer": "InfiniBand", "ports": 8, "rate_gbps": 200})
 EIGHT = "0,1,2,3,4,5,6,7"
@@ -227,5 +227,5 @@ def test_where_slurm_has_no_host_nothing_is_run_and_nothing_missed() -> None:
     job, record, measured = run(remote, owned())
     assert (job.status, job.required) == (Status.NOT_ASSESSED, False)
     assert (record.status, record.required) == (Status.NOT_ASSESSED, False)
-    assert "of Kubernetes" in job.cause
+    assert "belongs to Kubernetes" in job.cause
     assert (remote.asked, measured) == ([], [])

@@ -13,13 +13,13 @@ from appliance.adapters import process
 from appliance.adapters.process import Completed
 from appliance.benchmarks.benchmark import Outcome
 from appliance.benchmarks.storage_roundtrip import SPEED_BYTES, run
-from appliance.benchmarks.storage_route import Route, Way
+from appliance.benchmarks.storage_route import Route, StoragePath
 from appliance.checks.check import View
 from appliance.errors import ConnectionFailed, DeadlineExceeded
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Measurement, Status
 from appliance.models.site import Site
-from tests.sites import site_of
+from tests.support.sites import site_of
 
 MOUNTS = [{"export": "/srv/data", "at": "/data"}]
 SITE = site_of(
@@ -213,8 +213,8 @@ def test_the_server_itself_removes_the_files_wherever_it_stands_in_the_site() ->
     assert [host for host, step in hosts.asked if step == "remove"] == ["nas1"]
 
 
-@pytest.mark.parametrize("way", [Way.LOCAL, Way.KERNEL])
-def test_what_was_written_lies_at_its_name_alone(way: Way, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", [StoragePath.LOCAL, StoragePath.KERNEL])
+def test_what_was_written_lies_at_its_name_alone(way: StoragePath, tmp_path: Path) -> None:
     route = Route("gpu-1", way, str(tmp_path))
     said = process.run(route.write(".appliance-1", "proof", 5000)).stdout.split()
     (file,) = tmp_path.iterdir()
@@ -226,14 +226,14 @@ def test_what_was_written_lies_at_its_name_alone(way: Way, tmp_path: Path) -> No
 
 def test_a_place_whose_group_is_that_of_its_files_is_written_to(tmp_path: Path) -> None:
     tmp_path.chmod(0o3777)
-    done = process.run(Route("gpu-1", Way.KERNEL, str(tmp_path)).write(".a-1", "proof", 5))
+    done = process.run(Route("gpu-1", StoragePath.KERNEL, str(tmp_path)).write(".a-1", "proof", 5))
     assert [file.name for file in tmp_path.iterdir()] == [".a-1-proof-gpu-1"], done.stderr
 
 
-@pytest.mark.parametrize("way", [Way.LOCAL, Way.KERNEL])
+@pytest.mark.parametrize("way", [StoragePath.LOCAL, StoragePath.KERNEL])
 @pytest.mark.parametrize("plant", ["{}", "{}.d"])
 def test_a_link_that_another_user_puts_at_its_name_is_not_followed(
-    way: Way, plant: str, tmp_path: Path
+    way: StoragePath, plant: str, tmp_path: Path
 ) -> None:
     """The name stands in the arguments of all processes."""
     victim, place = tmp_path / "victim", tmp_path / "data"
@@ -248,10 +248,10 @@ def test_a_link_that_another_user_puts_at_its_name_is_not_followed(
     assert (done.returncode == 0) is not plant.endswith(".d")
 
 
-@pytest.mark.parametrize("way", [Way.LOCAL, Way.KERNEL])
+@pytest.mark.parametrize("way", [StoragePath.LOCAL, StoragePath.KERNEL])
 @pytest.mark.parametrize("swap", ["link", "folder", "late"])
 def test_a_directory_that_another_user_exchanges_leads_nowhere(
-    way: Way, swap: str, tmp_path: Path
+    way: StoragePath, swap: str, tmp_path: Path
 ) -> None:
     """In a place without a sticky bit whoever may write there renames what root has made."""
     victim, place, tools = tmp_path / "victim", tmp_path / "data", tmp_path / "tools"
@@ -280,7 +280,7 @@ def test_a_directory_that_another_user_exchanges_leads_nowhere(
 
 def test_root_of_a_client_makes_no_file_in_a_directory_that_is_open_to_all(tmp_path: Path) -> None:
     """The kernel refuses whatever is opened to be made there and is another's, as root's own files on a server are."""
-    script = Route("gpu-1", Way.KERNEL, str(tmp_path)).write(".appliance-1", "proof", 1)[2]
+    script = Route("gpu-1", StoragePath.KERNEL, str(tmp_path)).write(".appliance-1", "proof", 1)[2]
     made = [word for word in script.split() if word.startswith("of=")]
     assert made == ["of=./file"]
 
@@ -303,6 +303,6 @@ def test_files_a_killed_run_left_are_removed_once_they_are_old(tmp_path: Path) -
         (folder / "file").write_text("x")
     for path in (old, other, half):
         os.utime(path, (0, 0))
-    route = Route("head", Way.LOCAL, str(tmp_path))
+    route = Route("head", StoragePath.LOCAL, str(tmp_path))
     process.run(route.remove(".appliance-3"))
     assert sorted(p.name for p in tmp_path.iterdir()) == [young.name, other.name]

@@ -5,16 +5,29 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from appliance.adapters.redfish import LARGEST, Patience
+from appliance.adapters.redfish import LARGEST, Controller, Patience
+from appliance.bmc.inventory import inventory
 from appliance.config.secrets import Secret
-from appliance.engine.controllers import ask
-from appliance.engine.gather import Unanswered
+from appliance.engine.look import controllers
+from appliance.engine.look.controllers import ask
+from appliance.engine.look.gather import Unanswered
 from appliance.models.bmc import BmcFacts
-from tests.redfish_server import PASSWORD, QUICK, SESSIONS, Bmc, Handler, certificate, serve, tree
+from tests.redfish_server import (
+    PASSWORD,
+    QUICK,
+    SESSIONS,
+    TOKEN,
+    Bmc,
+    Handler,
+    certificate,
+    serve,
+    tree,
+)
 
 SYSTEM = "/redfish/v1/Systems/system"
 CHASSIS = "/redfish/v1/Chassis/chassis"
@@ -44,14 +57,14 @@ def test_a_wrong_password_is_tried_once(pem: Path) -> None:
         found = ask({"gpu-1": bmc.known(password=Secret("wrong"))}, QUICK)
         assert [what for what in bmc.asked if what[0] == "POST"] == [("POST", SESSIONS)]
     cause, fix = refused(found.unanswered["gpu-1"])
-    assert cause == "its controller takes neither user admin nor the password"
+    assert cause == "its BMC rejected user admin or its password"
     assert "hosts[].bmc.password" in fix or "password in site.yml" in fix
 
 
 def test_a_wrong_password_is_told_where_the_service_has_no_sessions(pem: Path) -> None:
     with serve(Bmc(tree("gigabyte-megarac"), pem)) as bmc:
         found = ask({"gpu-1": bmc.known(password=Secret("wrong"))}, QUICK)
-    assert "neither user admin nor the password" in refused(found.unanswered["gpu-1"])[0]
+    assert "rejected user admin or its password" in refused(found.unanswered["gpu-1"])[0]
 
 
 def test_a_changed_certificate_gets_no_password(pem: Path, tmp_path: Path) -> None:
@@ -60,7 +73,7 @@ def test_a_changed_certificate_gets_no_password(pem: Path, tmp_path: Path) -> No
         known = Bmc(bmc.tree, pem, port=bmc.port)
         cause, fix = refused(asked(known))
         assert bmc.asked == []
-    assert "is not the pinned one; it shows SHA256 " in cause
+    assert "differs from the pinned one; it shows SHA256 " in cause
     assert "appliance trust --bmc" in fix
 
 
@@ -128,16 +141,16 @@ def test_errors_of_any_form_are_read(body: bytes, pem: Path) -> None:
     [
         (b"<html>router</html>", "it is not JSON"),
         (b"[]", "it has no fields"),
-        (b'{"Name": "printer"}', "it names no systems"),
-        (b"[" * 100_000, "nested too deep"),
-        (b'{"Systems": {}, "Systems": {}}', "stands there twice"),
+        (b'{"Name": "printer"}', "it lists no systems"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"Systems": {}, "Systems": {}}', "is in it twice"),
     ],
 )
 def test_what_is_no_redfish_service_is_told_so(body: bytes, why: str, pem: Path) -> None:
     with serve(of(pem, root=lambda h: h.raw(200, body))) as bmc:
         cause, _ = refused(asked(bmc))
         assert all(method == "GET" for method, _ in bmc.asked)
-    assert "is no Redfish service" in cause
+    assert "is not a Redfish service" in cause
     assert why in cause
 
 
@@ -147,7 +160,7 @@ def test_a_redirect_to_another_machine_is_refused(pem: Path) -> None:
         with serve(of(pem, systems=lambda h: h.raw(302, b"", {"Location": place}))) as bmc:
             cause, _ = refused(asked(bmc))
         assert other.asked == []
-    assert f"it sends the program elsewhere, to 127.0.0.1:{other.port}" in cause
+    assert f"it redirects to another machine, 127.0.0.1:{other.port}" in cause
 
 
 def test_a_redirect_on_the_same_machine_is_followed(pem: Path) -> None:
@@ -159,6 +172,68 @@ def test_a_redirect_on_the_same_machine_is_followed(pem: Path) -> None:
         found = asked(bmc)
     assert isinstance(found, BmcFacts)
     assert CHASSIS not in str(found.unread)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "https://[x/",
+        "https://[::1",
+        "https://\u00ad\u2100/",
+        "/\xed\xa0\x80",
+        "https://127.0.0.1:x/",
+    ],
+)
+def test_a_place_that_is_none_is_a_failure_of_that_controller(place: str, pem: Path) -> None:
+    def moved(handler: Handler) -> None:
+        handler.send_response(302)
+        handler._headers_buffer.append(f"Location: {place}\r\n".encode())  # type: ignore[attr-defined]
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    with serve(of(pem, systems=moved)) as bad, serve(of(pem)) as good:
+        found = ask({"bad": bad.known(), "good": good.known()}, QUICK)
+    assert set(found.facts) == {"good"}
+    assert refused(found.unanswered["bad"])[0]
+
+
+def test_a_session_at_no_place_is_a_session(pem: Path) -> None:
+    def made(handler: Handler) -> None:
+        handler.say(201, {}, {"X-Auth-Token": TOKEN, "Location": "https://[x/"})
+
+    with serve(of(pem)) as bmc:
+        bmc.before[SESSIONS] = made
+        assert isinstance(asked(bmc), BmcFacts)
+
+
+def test_a_body_that_breaks_off_is_a_gap(pem: Path) -> None:
+    def broken(handler: Handler) -> None:
+        handler.send_response(200)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        handler.wfile.write(b"ffffffffffffffff\r\n{}")
+        handler.close_connection = True
+
+    with serve(of(pem, processors=broken)) as bmc:
+        found = asked(bmc)
+    assert isinstance(found, BmcFacts)
+    assert "cannot be read" in found.unread["processors"]
+
+
+def test_what_nobody_foresaw_of_one_controller_ends_no_look_at_the_others(
+    pem: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(known: Controller, patience: Patience | None) -> BmcFacts:
+        if known.host == "bad":
+            raise AttributeError("a list has no keys")
+        return inventory(known, patience)
+
+    monkeypatch.setattr(controllers, "inventory", read)
+    with serve(of(pem)) as bmc:
+        known = bmc.known()
+        found = ask({"bad": replace(known, host="bad"), "good": known}, QUICK)
+    assert set(found.facts) == {"good"}
+    assert "AttributeError: a list has no keys" in refused(found.unanswered["bad"])[0]
 
 
 def test_an_answer_without_an_end_is_cut(pem: Path) -> None:
@@ -187,7 +262,7 @@ def drip(handler: Handler) -> None:
 def test_a_drip_of_bytes_ends_with_the_conversation(pem: Path) -> None:
     with serve(of(pem, root=drip)) as bmc:
         cause, _ = refused(asked(bmc, Patience(whole=0.6, retries=1, pause=0.01)))
-    assert cause == "its controller takes too long"
+    assert cause == "its BMC takes too long"
 
 
 def test_what_was_read_before_the_end_is_kept(pem: Path) -> None:
@@ -195,7 +270,7 @@ def test_what_was_read_before_the_end_is_kept(pem: Path) -> None:
         found = asked(bmc, Patience(whole=1.5, retries=1, pause=0.01))
     assert isinstance(found, BmcFacts)
     assert found.machine.power == "Off"
-    assert found.unread["memory"] == "its controller takes too long"
+    assert found.unread["memory"] == "its BMC takes too long"
 
 
 @contextmanager
@@ -262,4 +337,30 @@ def test_pages_without_an_end_are_a_gap(pem: Path) -> None:
     with serve(of(pem, processors=next_page)) as bmc:
         found = asked(bmc)
     assert isinstance(found, BmcFacts)
-    assert found.unread["processors"].endswith("has no end")
+    assert found.unread["processors"].endswith("never ends")
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_controller_of_several_machines_is_refused_whatever_their_order(
+    pem: Path, first: bool
+) -> None:
+    documents = tree("openbmc")
+    other = "/redfish/v1/Systems/node2"
+    documents[other] = {**documents[SYSTEM], "@odata.id": other, "Id": "node2"}
+    listed = documents["/redfish/v1/Systems"]["Members"]
+    listed.insert(0 if first else len(listed), {"@odata.id": other})
+    with serve(Bmc(documents, pem)) as bmc:
+        cause, fix = refused(asked(bmc))
+    assert "shows 2 machines" in cause
+    assert "node2" in cause
+    assert "system" in cause
+    assert "hosts[].bmc.address" in fix
+
+
+def test_what_runs_on_a_machine_is_no_second_one(pem: Path) -> None:
+    documents = tree("openbmc")
+    other = "/redfish/v1/Systems/hypervisor"
+    documents[other] = {"@odata.id": other, "Id": "hypervisor", "SystemType": "OS"}
+    documents["/redfish/v1/Systems"]["Members"].insert(0, {"@odata.id": other})
+    with serve(Bmc(documents, pem)) as bmc:
+        assert isinstance(asked(bmc), BmcFacts)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from appliance.bmc import bios
-from appliance.bmc.bios import Change, Setting, differing
+from appliance.bmc.bios import Setting, SettingChange, differing
 from appliance.bmc.power import Order, Waiting
 from appliance.errors import ApplianceError, DeadlineExceeded
 from appliance.models.bmc import BiosValue
@@ -66,7 +66,7 @@ def applied(
     wanted: Mapping[str, BiosValue],
     off: Order = Order.SHUT_DOWN,
     stop: Callable[[], bool] = never,
-) -> tuple[Change, ...]:
+) -> tuple[SettingChange, ...]:
     return bios.apply(bmc.known(), wanted, off, SOON, QUICK, stop)
 
 
@@ -103,7 +103,9 @@ def test_a_machine_that_was_off_is_off_again(bmc: Bmc, documents: dict[str, Any]
 
 def test_a_machine_between_states_is_not_changed(bmc: Bmc, documents: dict[str, Any]) -> None:
     documents[SYSTEM]["PowerState"] = "PoweringOn"
-    with pytest.raises(ApplianceError, match="says PoweringOn of its power, so nothing is changed"):
+    with pytest.raises(
+        ApplianceError, match="reports power state PoweringOn, so nothing is changed"
+    ):
         applied(bmc, {"NumaNodesPerSocket": "NPS4"})
     assert bmc.bodies == []
 
@@ -111,12 +113,12 @@ def test_a_machine_between_states_is_not_changed(bmc: Bmc, documents: dict[str, 
 @pytest.mark.parametrize(
     ("wanted", "why"),
     [
-        ({"NumaNodesPerSocket": "NPS4", "SetupPassword": "x"}, "does not say SetupPassword, so nothing"),
-        ({"BootTimeout": "x", "NoSuch": 1}, "does not say BootTimeout, NoSuch, so nothing"),
-        ({"NumaNodesPerSocket": "NPS4", "NoSuch": "x"}, "does not say NoSuch, so nothing"),
-        ({"FanOffset": "3"}, r"FanOffset is a number there \(3\), and a text in the profile \(3\)"),
-        ({"FanOffset": True}, r"FanOffset is a number there \(3\), and a yes or no in the profile"),
-        ({"SriovSupport": 0}, r"SriovSupport is a yes or no there \(False\), and a number"),
+        ({"NumaNodesPerSocket": "NPS4", "SetupPassword": "x"}, "does not report SetupPassword, so nothing"),
+        ({"BootTimeout": "x", "NoSuch": 1}, "does not report BootTimeout, NoSuch, so nothing"),
+        ({"NumaNodesPerSocket": "NPS4", "NoSuch": "x"}, "does not report NoSuch, so nothing"),
+        ({"FanOffset": "3"}, r"FanOffset is a number on the BMC \(3\), but a text in the profile \(3\)"),
+        ({"FanOffset": True}, r"FanOffset is a number on the BMC \(3\), but a boolean in the profile"),
+        ({"SriovSupport": 0}, r"SriovSupport is a boolean on the BMC \(False\), but a number"),
     ],
 )  # fmt: skip
 def test_what_is_not_known_now_is_not_changed(wanted: dict[str, BiosValue], why: str, bmc: Bmc) -> None:  # fmt: skip
@@ -128,7 +130,7 @@ def test_what_is_not_known_now_is_not_changed(wanted: dict[str, BiosValue], why:
 
 def test_a_change_of_somebody_else_does_not_come_with_ours(bmc: Bmc, documents: dict[str, Any]) -> None:  # fmt: skip
     documents[PENDING]["Attributes"] = {"FanOffset": 9, "NumaNodesPerSocket": "NPS2"}
-    with pytest.raises(ApplianceError, match=r"waits there .*\(FanOffset: 3 -> 9\), so nothing"):
+    with pytest.raises(ApplianceError, match=r"is pending .*\(FanOffset: 3 -> 9\), so nothing"):
         applied(bmc, {"NumaNodesPerSocket": "NPS4"})
     assert bmc.bodies == []
 
@@ -182,14 +184,16 @@ def test_a_setting_that_does_not_come_is_told_in_its_own_words(bmc: Bmc, documen
         applied(bmc, {"NumaNodesPerSocket": "NPS4"})
     assert found.value.message == (
         "NumaNodesPerSocket is not NPS4 0.4 s after its start: NPS4 needs eight modules of memory; "
-        "the settings wait in its controller for the next start"
+        "the settings are pending on its BMC until the next start"
     )
     assert isinstance(found.value.__cause__, DeadlineExceeded)
 
 
 def test_a_system_that_ignores_its_shut_down_is_told_with_what_waits(bmc: Bmc) -> None:
     bmc.on_post = None
-    with pytest.raises(ApplianceError, match=r"told GracefulShutdown.*the settings wait"):
+    with pytest.raises(
+        ApplianceError, match=r"GracefulShutdown was sent.*the settings are pending"
+    ):
         applied(bmc, {"NumaNodesPerSocket": "NPS4"})
 
 
@@ -217,14 +221,14 @@ def test_one_without_settings_is_told(odd: object, bmc: Bmc, documents: dict[str
 
 def test_one_that_lets_nobody_change_them_is_told(bmc: Bmc, documents: dict[str, Any]) -> None:
     del documents[BIOS]["@Redfish.Settings"]
-    with pytest.raises(ApplianceError, match="lets nobody change BIOS settings"):
+    with pytest.raises(ApplianceError, match="does not allow changes of BIOS settings"):
         applied(bmc, {"NumaNodesPerSocket": "NPS4"})
     assert bmc.bodies == []
 
 
 def test_an_interrupt_ends_the_wait_and_says_what_waits(bmc: Bmc) -> None:
     bmc.on_post = None
-    with pytest.raises(ApplianceError, match=r"interrupted.*the settings wait"):
+    with pytest.raises(ApplianceError, match=r"interrupted.*the settings are pending"):
         applied(bmc, {"NumaNodesPerSocket": "NPS4"}, stop=lambda: True)
 
 

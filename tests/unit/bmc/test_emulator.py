@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from appliance.config.secrets import Secret
-from appliance.engine.controllers import ask
+from appliance.engine.look.controllers import ask
 from appliance.models.bmc import BmcFacts
-from tests.redfish_emulator import MAC, SYSTEM, emulator
 from tests.redfish_server import QUICK, Bmc
+from tests.support.redfish_emulator import MAC, SYSTEM, emulator
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +39,9 @@ def test_what_the_emulator_lacks_is_a_gap_with_its_reason(facts: BmcFacts) -> No
 
 def test_a_wrong_password_is_refused(bmc: Bmc) -> None:
     found = ask({"gpu-1": bmc.known(password=Secret("wrong"))}, QUICK)
-    assert "neither user admin nor the password" in found.unanswered["gpu-1"].cause
+    assert "rejected user admin or its password" in found.unanswered["gpu-1"].cause
 
 
 def test_a_certificate_that_is_not_pinned_is_refused(bmc: Bmc) -> None:
     found = ask({"gpu-1": bmc.known(fingerprint="0" * 64)}, QUICK)
-    assert "is not the pinned one" in found.unanswered["gpu-1"].cause
+    assert "differs from the pinned one" in found.unanswered["gpu-1"].cause

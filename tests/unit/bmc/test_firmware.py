@@ -10,7 +10,7 @@ from appliance.models.bmc import BmcFacts, Machine
 from appliance.models.profile import ServerModel
 from appliance.models.result import Status
 from appliance.models.site import Host, Site
-from tests.profiles import profile_of
+from tests.support.profiles import profile_of
 
 HOST = Host.model_validate({"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.11"})
 SITE = Site(version=1, name="t", hosts=(HOST,), networks={})
@@ -64,9 +64,9 @@ def test_what_is_not_as_wanted_fails_each_by_name() -> None:
 def test_what_is_not_said_is_not_called_good() -> None:
     server = {"model": "*", "bios": {"NoSuch": 1}, "firmware": {"PSU": "1.2", "BIOS": "U46 v2.9"}}
     assert judged(server) == [
-        (Status.NOT_ASSESSED, "gpu-1/NoSuch", "its controller does not say NoSuch"),
-        (Status.NOT_ASSESSED, "gpu-1/PSU", "its controller lists no PSU"),
-        (Status.NOT_ASSESSED, "gpu-1/BIOS", "2.9.3 and U46 v2.9 are no versions of one form"),
+        (Status.NOT_ASSESSED, "gpu-1/NoSuch", "its BMC does not report NoSuch"),
+        (Status.NOT_ASSESSED, "gpu-1/PSU", "its BMC lists no PSU"),
+        (Status.NOT_ASSESSED, "gpu-1/BIOS", "versions 2.9.3 and U46 v2.9 have different formats"),
     ]
     said = judged(server, bios={}, unread={"bios": "/redfish/v1/Systems/1/Bios answers 500"})
     assert said[0][2] == "/redfish/v1/Systems/1/Bios answers 500"
@@ -74,13 +74,13 @@ def test_what_is_not_said_is_not_called_good() -> None:
 
 def test_a_model_that_is_not_named_beside_others_is_told() -> None:
     other = {"model": "AS-4124GO", "bios": {"A": 1}, "firmware": {"BIOS": "1"}}
-    why = "profile t names 1 model, none of them PowerEdge XE8545"
+    why = "profile t lists 1 model, but not PowerEdge XE8545"
     assert judged(other) == [(Status.NOT_ASSESSED, "gpu-1", why)] * 2
 
 
 def test_a_value_of_another_type_is_no_other_value() -> None:
     server = {"model": "*", "bios": {"SriovSupport": "true", "NumaNodesPerSocket": "NPS1"}}
-    why = "SriovSupport is a yes or no there (True), and a text in the profile (true)"
+    why = "SriovSupport is a boolean on the BMC (True), but a text in the profile (true)"
     assert judged(server) == [(Status.NOT_ASSESSED, "gpu-1/SriovSupport", why)]
 
 

@@ -144,3 +144,54 @@ def test_afterwards_the_machine_starts_from_its_disk(bmc: Bmc) -> None:
             "BootSourceOverrideMode": "UEFI",
         }
     }
+
+
+def nothing(handler: Handler) -> None:
+    handler.raw(200, b"", {"Content-Type": "application/json"})
+
+
+def test_a_drive_that_answers_nothing_is_an_empty_drive(bmc: Bmc) -> None:
+    bmc.before[CD] = nothing
+    insert(bmc)
+    assert [path for path, _ in asked(bmc)] == [INSERT, SYSTEM]
+
+
+def test_a_drive_that_says_what_it_is_comes_before_one_that_answers_nothing(bmc: Bmc) -> None:
+    bmc.before[f"{MEDIA}/Floppy"] = nothing
+    insert(bmc)
+    assert asked(bmc)[0][0] == INSERT
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_where_a_console_may_hold_the_drive_that_is_said(bmc: Bmc, documents: dict[str, Any], listed: bool) -> None:  # fmt: skip
+    if listed:
+        bmc.before[INSERT] = lambda handler: handler.say(409, {"error": {"code": "InUse"}})
+    else:
+        documents[MEDIA]["Members"] = []
+    with pytest.raises(ApplianceError) as found:
+        insert(bmc)
+    assert "remote console" in found.value.hint
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_an_idrac_is_told_by_its_own_setting_to_start_from_the_virtual_disc(documents: dict[str, Any], pem: Path, linked: bool) -> None:  # fmt: skip
+    dell = tree("dell-idrac9")
+    system, manager = (
+        "/redfish/v1/Systems/System.Embedded.1",
+        "/redfish/v1/Managers/iDRAC.Embedded.1",
+    )
+    dell[system]["VirtualMedia"] = {"@odata.id": MEDIA}
+    dell |= {path: documents[path] for path in (MEDIA, CD, f"{MEDIA}/Floppy")}
+    settings = f"{manager}/Attributes"
+    if linked:
+        settings = f"{manager}/Oem/Dell/DellAttributes/iDRAC.Embedded.1"
+        others = [f"{manager}/Oem/Dell/DellAttributes/System.Embedded.1", settings]
+        found = {"DellAttributes": [{"@odata.id": path} for path in others]}
+        dell[manager]["Links"] = {"Oem": {"Dell": found}}
+    with serve(Bmc(dell, pem)) as running:
+        insert(running)
+        own = {"ServerBoot.1.BootOnce": "Enabled", "ServerBoot.1.FirstBootDevice": "VCD-DVD"}
+        assert asked(running)[-1] == (settings, {"Attributes": own})
+        with Redfish(running.known(), QUICK) as controller:
+            Drive(controller).start_once(Source.DISK)
+        assert asked(running)[-1][0] == system

@@ -10,7 +10,7 @@ from appliance.checks.check import View
 from appliance.models.bmc import BmcFacts
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Host, Site
-from tests.profiles import profile_of
+from tests.support.profiles import profile_of
 
 MAC = "52:54:00:00:00:11"
 GIB = 1 << 30
@@ -94,36 +94,36 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "an ill processor": (
         part("processors", condition="Critical"),
         "bmc.processors",
-        "Critical of CPU 0",
+        "Critical for CPU 0",
     ),
     "a module less": (
         changed(modules=GOOD["modules"][:14]),
         "bmc.memory",
         "found 896 GiB, expected 960",
     ),
-    "an ill module": (part("modules", condition="Critical"), "bmc.memory", "Critical of DIMM 0"),
+    "an ill module": (part("modules", condition="Critical"), "bmc.memory", "Critical for DIMM 0"),
     "a GPU less": (changed(devices=GOOD["devices"][1:]), "bmc.gpus", "found 7 GPUs, expected 8"),
     "half the lanes": (part("devices", lanes=8), "bmc.gpus", "runs on 8 PCIe lanes, expected 16"),
-    "an ill GPU": (part("devices", condition="Critical"), "bmc.gpus", "Critical of GPU 0"),
+    "an ill GPU": (part("devices", condition="Critical"), "bmc.gpus", "Critical for GPU 0"),
     "few HCAs": (
         changed(devices=GOOD["devices"][:11]),
         "bmc.hcas",
         "found 3 HCAs, expected at least 4",
     ),
     "a small drive": (part("drives", capacity=GIB), "bmc.drives", "found 1 GiB, expected 3900"),
-    "a failing drive": (part("drives", failing=True), "bmc.drives", "says that it will fail"),
-    "an ill supply": (part("supplies", condition="Critical"), "bmc.supplies", "Critical of PSU 0"),
+    "a failing drive": (part("drives", failing=True), "bmc.drives", "predicts its failure"),
+    "an ill supply": (part("supplies", condition="Critical"), "bmc.supplies", "Critical for PSU 0"),
     "another setting": (
         changed(bios={"NumaNodesPerSocket": "NPS1"}),
         "bmc.bios",
         "is NPS1, expected NPS4",
     ),
     "an old firmware": (machine(bios="1.9"), "bmc.firmware", "BIOS is 1.9, older than 1.21"),
-    "a still fan": (part("sensors", condition="Critical"), "bmc.sensors", "Critical of Fan 1"),
+    "a still fan": (part("sensors", condition="Critical"), "bmc.sensors", "Critical for Fan 1"),
     "an ill machine": (
         machine(condition="Critical"),
         "bmc.health",
-        "says Critical of the whole machine",
+        "reports Critical for the whole machine",
     ),
     "another MAC": (
         part("interfaces", mac="52:54:00:00:00:99"),
@@ -133,12 +133,12 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "a sold password": (
         changed(default_password=True),
         "bmc.password",
-        "the password it was sold with",
+        "the vendor's default password",
     ),
     "an expired password": (
         changed(must_change_password=True),
         "bmc.password",
-        "asks for a new password",
+        "requires a new password",
     ),
 }
 
@@ -154,7 +154,7 @@ def test_a_fault_is_told(name: str) -> None:
 
 DOUBTS: dict[str, tuple[dict[str, Any], str, str]] = {
     "an empty bay": (part("supplies", present=False, condition=""), "bmc.supplies", "is empty"),
-    "a machine with a warning": (machine(condition="Warning"), "bmc.health", "says Warning"),
+    "a machine with a warning": (machine(condition="Warning"), "bmc.health", "reports Warning"),
     "an open event": (
         changed(events=[{"created": "2026-11-01", "severity": "Critical", "message": "AC lost"}]),
         "bmc.events",
@@ -199,7 +199,7 @@ MISSING: dict[str, tuple[dict[str, Any], str]] = {
     "a supply without a state": (part("supplies", condition=""), "bmc.supplies"),
     "sensors not read": (less("sensors", sensors=[]), "bmc.sensors"),
     "sensors without a state": (part("sensors", condition=""), "bmc.sensors"),
-    "no verdict on the machine": (machine(condition=""), "bmc.health"),
+    "no overall health": (machine(condition=""), "bmc.health"),
     "no power state": (machine(power=""), "bmc.power"),
     "between on and off": (machine(power="PoweringOn"), "bmc.power"),
     "no MAC at all": (changed(interfaces=[]), "bmc.mac"),

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from appliance.actions.node_conditions import CHECKS as TOLD
+from appliance.actions.kubernetes.node_conditions import CHECKS as TOLD
 from appliance.checks.check import View
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.watch import rules
-from tests.facts import facts_of
-from tests.judging import said_by
-from tests.profiles import profile_of
-from tests.sites import site_of
+from tests.support.facts import facts_of
+from tests.support.judging import said_by
+from tests.support.profiles import profile_of
+from tests.support.sites import site_of
 
 FAIL, WARN, PASS, UNKNOWN = Status.FAIL, Status.WARN, Status.PASS, Status.NOT_ASSESSED
 SITE = site_of("head", "gpu-1")
@@ -97,7 +97,7 @@ def test_a_reading_that_cannot_be_compared_with_makes_nobody_ill(then: HostFacts
 def test_errors_that_no_module_bears_are_told_of_the_host() -> None:
     now = host(memory_errors=memory(uncorrected=3, modules=[]))
     assert (one(MEMORY, now).target, one(MEMORY, now).status) == ("gpu-1", FAIL)
-    assert "a module the driver does not name" in one(MEMORY, now).cause
+    assert "a module unknown to the driver" in one(MEMORY, now).cause
 
 
 def test_two_modules_are_two_findings() -> None:
@@ -176,8 +176,8 @@ def test_other_errors_are_judged_by_their_growth_in_half_an_hour(
     [
         (None, "needs two readings"),
         (host(30, pcie_errors=bus()), "less than a minute old"),
-        (host(0, pcie_errors=bus(), os={"boot_id": "other"}), "started anew"),
-        (host(0), "the reading before has none"),
+        (host(0, pcie_errors=bus(), os={"boot_id": "other"}), "rebooted since"),
+        (host(0), "the previous reading has none"),
     ],
 )
 def test_counters_above_zero_without_a_reading_before_are_not_good(
@@ -223,21 +223,21 @@ def test_the_sites_own_limit_of_corrected_errors_counts() -> None:
 @pytest.mark.parametrize(
     ("said", "status", "words"),
     [
-        ({"used": 90}, WARN, "90 % of the life"),
-        ({"used": 100}, WARN, "100 % of the life"),
+        ({"used": 90}, WARN, "90 % of its rated life"),
+        ({"used": 100}, WARN, "100 % of its rated life"),
         (
             {"warning": 0x01, "spare": 4, "spare_least": 10},
             WARN,
-            "(4 %) are below its own threshold (10 %)",
+            "(4 %) are below the drive's threshold (10 %)",
         ),
-        ({"spare": 4, "spare_least": 10}, WARN, "(4 %) are below its own threshold (10 %)"),
-        ({"warning": 0x40}, WARN, "does not know (0x40)"),
+        ({"spare": 4, "spare_least": 10}, WARN, "(4 %) are below the drive's threshold (10 %)"),
+        ({"warning": 0x40}, WARN, "unknown warning (0x40)"),
         ({"warning": 0x10}, WARN, "backup of volatile"),
-        ({"warning": 0x04}, FAIL, "unreliable"),
-        ({"warning": 0x0A, "used": 140}, FAIL, "it can only be read"),
+        ({"warning": 0x04}, FAIL, "degraded reliability"),
+        ({"warning": 0x0A, "used": 140}, FAIL, "the drive is read-only"),
         ({"warning": 0x02}, WARN, "temperature"),
         ({"media_errors": 4}, WARN, "4 times in its life"),
-        ({"dead": True, "used": 0}, FAIL, "given it up"),
+        ({"dead": True, "used": 0}, FAIL, "disabled the drive"),
     ],
 )
 def test_what_a_drive_says_of_itself(said: dict[str, Any], status: Status, words: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from appliance.checks.causes import NAMED_CHECK, Cause
 from appliance.checks.causes import explain as explained
-from appliance.engine.judge import REACHABLE
+from appliance.engine.look.judge import REACHABLE
 from appliance.models.result import CheckResult, Kind, Status, Value, overall
 from appliance.stages.catalog import CAUSES, CHECKS
 
@@ -23,9 +23,9 @@ def of(
     unit: str = "",
     kind: Kind = Kind.OTHER,
 ) -> CheckResult:
-    return CheckResult(
-        id=check, target=target, status=status, names=names, value=value, unit=unit, kind=kind
-    )
+    said = {"names": names, "value": value, "unit": unit, "kind": kind}
+    aspect = f"{unit} {value}" if unit else ""
+    return CheckResult(id=check, target=target, status=status, aspect=aspect, **said)
 
 
 def explain(results: list[CheckResult]) -> list[CheckResult]:
@@ -58,6 +58,7 @@ base.pcie_errors gpu-1/0000:47:00.0 | gpu.count gpu-1/0000:47:00.0 | gpu.count g
 gpu.error gpu-1/GPU 3 | gpu.vbios_spread cluster ? : gpu-1/GPU 3 | gpu.vbios_spread cluster ~ : gpu-1/GPU 3
 gpu.error gpu-1/GPU 3 | gpu.xid gpu-1/0000:47:00.0 = 79 Xid | gpu.xid gpu-1/0000:47:00.0 = 95 Xid
 gpu.count gpu-1 = 7 | gpu.xid gpu-1/0000:47:00.0 = 79 Xid | gpu.xid gpu-1/GPU 3 = 48 Xid
+gpu.xid gpu-1/GPU 3 = 79 Xid | gpu.xid gpu-1/GPU 3 ~ = 45 Xid | gpu.xid gpu-1/GPU 5 ~ = 45 Xid
 gpu.count gpu-1 = 7 | slurm.gres gpu-1 | slurm.gres gpu-2
 gpu.count gpu-1 = 7 | slurm.nodes gpu-1 (too few GPUs) | slurm.nodes gpu-1 = drained
 slurm.gres gpu-1 = 7 | slurm.nodes gpu-1 (too few GPUs) | slurm.nodes gpu-1 = drained
@@ -94,10 +95,28 @@ slurm.munge gpu-1 | base.drift gpu-1 : file /etc/munge/munge.key | base.drift gp
 slurm.logins gpu-1 | base.drift gpu-1 : file /etc/pam.d/sshd | base.drift gpu-1 : file /etc/pam.d/sshd, file /etc/hosts
 slurm.munge gpu-1 | base.failed_units gpu-1 : munge.service | base.failed_units gpu-1 : munge.service, smartd.service
 slurm.daemons gpu-1/slurmd | base.failed_units gpu-1 : slurmd.service | base.failed_units gpu-1 : cron.service
+base.access gpu-1/dev/nvidia5 : /dev/nvidia5 | slurm.daemons gpu-1/slurmd | slurm.daemons head/slurmctld
 slurm.daemons gpu-1/slurmd | slurm.nodes gpu-1 | slurm.nodes gpu-2
 slurm.daemons head/mariadb | slurm.daemons head/slurmdbd | slurm.daemons head/slurmctld
 slurm.daemons head/slurmctld | slurm.controller cluster | slurm.accounting cluster
 slurm.daemons head/mariadb | slurm.accounting cluster | slurm.controller cluster
+base.disk gpu-1 | base.access gpu-1/tmp | base.access gpu-2/tmp
+slurm.munge head | slurm.controller cluster : head | slurm.controller cluster
+slurm.munge head | slurm.accounting cluster : head | slurm.accounting cluster
+base.pcie_errors gpu-1/mlx5_3 | fabric.pcie gpu-1/mlx5_3 | fabric.pcie gpu-1/mlx5_4
+slurm.controller cluster | slurm.idle_gpus gpu-1 ? | slurm.idle_gpus gpu-1/GPU 3
+gpu.driver gpu-1 | slurm.idle_gpus gpu-1 ? | slurm.idle_gpus gpu-2 ?
+host.reachable gpu-1 | base.neighbours gpu-2/gpu-1 : gpu-1, gpu-2 | base.neighbours gpu-2/gpu-3 : gpu-3, gpu-2
+base.neighbours gpu-1/head : head | base.drift gpu-1 : file /etc/hosts | base.drift gpu-1 : file /etc/hosts, file /etc/hostname
+storage.server head | base.neighbours head/port 2049 | base.neighbours head/port 6818
+slurm.controller cluster | slurm.leaving cluster ? | slurm.leaving cluster/node gpu-9
+slurm.munge head | slurm.submit cluster/user bea | observe.exporter head
+slurm.accounting cluster | slurm.submit cluster/account default | slurm.munge head
+base.neighbours head/port 6817 : head | slurm.controller cluster : head | slurm.controller cluster
+base.neighbours gpu-2/port 6818 | slurm.nodes gpu-2 = idle+not_responding | slurm.nodes gpu-2 = drained
+slurm.submit cluster/reservation maint | slurm.nodes gpu-1 = idle+maintenance+reserved | slurm.nodes gpu-1 = drained
+slurm.nodes gpu-1 | slurm.submit cluster/user bea | slurm.submit cluster/partition gpu
+slurm.controller cluster | slurm.submit cluster ? | slurm.submit cluster/partition gpu
 slurm.controller cluster | slurm.nodes gpu-1 ? | slurm.nodes gpu-1 = drained
 kubernetes.api head | kubernetes.nodes gpu-1 ? | kubernetes.nodes gpu-1 = cordoned
 kubernetes.services gpu-1/containerd | kubernetes.kubelet gpu-1 | kubernetes.nodes gpu-1 = cordoned
@@ -107,25 +126,36 @@ kubernetes.etcd head | kubernetes.services head/kube-scheduler | kubernetes.serv
 kubernetes.etcd head-2 | kubernetes.api head | kubernetes.kubelet head
 kubernetes.etcd head | kubernetes.nodes gpu-1 = not ready | kubernetes.nodes gpu-1 = cordoned
 kubernetes.etcd head | scheduler.pods head/kai-scheduler | kubernetes.backup head
-kubernetes.etcd head | scheduler.releases head/gpu-operator | kubernetes.versions cluster
+kubernetes.etcd head | scheduler.releases head/kai-scheduler | kubernetes.versions cluster
 kubernetes.etcd head | workloads.pods head/jobset | workloads.network cluster
 kubernetes.etcd head | limits.cluster cluster | limits.metrics cluster
 kubernetes.etcd head | mig.on_demand gpu-1 | gpu.mig gpu-1
 kubernetes.api head | kubernetes.etcd head ? | kubernetes.etcd head-2 ?
 kubernetes.swap gpu-1 | kubernetes.kubelet gpu-1 | kubernetes.api gpu-1
 kubernetes.ground gpu-1/cgroups | kubernetes.kubelet gpu-1 | kubernetes.api gpu-1
+kubernetes.services gpu-1/containerd | kubernetes.stored_images gpu-1 ? | kubernetes.stored_images gpu-2 ?
+kubernetes.stored_images gpu-1 | kubernetes.pods gpu-1/kube-system/coredns = ImagePullBackOff | kubernetes.pods gpu-1/kube-system/coredns = OOMKilled
+kubernetes.kubelet gpu-1 | kubernetes.pods gpu-1/kube-system/kube-proxy | kubernetes.pods gpu-2/kube-system/kube-proxy
+kubernetes.nodes gpu-1 | kubernetes.pods cluster/kube-system/coredns : gpu-1 | kubernetes.pods cluster/kube-system/coredns : gpu-2
+kubernetes.pods cluster/kube-system/coredns | kubernetes.dns gpu-1 | kubernetes.kubelet gpu-1
+kubernetes.pods head/kube-system/kube-scheduler-head | kubernetes.services head/kube-scheduler | kubernetes.services head/kube-controller-manager
 kubernetes.kubelet gpu-1 | kubernetes.nodes gpu-1 = not ready | kubernetes.nodes gpu-1 = cordoned
 fabric.sm cluster | kubernetes.topology gpu-1 ? | kubernetes.topology gpu-1 = none
 fabric.topology gpu-1/mlx5_2 | kubernetes.topology gpu-2 ? : gpu-1 | kubernetes.topology gpu-2 ? : gpu-3
-kubernetes.nodes gpu-1 | scheduler.gpus gpu-1 | scheduler.gpus gpu-2
-gpu.count gpu-1 = 7 | scheduler.gpus gpu-1 | scheduler.gpus gpu-2
-gpu.error gpu-1/GPU 3 | scheduler.gpus gpu-1 | scheduler.gpus gpu-2
-gpu.driver gpu-1 | scheduler.gpus gpu-1 | scheduler.gpus gpu-2
-scheduler.releases head/gpu-operator | scheduler.pods head/gpu-operator | scheduler.pods head/kai-scheduler
-scheduler.releases head/gpu-operator | scheduler.gpus gpu-1 | scheduler.releases head/kai-scheduler
-scheduler.pods head/gpu-operator | scheduler.gpus gpu-2 | scheduler.pods head/kai-scheduler
-scheduler.releases head/network-operator | scheduler.rdma gpu-1 | scheduler.gpus gpu-1
-scheduler.pods head/network-operator | scheduler.rdma gpu-1 | scheduler.gpus gpu-1
+kubernetes.nodes gpu-1 | kubernetes.gpus gpu-1 | kubernetes.gpus gpu-2
+kubernetes.kubelet gpu-1 | kubernetes.gpus gpu-1 | kubernetes.gpus gpu-2
+kubernetes.api head | kubernetes.gpus gpu-1 ? | kubernetes.gpus gpu-1
+kubernetes.etcd head | kubernetes.gpus gpu-1 | kubernetes.versions cluster
+gpu.count gpu-1 = 7 | kubernetes.gpus gpu-1 | kubernetes.gpus gpu-2
+gpu.error gpu-1/GPU 3 | kubernetes.gpus gpu-1 | kubernetes.gpus gpu-2
+gpu.driver gpu-1 | kubernetes.gpus gpu-1 | kubernetes.gpus gpu-2
+kubernetes.releases head/gpu-operator | kubernetes.gpu_pods head/gpu-operator | scheduler.pods head/kai-scheduler
+kubernetes.releases head/gpu-operator | kubernetes.gpus gpu-1 | scheduler.releases head/kai-scheduler
+kubernetes.gpu_pods head/gpu-operator | kubernetes.gpus gpu-2 | scheduler.pods head/kai-scheduler
+kubernetes.nodes gpu-1 | scheduler.rdma gpu-1 | scheduler.rdma gpu-2
+scheduler.releases head/network-operator | scheduler.pods head/network-operator | scheduler.pods head/kai-scheduler
+scheduler.releases head/network-operator | scheduler.rdma gpu-1 | kubernetes.gpus gpu-1
+scheduler.pods head/network-operator | scheduler.rdma gpu-1 | kubernetes.gpus gpu-1
 workloads.releases head/jobset | workloads.pods head/jobset | workloads.pods head/lws
 workloads.releases head/csi-driver-nfs | workloads.storage_class cluster | workloads.pods head/jobset
 kubernetes.nodes gpu-1 = not ready | workloads.network cluster = 3 | workloads.network cluster = nobody

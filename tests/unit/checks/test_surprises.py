@@ -14,8 +14,8 @@ from appliance.models.result import Place, Status, Verdict, overall
 from appliance.probe.collectors.system import UNKNOWN
 from appliance.stages.base.ids import FOREIGN
 from appliance.stages.catalog import CHECKS
-from tests.facts import facts_of
-from tests.sites import site_of
+from tests.support.facts import facts_of
+from tests.support.sites import site_of
 
 SITE = site_of("head", "gpu-1")
 HEAD = SITE.host("head")

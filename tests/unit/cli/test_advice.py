@@ -8,19 +8,19 @@ from pathlib import Path
 import click
 import pytest
 
-from appliance.actions import health as action
-from appliance.actions.health import Health
+from appliance.actions.monitoring import health as action
+from appliance.actions.monitoring.health import Health
 from appliance.cli.main import cli
-from appliance.engine.gather import Round
-from appliance.engine.record import Findings, record_of, save
+from appliance.engine.look.gather import Round
+from appliance.engine.look.run_record import Findings, record_of, save
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError
 from appliance.models.result import CheckResult, Status
 from appliance.models.run import StageOutcome, StageState
 from appliance.report.advice import Address, addressed
-from tests.command_line import run
-from tests.unit.actions.test_report import leave
-from tests.unit.engine.conftest import hosts, recorder, session
+from tests.support.command_line import run
+from tests.support.engine_session import hosts, recorder, session
+from tests.support.left_reports import leave
 
 __all__ = ["hosts", "recorder", "session"]
 

@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 from appliance.acceptance.conformance import run
-from appliance.actions import conformance as action
+from appliance.actions.trials import conformance as action
 from appliance.cli.main import cli
 from appliance.errors import ConfigError
-from tests.unit.acceptance.clusters import ONE_HOST
-from tests.unit.acceptance.test_conformance import QUICK, Cluster
-from tests.unit.adapters.fake_kubernetes import kubeconfig, serving
+from tests.support.clusters import ONE_HOST
+from tests.support.conformance_cluster import QUICK, Cluster
+from tests.support.fake_kubernetes import kubeconfig, serving
 
 
 def tried(monkeypatch: pytest.MonkeyPatch, *flags: str) -> tuple[int, str, list[object]]:
@@ -36,7 +36,7 @@ def test_what_is_missing_ends_with_1_and_the_folder_is_named(
 ) -> None:
     code, said, given = tried(monkeypatch)
     assert code == 1
-    assert "FAILED: 3 of 12 requirements shown to be met" in said
+    assert "FAILED: 3 of 12 requirements met" in said
     assert "evidence: site/conformance/PRODUCT.yaml" in said
     assert Path("site/conformance") in given
 
@@ -52,10 +52,10 @@ def test_another_folder_and_json(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_is_tried_alone_and_its_folder_is_nobody_elses() -> None:
-    with pytest.raises(click.UsageError, match="conformance is tried alone"):
+    with pytest.raises(click.UsageError, match="conformance is run alone"):
         cli.main(["validate", "conformance", "storage"], standalone_mode=False)
     argv = ["validate", "scheduler", "--evidence", "mine", "--kubeconfig", "admin.conf"]
-    with pytest.raises(click.UsageError, match="--evidence goes with"):
+    with pytest.raises(click.UsageError, match="--evidence needs"):
         cli.main(argv, standalone_mode=False)
 
 
@@ -66,5 +66,5 @@ def test_a_folder_that_cannot_be_made_is_one_line_before_the_cluster_is_asked(
     with serving() as api:
         config = kubeconfig(tmp_path, api.url)
         argv = ["validate", "conformance", "--kubeconfig", str(config)]
-        with pytest.raises(ConfigError, match="cannot be made"):
+        with pytest.raises(ConfigError, match="cannot be created"):
             cli.main([*argv, "--evidence", str(tmp_path / "file/sub")], standalone_mode=False)

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.environments import ENVIRONMENTS, Run
+from tests.support.environments import ENVIRONMENTS, Run
 
 ROOT = Path(__file__).parents[3]
 CODES = {0, 1, 2, 3}
 UNMADE = 77
-"""The environment cannot be made here."""
+"""The environment cannot be created here."""
 Runs = Mapping[tuple[str, str], Run]
 
 
@@ -28,7 +28,7 @@ def runs() -> Runs:
     # A folder of pytest's is closed to other users.
     with tempfile.TemporaryDirectory(prefix="environments-") as folder:
         Path(folder).chmod(0o755)
-        words = (sys.executable, "-m", "tests.unit.cli.environments", folder)
+        words = (sys.executable, "-m", "tests.support.environments", folder)
         subprocess.run(words, check=True, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL)
         found = json.loads((Path(folder) / "ends.json").read_text(encoding="utf-8"))
     return {(run["environment"], run["verb"]): Run(**run) for run in found}
@@ -92,14 +92,16 @@ def test_who_may_write_nowhere_gets_a_verdict(runs: Runs) -> None:
         plain = runs["plain", run.verb]
         assert run.code == plain.code, told(run)
         assert _headline(run) == _headline(plain)
-        assert "this look is not kept in the site's journal" in run.err, told(run)
+        assert "this run is not recorded in the site's journal" in run.err, told(run)
 
 
 def test_a_verdict_needs_no_room_on_the_disk(runs: Runs) -> None:
     found = {run.verb: run for run in of(runs, "full disk")}
     for verb in ("health", "plan"):
         assert found[verb].code == 1
-        assert "did not answer" in found[verb].out or "refuses port" in found[verb].out
+        assert (
+            "did not answer" in found[verb].out or "refuses connections on port" in found[verb].out
+        )
     assert "No space left" in found["init"].err
 
 

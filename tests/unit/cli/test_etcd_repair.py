@@ -10,10 +10,11 @@ import pytest
 from click.testing import Result
 
 from appliance.adapters.process import Completed
-from appliance.engine.gather import PYTHON
+from appliance.engine.look.gather import PYTHON
 from appliance.errors import ApplianceError, ConfigError
-from tests.unit.cli.test_etcd import HEADS, Bench, bench, hosts, recorder, session
-from tests.unit.roles.loading import program
+from tests.support.engine_session import hosts, recorder, session
+from tests.support.etcd_bench import HEADS, Bench, bench
+from tests.support.role_programs import program
 
 __all__ = ["bench", "hosts", "recorder", "session"]
 
@@ -122,7 +123,7 @@ def test_one_that_takes_changes_again_but_is_nearly_full_says_so(
 ) -> None:
     members.in_use = 85 * MB
     error = refusal(bench)
-    assert "takes changes, and is nearly full" in error.message
+    assert "accepts changes, but is nearly full" in error.message
     assert members.alarms == []
 
 
@@ -140,7 +141,7 @@ def test_what_cannot_be_deleted_ends_the_run_with_the_reason(
 ) -> None:
     members.count = members.stay = 3
     assert (
-        "3 of kai-hoard/jobs stay: a finalizer"
+        "3 of kai-hoard/jobs remain: a finalizer"
         in refusal(bench, "--delete", "kai-hoard/jobs").message
     )
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import click
 import pytest
 
-from appliance.actions import model_load, serving
+from appliance.actions.benchmarks import model_load, serving
 from appliance.adapters.kubernetes import KubernetesApi
 from appliance.benchmarks.foreign import clustermax
 from appliance.cli.files import InputFile, write
 from appliance.cli.verbs import VERBS, Commands
 from appliance.errors import ConfigError
 from appliance.provision import manifest
-from tests.command_line import run
+from tests.support.command_line import run
 
 WRITTEN = {"output"}
 """Names of what is written."""
@@ -107,9 +107,9 @@ def test_readers_do_not_wait_either(special: list[Path], tmp_path: Path) -> None
         model_load.credentials,
         KubernetesApi,
     ):
-        with pytest.raises(ConfigError, match="no file"):
+        with pytest.raises(ConfigError, match="not a regular file"):
             read(pipe)
     (tmp_path / "image").mkdir()
     os.mkfifo(tmp_path / "image" / manifest.MANIFEST)
-    with pytest.raises(ConfigError, match="is no disk image"):
+    with pytest.raises(ConfigError, match="is not a disk image"):
         manifest.read(tmp_path / "image")

@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from appliance.actions.opening import Target, open_session
+from appliance.actions.sites.opening import Target, open_session
 from appliance.adapters.leftovers import mark
 from appliance.adapters.process import run
 from appliance.cli import options
@@ -17,8 +17,8 @@ from appliance.cli.main import cli
 from appliance.config.load import load_site
 from appliance.engine.session import endpoints
 from appliance.errors import ApplianceError
-from tests.unit.config.conftest import SITE, site_folder
-from tests.unit.engine.world import Recorder
+from tests.support.engine_fakes import Recorder
+from tests.support.site_folder import SITE, site_folder
 
 __all__ = ["site_folder"]
 

@@ -10,8 +10,8 @@ from appliance.stages.base import ids as base_ids
 @pytest.mark.parametrize(
     ("days", "line"),
     [
-        ([0.5], ["  Every file of 1 host as it was, 0.5 days ago."]),
-        ([0.5, 6.2, 3], ["  Every file of 3 hosts as it was, 0.5 to 6.2 days ago."]),
+        ([0.5], ["  Every file of 1 host was unchanged, 0.5 days ago."]),
+        ([0.5, 6.2, 3], ["  Every file of 3 hosts was unchanged, 0.5 to 6.2 days ago."]),
         ([], []),
     ],
 )

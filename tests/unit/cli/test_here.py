@@ -3,18 +3,19 @@
 import os
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
-from appliance.actions.opening import RACK_RUNS, Target, locate, runs_of, site_here
+from appliance.actions.sites.opening import RACK_RUNS, Target, locate, runs_of, site_here
 from appliance.cli import options
 from appliance.cli.main import cli
 from appliance.errors import ConfigError
 from appliance.lab import rack, spec
 from appliance.lab.spec import RackSpec, numbered
 from appliance.models.events import Message
-from tests.unit.config.conftest import site_folder
-from tests.unit.engine.world import Recorder
+from tests.support.engine_fakes import Recorder
+from tests.support.site_folder import site_folder
 
 __all__ = ["site_folder"]
 
@@ -79,8 +80,34 @@ def test_a_deployment_without_a_site_raises_no_rack_that_nobody_asked_for(
     monkeypatch.setattr(rack, "up", lambda *_: pytest.fail("the rack was raised"))
     error = run("deploy", "--yes").exception
     assert isinstance(error, ConfigError)
-    assert "no virtual rack is up" in error.message
+    assert "no virtual rack is running" in error.message
     assert "appliance deploy --profile hpc" in error.hint
+
+
+def test_a_site_is_not_deployed_without_a_part_of_it(site_folder: Path) -> None:
+    error = run("deploy", "--yes", "--inventory", str(site_folder), "--without", "kubernetes")
+    assert isinstance(error.exception, click.UsageError)
+    assert "take section kubernetes out of its site.yml" in error.exception.message
+
+
+@pytest.mark.parametrize(
+    ("flags", "hosts"), [((), 6), (("--without", "kubernetes"), 3)], ids=["complete", "quick"]
+)
+def test_deploy_raises_a_complete_rack_or_one_without_kubernetes(
+    flags: tuple[str, ...], hosts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[RackSpec] = []
+
+    def up(wanted: RackSpec, _: object) -> None:
+        seen.append(wanted)
+        raise ConfigError("it stands nowhere", "")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(spec, "STATE_ROOT", tmp_path)
+    monkeypatch.setattr(rack, "up", up)
+    run("deploy", "--profile", "hpc", "--yes", *flags)
+    (wanted,) = seen
+    assert (wanted.hosts, wanted.complete) == (hosts, hosts == 6)
 
 
 @pytest.mark.parametrize("verb", ["health", "plan", "validate"])
@@ -91,7 +118,7 @@ def test_a_look_without_a_site_is_no_failure_of_one(
     monkeypatch.setattr(spec, "STATE_ROOT", tmp_path)
     error = run(verb).exception
     assert isinstance(error, ConfigError)
-    assert "no virtual rack is up" in error.message
+    assert "no virtual rack is running" in error.message
 
 
 def test_a_profile_asks_for_the_rack_and_the_first_line_says_so(
@@ -110,7 +137,8 @@ def test_a_profile_asks_for_the_rack_and_the_first_line_says_so(
         locate(Target(None, "hpc"), raise_rack=True, observer=observer)
     (first,) = observer.events
     assert isinstance(first, Message)
-    assert "no --inventory, and no site.yml here: raising a virtual rack" in first.text
+    assert "no --inventory, and no site.yml here: starting a virtual rack" in first.text
+    assert "6 hosts with Kubernetes and KAI, 2 of them Slurm's (about " in first.text
 
 
 def test_the_racks_own_folder_has_the_runs_that_outlive_it(
@@ -135,6 +163,6 @@ def test_a_rack_that_goes_with_reports_says_how_many(
     report.parent.mkdir(parents=True)
     report.touch()
     assert (
-        f"takes 1 report in {made.site_dir / 'runs'} with it"
+        f"This also deletes 1 report in {made.site_dir / 'runs'}."
         in run("lab", "down", "--name", "mine").output
     )

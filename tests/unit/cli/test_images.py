@@ -10,20 +10,20 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from appliance.actions import images as action
+from appliance.actions.kubernetes import images as action
 from appliance.adapters.process import Completed
 from appliance.cli import options
 from appliance.cli.main import cli
 from appliance.config import image_lock
-from appliance.engine.record import Findings, record_of
+from appliance.engine.look.run_record import Findings, record_of
+from appliance.engine.look.survey import survey
 from appliance.engine.session import Session
-from appliance.engine.survey import survey
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.images import Held, ImageLock
 from appliance.stages.kubernetes.site import KubernetesOptions
-from tests.facts import facts_of
-from tests.unit.engine.conftest import hosts, recorder, session
-from tests.unit.engine.world import FakeHosts
+from tests.support.engine_fakes import FakeHosts
+from tests.support.engine_session import hosts, recorder, session
+from tests.support.facts import facts_of
 
 __all__ = ["hosts", "recorder", "session"]
 
@@ -76,9 +76,9 @@ def cluster(session: Session, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch)
 def test_what_runs_is_shown_and_locked_and_then_held(cluster: Cluster) -> None:
     shown = cluster.run("show")
     assert (shown.return_value, shown.exception) == (0, None)
-    assert f"digest {ONE}  on head, gpu-[1-2]; held by: nothing" in shown.stdout
+    assert f"digest {ONE}  on head, gpu-[1-2]; pinned by: nothing" in shown.stdout
     assert f"  · {PROXY}" in shown.stdout
-    assert "none yet" in shown.stdout
+    assert "does not exist yet" in shown.stdout
     done = cluster.run("lock", "--yes")
     assert done.return_value == 0
     assert f"+ {PROXY}  digest {ONE}" in done.stdout
@@ -86,7 +86,7 @@ def test_what_runs_is_shown_and_locked_and_then_held(cluster: Cluster) -> None:
     assert cluster.lock.images == {PROXY: f"digest {ONE}", DNS: f"id {OTHER}"}
     held = cluster.run("show").stdout
     assert f"  ✓ {PROXY}" in held
-    assert "held by: images.lock" in held
+    assert "pinned by: images.lock" in held
     again = cluster.run("lock", "--yes")
     assert again.return_value == 0
     assert "nothing to change" in again.stdout
@@ -140,7 +140,7 @@ def test_what_is_not_one_image_is_shown_and_never_locked(cluster: Cluster, image
 
 def test_a_name_with_its_digest_needs_no_lock(cluster: Cluster) -> None:
     cluster.images.append(cluster.image(f"a.b/c:1@{ONE}", f"a.b/c@{ONE}"))
-    assert "held by: its name" in cluster.run("show").stdout
+    assert "pinned by: its name" in cluster.run("show").stdout
     cluster.run("lock", "--yes")
     assert cluster.lock is not None
     assert set(cluster.lock.images) == {PROXY, DNS}
@@ -152,9 +152,9 @@ def test_a_site_without_a_cluster_of_its_own_or_without_an_answer_is_told_so(
     cluster.images = []
     silent = cluster.run("show").exception
     assert isinstance(silent, ApplianceError)
-    assert (silent.exit_code, "no pod" in silent.message) == (1, True)
+    assert (silent.exit_code, "no running pod" in silent.message) == (1, True)
     external = KubernetesOptions.model_validate({"external": "kubeconfig"})
-    for given, says in ((None, "it has no cluster"), (external, "somebody else's")):
+    for given, says in ((None, "it has no cluster"), (external, "external")):
         site = cluster.session.site.model_copy(update={"kubernetes": given})
         object.__setattr__(cluster.session, "site", site)
         refused = cluster.run("show").exception

@@ -17,8 +17,8 @@ from appliance.cli import main as program
 from appliance.cli.main import cli
 from appliance.errors import ApplianceError, ConfigError
 from appliance.lab import faults
-from tests.command_line import run
-from tests.unit.actions.test_report import leave
+from tests.support.command_line import run
+from tests.support.left_reports import leave
 
 ROOT = Path(__file__).parents[3]
 
@@ -91,7 +91,7 @@ def test_a_report_goes_where_it_can_be_written_and_a_damaged_one_hides_no_other(
     (tmp_path / "runs" / "r1" / "report.json").write_text("{")
     assert run(monkeypatch, *of_site, "--list") == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert first.endswith("r1/report.json cannot be read: it is no record of a run")
+    assert first.endswith("r1/report.json cannot be read: it is not a record of a run")
     assert second.startswith("r2  ")
 
 
@@ -129,11 +129,11 @@ def test_explain_tells_the_limit_of_a_check_and_what_explains_it(
     said = capsys.readouterr().out
     assert "\nlimit: the GPU's own slowdown threshold" in said
     assert "limit gpu.temperature: in °C, above 20, below 120" in said
-    assert said.endswith("  gpu.driver             without a driver no GPU can be asked\n")
+    assert said.endswith("  gpu.driver             without a driver no GPU can be queried\n")
     assert run(monkeypatch, "explain", "fio.scratch_random_read") == 0
     assert "\nlimit: limit fio.scratch_random_read: in IOPS, above 0\n" in capsys.readouterr().out
     assert run(monkeypatch, "explain", "slurm.watch") == 0
-    assert "\n  checks it names        its own watch" in capsys.readouterr().out
+    assert "\n  checks that it lists   its own watch" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_explain_tells_the_limit_of_a_check_and_what_explains_it(
         ("host.reachable", "Usual causes: power, cable"),
         ("host.receipts", "/var/lib/appliance/receipts"),
         ("bmc.reachable", "hosts[].bmc"),
-        ("stage.slurm", "The next deployment goes on with it."),
+        ("stage.slurm", "The next deployment continues with it."),
     ],
 )
 def test_explain_tells_of_every_id_a_look_shows(
@@ -284,7 +284,7 @@ def test_a_question_that_gets_no_answer_is_no_interrupt(
         (OSError(errno.ENOSPC, "No space left on device", "/x"), "/x: no space left"),
         (MemoryError(), "not enough memory"),
         (RuntimeError("can't start new thread"), "ulimit -u"),
-        (FileNotFoundError(2, "No such file or directory"), "the current folder is gone"),
+        (FileNotFoundError(2, "No such file or directory"), "the current folder no longer exists"),
         (FileNotFoundError(2, "No usable temporary directory found in ['/tmp']"), "TMPDIR"),
     ],
 )

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from appliance.actions import mig as action
-from appliance.actions.opening import Target
+from appliance.actions.hosts import mig as action
+from appliance.actions.sites.opening import Target
 from appliance.adapters.process import Completed
 from appliance.cli.main import cli
 from appliance.config.load import load_profile
@@ -18,8 +18,8 @@ from appliance.engine.session import Session
 from appliance.models.site import Site
 from appliance.stages.mig.layouts import completed, document
 from appliance.stages.mig.site import MigHost, MigOptions
-from tests.unit.engine.conftest import hosts, recorder, session
-from tests.unit.engine.world import FakeHosts
+from tests.support.engine_fakes import FakeHosts
+from tests.support.engine_session import hosts, recorder, session
 
 __all__ = ["hosts", "recorder", "session"]
 
@@ -165,7 +165,7 @@ def test_an_answer_that_is_none_is_that_hosts_failure(answer: Any, said: dict[st
     done = run("plan")
     assert done.return_value == 1
     assert "gpu-1        GPU 0  whole: as declared" in done.output
-    assert "gpu-2        appliance-mig answers what cannot be read" in done.output
+    assert "gpu-2        the answer of appliance-mig cannot be read" in done.output
 
 
 def test_what_a_host_says_of_its_gpus_moves_no_cursor(said: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from appliance.actions import plan as action
+from appliance.actions.deployment import plan as action
 from appliance.cli.main import cli
 from appliance.models.plan import Action, HostStage, Plan
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from appliance.actions import health
-from appliance.report.plugin import is_asked
-from tests.command_line import run
-from tests.unit.config.conftest import site_folder
+from appliance.actions.monitoring import health
+from appliance.report.monitoring_plugin import is_asked
+from tests.support.command_line import run
+from tests.support.site_folder import site_folder
 
 __all__ = ["site_folder"]
 
@@ -19,7 +19,7 @@ __all__ = ["site_folder"]
         (("--inventory", "/no/such/folder"), "/no/such/folder does not exist"),
         (("--host", "gpu-99"), "--host gpu-99: no such host"),
         (("--nonsense",), "No such option"),
-        (("--check", "no.such"), "no check is called no.such"),
+        (("--check", "no.such"), "unknown check: no.such"),
         (("--json",), "--json and --format nagios exclude each other"),
     ],
 )

@@ -6,47 +6,47 @@ from typing import Any
 import pytest
 
 from appliance.acceptance.sandbox import PLAIN
-from appliance.actions import validate as action
-from appliance.actions.opening import Target
-from appliance.actions.through_pods import trial_image
+from appliance.actions.benchmarks import validate as action
+from appliance.actions.benchmarks.through_pods import trial_image
+from appliance.actions.sites.opening import Target
 from appliance.benchmarks import BENCHMARKS
 from appliance.cli import options, pods_trial
-from appliance.config.fresh import CLUSTER_KEY, write_cluster_key
+from appliance.config.new_secrets import CLUSTER_KEY, write_secrets
 from appliance.errors import ConfigError
 from appliance.lab import spec
-from tests.command_line import run as command
-from tests.site_files import ready_site
+from tests.support.command_line import run as command
+from tests.support.site_files import ready_site
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["fio", "--through", "kubernetes,slurm"], "--through is slurm or kubernetes"),
+        (["fio", "--through", "kubernetes,slurm"], "write slurm or kubernetes"),
         (
             ["fio", "dcgm", "--through", "kubernetes"],
-            "goes with gpt3, nvbandwidth, gemm, nccl, fio, hpcc alone",
+            "supports only gpt3, nvbandwidth, gemm, nccl, fio, hpcc",
         ),
-        (["dcgm", "--through", "kubernetes"], "--through goes with: appliance validate gpt3"),
-        (["fio", "--through", "kubernetes", "--queue", "A b"], "the name of a queue of KAI"),
-        (["fio", "--through", "kubernetes", "--image", "; rm"], "--image is written as"),
+        (["dcgm", "--through", "kubernetes"], "--through needs: appliance validate gpt3"),
+        (["fio", "--through", "kubernetes", "--queue", "A b"], "not a valid name of a KAI queue"),
+        (["fio", "--through", "kubernetes", "--image", "; rm"], "--image: write it as"),
         (
             ["gpt3", "--through", "kubernetes", "--container-image", "a#b"],
-            "goes with --through slurm, or with a model of GPUs",
+            "needs --through slurm, or a model for GPUs",
         ),
-        (["gpt3", "--through", "kubernetes"], "no GPU host of site mysite is Kubernetes'"),
+        (["gpt3", "--through", "kubernetes"], "site mysite has no GPU host that Kubernetes owns"),
         (
             ["gpt3", "--through", "kubernetes", "--container-mounts", "/a:/a"],
-            "--container-mounts goes with --through slurm",
+            "--container-mounts needs --through slurm",
         ),
         (
             ["gpt3", "--model", "5b", "--through", "kubernetes", "--container-image", "a/b:1"],
-            "no GPU host of site mysite is Kubernetes'",
+            "site mysite has no GPU host that Kubernetes owns",
         ),
         (["gpt3", "--through", "kubernetes", "--nodes", "2"], "Kubernetes has 0 GPU hosts"),
-        (["--through", "kubernetes"], "no GPU host of site mysite is Kubernetes'"),
-        (["--through", "ssh"], "--through goes with: appliance validate gpt3"),
-        (["fio", "--queue", "team-a"], "--queue goes with --render"),
-        (["fio", "--through", "kubernetes"], "no GPU host of site mysite is Kubernetes'"),
+        (["--through", "kubernetes"], "site mysite has no GPU host that Kubernetes owns"),
+        (["--through", "ssh"], "--through needs: appliance validate gpt3"),
+        (["fio", "--queue", "team-a"], "--queue needs --render"),
+        (["fio", "--through", "kubernetes"], "site mysite has no GPU host that Kubernetes owns"),
     ],
 )
 def test_what_cannot_be_carried_is_refused(
@@ -74,7 +74,7 @@ def test_what_the_bare_command_leaves_out_has_a_reason(way: str) -> None:
         (
             ["--through", "slurm"],
             ("storage", "slurm", "gpt3", "gemm", "fio", "hpcc"),
-            "left out where none is named: dcgm, nvbandwidth, nccl, burnin (need GPUs that compute)",
+            "skipped because no benchmark was named: dcgm, nvbandwidth, nccl, burnin (need GPUs)",
         ),
         (["fio"], ("fio",), ""),
         ([], (), ""),
@@ -103,10 +103,10 @@ def test_the_bare_command_says_what_it_leaves_out(
 @pytest.mark.parametrize("chosen", ["", "mine/busybox:1"])
 def test_pods_run_in_the_image_of_the_site(chosen: str, tmp_path: Path) -> None:
     folder = ready_site(tmp_path / "site")
-    write_cluster_key(folder / "secrets")
+    write_secrets(folder / "secrets", slurm=False, kubernetes=True)
     site = folder / "site.yml"
     line = f", trial_image: {chosen}" if chosen else ""
-    cluster = f'kubernetes: {{version: "1.35", source: /opt/source{line}}}\n'
+    cluster = f'kubernetes: {{version: "1.35", source: /opt/source, device_plugin: own{line}}}\n'
     key = f"  {CLUSTER_KEY}: {{file: secrets/{CLUSTER_KEY}}}\n"
     site.write_text(site.read_text() + key + cluster)
     assert trial_image(Target(site, None), options.quiet()) == (chosen or PLAIN)

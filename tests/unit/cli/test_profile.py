@@ -40,8 +40,8 @@ def test_show_says_what_it_expects_runs_and_must_reach() -> None:
 
 def test_validate_takes_profiles_and_sites_together() -> None:
     said = say("validate", "hpc", EXAMPLE)
-    assert "sound, profile hpc" in said
-    assert "sound, site acme" in said
+    assert "valid, profile hpc" in said
+    assert "valid, site acme" in said
     assert "to do  access.known_hosts" in said
 
 

@@ -6,7 +6,7 @@ import click
 import pytest
 
 from appliance.cli.main import cli
-from appliance.config.fresh import write_secrets
+from appliance.config.new_secrets import write_secrets
 from appliance.errors import ConfigError
 
 SITE = """version: 1
@@ -38,9 +38,9 @@ def test_a_container_needs_a_site_that_brings_containers(tmp_path: Path) -> None
         (("storage", *IMAGE), "appliance validate gpt3"),
         (("scheduler", *IMAGE), "appliance validate gpt3"),
         (("gpt3", "--from-logs", ".", *IMAGE), "appliance validate gpt3"),
-        (("gpt3", "--container-mounts", "/a:/b"), "goes with --container-image"),
-        (("gpt3", "--container-image", "pytorch; rm"), "it is written as nvcr.io"),
-        (("gpt3", *IMAGE, "--container-mounts", "data"), "it is written as /data:/data"),
+        (("gpt3", "--container-mounts", "/a:/b"), "needs --container-image"),
+        (("gpt3", "--container-image", "pytorch; rm"), "write it as nvcr.io"),
+        (("gpt3", *IMAGE, "--container-mounts", "data"), "write it as /data:/data"),
     ],
 )
 def test_a_container_that_makes_no_sense_is_refused(argv: tuple[str, ...], said: str) -> None:

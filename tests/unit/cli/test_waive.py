@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import run
-from tests.site_files import ready_site
+from tests.support.command_line import run
+from tests.support.site_files import ready_site
 
 Told = pytest.CaptureFixture[str]
 SOON = (date.today() + timedelta(days=30)).isoformat()
@@ -50,17 +50,20 @@ def test_a_waiver_is_kept_listed_and_withdrawn(
         (("gpu.ecc",), "needs --reason and --until"),
         (("gpu.ecc", "--reason", "x"), "needs --reason and --until"),
         (("gpu.ecc", "--reason", " ", "--until", SOON), "--reason is empty"),
-        (("gpu.ecc", "--reason", "x", "--until", "2020-01-01"), "--until 2020-01-01 is over"),
+        (
+            ("gpu.ecc", "--reason", "x", "--until", "2020-01-01"),
+            "--until 2020-01-01 is in the past",
+        ),
         (("gpu.ecc", "--reason", "x", "--until", "2090-01-01"), "more than a year away"),
         (("gpu.ecc", "--reason", "x", "--until", "soon"), "soon"),
         (("gpu.eccc", *WHY), 'did you mean "gpu.ecc"?'),
         (("gpu.ecc@gpu-33", *WHY), 'did you mean "gpu-3"?'),
-        (("gpu.ecc@", *WHY), "no CHECK or CHECK@TARGET"),
+        (("gpu.ecc@", *WHY), "not CHECK or CHECK@TARGET"),
         (("simulated", *WHY), "simulated hardware can never be accepted"),
-        (("stage.slurm", *WHY), "has to be deployed"),
-        (("host.reachable@gpu-1", *WHY), "nothing is known of a silent host"),
+        (("stage.slurm", *WHY), "must be deployed"),
+        (("host.reachable@gpu-1", *WHY), "nothing is known about a host that does not answer"),
         (("--withdraw", "gpu.ecc"), "there is no waiver gpu.ecc"),
-        (("--list", "gpu.ecc"), "--list takes no finding"),
+        (("--list", "gpu.ecc"), "--list excludes a finding"),
     ],
 )
 def test_what_cannot_be_waived_is_refused_in_one_line(

@@ -4,12 +4,12 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.unit.collection.conftest import PLUGINS, Host
+from tests.support.collection_host import PLUGINS, Host
 
 Run = Callable[..., dict[str, Any]]
 Plugin = Callable[[str], ModuleType]
@@ -95,6 +95,23 @@ def test_check_mode_reaches_every_resource(apply: Run, host: Host, tmp_path: Pat
     assert host.calls == ["look"]
     assert [d["after_header"] for d in answer["diff"]] == [f"{place} (absent -> file)"]
     assert answer["resources"][0]["name"] == str(place)
+
+
+@pytest.mark.parametrize("installs", [True, False])
+def test_a_dry_run_validates_no_file_by_what_it_would_have_installed_before(
+    apply: Run, host: Host, plugin: Plugin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, installs: bool
+) -> None:  # fmt: skip
+    said = json.dumps({"changed": installs})
+    monkeypatch.setattr(plugin("module_utils.resources.packages"), "main", lambda: sys.stdout.write(said))  # fmt: skip
+    host.answer("sh -n", (1, "", "User does not exist"))
+    place = str(tmp_path / "file")
+    item = {"path": place, "owner": "root", "group": "root", "validate": "sh -n %s"}
+    files = entry("f", "files", files=[item], contents=json.dumps({place: "eA=="}))
+    answer = apply(entry("p", "packages", present=["x"]), files, check=True)
+    assert answer.get("failed", False) is not installs
+    assert bool(host.calls) is not installs
+    host.calls.clear()
+    assert "User does not exist" in apply(entry("p", "packages", present=["x"]), files)["msg"]
 
 
 def test_what_a_resource_refuses_is_said_in_its_words(apply: Run) -> None:
@@ -250,8 +267,97 @@ def test_what_an_entry_that_did_not_run_would_answer_is_no_pass(apply: Run, host
     assert host.calls == []
 
 
+@pytest.mark.parametrize(
+    ("printed", "said"),
+    [
+        ("v1.35.4\n", ""),
+        ("v1.3.9\n", "kubeadm: v1.3.9"),
+        ("\n", "kubeadm: no ^v1\\.35([.]|$) in its output"),
+    ],
+)
+def test_what_is_to_be_printed_is_a_pattern(apply: Run, host: Host, printed: str, said: str) -> None:  # fmt: skip
+    host.answer("kubeadm", (0, printed, ""))
+    assert apply(runs("k", "kubeadm", prints=r"^v1\.35([.]|$)")).get("msg", "") == said
+
+
+def test_an_output_without_a_word_may_be_wrong_too(apply: Run, host: Host) -> None:
+    host.answer("plan", (0, "--\n", ""))
+    assert apply(runs("p", "plan", lacks="-+"))["msg"] == "plan: '--' in its output"
+
+
+@pytest.mark.parametrize(
+    ("answered", "said"),
+    [
+        ((1, "", "error: the server doesn't have a resource type"), ""),
+        ((1, "", "Unable to connect"), "kubectl: Unable to connect"),
+        # What it was to print is asked of a program that ended well.
+        ((0, "", "doesn't have a resource type"), "kubectl: doesn't have a resource type"),
+        ((0, "True\n", ""), ""),
+    ],
+)
+def test_a_failure_may_be_as_good_as_the_output(apply: Run, host: Host, answered: tuple[int, str, str], said: str) -> None:  # fmt: skip
+    host.answer("kubectl", answered)
+    wanted = {"lines": ["True"], "tolerates": "doesn't have a resource type"}
+    assert apply(runs("k", "kubectl", **wanted)).get("msg", "") == said
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_command_is_known_to_have_run_by_any_file_of_its_kind(apply: Run, host: Host, tmp_path: Path, *, made: bool) -> None:  # fmt: skip
+    host.answer("save", (0, "", ""))
+    (tmp_path / ("a.snapshot" if made else "a.part")).touch()
+    answer = apply(runs("s", "save", creates=f"{tmp_path}/*.snapshot", changes="always"))
+    assert (answer["changed"], host.calls) == (not made, [] if made else ["save"])
+
+
 def test_a_command_may_not_print_what_is_wrong(apply: Run, host: Host) -> None:
     host.answer("plan", (0, '"state": "unchanged"', ""), (0, '"state": "divided"', ""))
     asked = runs("p", "plan", lacks='"state": "(?!unchanged)')
     assert not apply(asked).get("failed")
     assert apply(asked)["msg"] == 'plan: "state": "divided"'
+
+
+def test_a_host_whose_system_is_known_is_not_asked(plugin: Plugin, tmp_path: Path) -> None:
+    (tmp_path / "vars").mkdir()
+    (tmp_path / "vars/Debian.yml").write_text("{}")
+    action = object.__new__(plugin("action.apply").ActionModule)
+    asked: list[str] = []
+
+    def setup(name: str, *_: object, **__: object) -> dict[str, Any]:
+        asked.append(name)
+        return {"ansible_facts": {"ansible_os_family": "Debian"}}
+
+    action._execute_module = setup
+    known = {"distribution": "Debian", "distribution_major_version": "12", "os_family": "Debian"}
+    assert action._facts({"appliance_system": known}) == known
+    assert asked == []
+    assert action._facts({}) == {}
+    assert action._facts({"role_path": str(tmp_path)}) == {"os_family": "Debian"}
+    assert asked == ["ansible.builtin.setup"]
+
+
+def test_entries_share_what_jinja_has_loaded_unless_one_has_variables_of_its_own(
+    plugin: Plugin,
+) -> None:
+    action = object.__new__(plugin("action.apply").ActionModule)
+    made: list[dict[str, Any]] = []
+
+    class Templar:
+        def evaluate_conditional(self, condition: object) -> object:
+            return condition
+
+        def template(self, value: object) -> object:
+            return value
+
+    def copied(variables: dict[str, Any]) -> Templar:
+        made.append(variables)
+        return Templar()
+
+    own = {"name": "b", "command": {"argv": ["b"]}, "vars": {"x": 2}}
+    resources = [{"name": "a", "command": {"argv": ["a"]}}, own]
+    refuse = [{"when": False, "message": ""}]
+    action._with = copied
+    action._task = SimpleNamespace(args={"refuse": refuse, "resources": resources})
+    common = copied({"x": 1})
+    assert action._refusal(common) == ""
+    assert [one["name"] for one in action._settled({"x": 1}, common)] == ["a", "b"]
+    assert made == [{"x": 1}, {"x": 2}]

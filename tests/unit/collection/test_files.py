@@ -373,3 +373,36 @@ def test_the_line_that_tells_is_found(
     plugin: Callable[[str], ModuleType], said: str, line: str
 ) -> None:
     assert plugin("module_utils.outcome").telling_line(said) == line
+
+
+class FakeTemplar:
+    """Counts the environments of Jinja that are made."""
+
+    def __init__(self) -> None:
+        self.made: list[list[str]] = []
+
+    def copy_with_new_env(self, searchpath: list[str], **_: object) -> "FakeTemplar":
+        """An environment of its own."""
+        self.made.append(searchpath)
+        return self
+
+    def template(self, text: str, **_: object) -> str:
+        """As it stands."""
+        return text
+
+
+def test_templates_of_a_folder_share_what_jinja_has_loaded(plugin: Plugin, tmp_path: Path) -> None:
+    paths = ["etc/one", "etc/two", "etc/more/three"]
+    for path in paths:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"{path}.j2").write_text(path)
+
+    class Loader:
+        def get_text_file_contents(self, path: str) -> str:
+            return Path(path).read_text()
+
+    templar = FakeTemplar()
+    find = lambda _kind, source: str(tmp_path / source)  # noqa: E731
+    renderer = plugin("plugin_utils.rendering").Renderer(find, Loader(), templar, {}, dict)
+    assert [renderer.content({"path": f"/{path}"}) for path in paths] == [p.encode() for p in paths]
+    assert [made[-1] for made in templar.made] == [f"{tmp_path}/etc", f"{tmp_path}/etc/more"]

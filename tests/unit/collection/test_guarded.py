@@ -77,6 +77,28 @@ def test_a_link_is_judged_by_where_it_leads(run: Run, source: Path, tmp_path: Pa
     assert "too many symbolic links" in run("offline_source", path=str(tmp_path / "round"))["msg"]
 
 
+@pytest.mark.parametrize("part", ["packages", "packages/pool"])
+def test_all_below_a_folder_that_is_linked_to_is_judged(
+    run: Run, source: Path, tmp_path: Path, part: str
+) -> None:
+    apart = tmp_path / "apart"
+    (source / part).rename(apart)
+    (source / part).symlink_to(apart)
+    (apart / "round").symlink_to(source / "packages")
+    assert not run("offline_source", path=str(source / "packages")).get("failed")
+    (apart / "inner").mkdir()
+    (apart / "inner/late.deb").write_text("x")
+    (apart / "inner/late.deb").chmod(0o666)
+    said = run("offline_source", path=str(source / "packages"))["msg"]
+    assert f"{apart}/inner/late.deb" in said
+    assert "0666" in said
+
+
+def test_a_link_that_leads_nowhere_is_judged_by_its_way(run: Run, source: Path) -> None:
+    (source / "packages/gone").symlink_to("nowhere/x")
+    assert not run("offline_source", path=str(source / "packages")).get("failed")
+
+
 def test_pipes_and_sockets_are_no_part_of_a_source(
     run: Run, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

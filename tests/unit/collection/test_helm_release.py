@@ -45,6 +45,8 @@ NONE = (1, "", "Error: release: not found")
 @pytest.fixture(autouse=True)
 def places(plugin: Plugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugin("module_utils.helm_archive"), "PROGRAM", "helm")
+    resource = plugin("module_utils.resources.helm_release")
+    monkeypatch.setattr(resource, "has_cluster", lambda _: True)
     module = plugin("module_utils.helm")
     monkeypatch.setattr(module, "LOCKS", str(tmp_path / "lock"))
     monkeypatch.setattr(module, "STATE", str(tmp_path / "state"))
@@ -155,6 +157,20 @@ def test_flags_are_those_of_helms_release(run: Run, cluster: Any, version: str, 
     assert "--version v0.17.0" in command
     assert "--repo https://charts.example.com" in command
     assert "hidden-word" not in command
+
+
+@pytest.mark.parametrize("version", ["v3.14.2+g1", "v4.3.0"])
+def test_a_release_that_is_not_waited_for_is_installed_and_left(
+    run: Run, cluster: Any, version: str
+) -> None:
+    cluster.answer("helm version", (0, version, ""))
+    cluster.answer("helm history", NONE)
+    assert run("helm_release", waits=False, **GIVEN)["changed"]
+    (command,) = cluster.called("helm upgrade")
+    assert "--wait" not in command
+    assert "--atomic" not in command
+    assert "--rollback" not in command
+    assert ("--server-side=false" in command) is version.startswith("v4")
 
 
 def test_values_are_told_by_standard_input_and_written_nowhere(
@@ -379,6 +395,37 @@ def test_a_release_is_taken_away_once(run: Run, cluster: Any) -> None:
     cluster.answer("helm history", NONE)
     assert not run("helm_release", **removal())["changed"]
     assert len(cluster.called("helm uninstall")) == 1
+
+
+@pytest.mark.parametrize(
+    ("listed", "goes"),
+    [("namespace/kai\nnamespace/other\n", True), ("namespace/kai-2\n", False), ("", False)],
+)
+def test_a_release_in_a_namespace_without_the_mark_stays(
+    run: Run, cluster: Any, listed: str, *, goes: bool
+) -> None:
+    known = "kubectl --kubeconfig /etc/kubernetes/admin.conf --request-timeout 20s"
+    cluster.answer(f"{known} get namespaces --selector a=b", (0, listed, ""))
+    assert run("helm_release", **removal(marked="a=b"))["changed"] is goes
+    assert bool(cluster.called("helm uninstall")) is goes
+
+
+def test_nothing_is_taken_away_where_nobody_knows_whose_it_is(run: Run, cluster: Any) -> None:
+    cluster.answer("kubectl", (1, "", "Unable to connect to the server"))
+    message = run("helm_release", **removal(marked="a=b"))["msg"]
+    assert message == "namespaces cannot be listed: Unable to connect to the server"
+    assert cluster.called("helm uninstall") == []
+
+
+@pytest.mark.parametrize(("state", "changes"), [("present", True), ("absent", False)])
+def test_a_dry_run_on_a_host_of_no_cluster_knows_that_nothing_is_installed(
+    run: Run, host: Any, tmp_path: Path, plugin: Plugin, monkeypatch: pytest.MonkeyPatch, state: str, *, changes: bool
+) -> None:  # fmt: skip
+    monkeypatch.undo()
+    given = {**GIVEN, "state": state, "kubeconfig": str(tmp_path / "none"), "source": "/none"}
+    answer = run("helm_release", check=True, **given)
+    assert (answer["changed"], host.calls) == (changes, [])
+    assert run("helm_release", **given)["failed"]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,9 @@ from ansible_collections.appliance.host.plugins.module_utils.resources import (
     containerd_images as images,
 )
 from ansible_collections.appliance.host.plugins.module_utils.resources import (
+    coredns,
+)
+from ansible_collections.appliance.host.plugins.module_utils.resources import (
     kubeadm_control as control,
 )
 from ansible_collections.appliance.host.plugins.module_utils.resources import (
@@ -37,7 +40,8 @@ from ansible_collections.appliance.host.plugins.module_utils.resources import (
 
 from appliance.config.data import root
 from appliance.mig import node as on_demand
-from tests.unit.roles.loading import program
+from tests.support.role_programs import program
+from tests.support.role_units import RoleText
 
 NODE: dict[str, Any] = {"metadata": {"name": "gpu-1", "labels": {"a": "1"}}, "spec": {}}
 
@@ -67,11 +71,27 @@ def test_archives_are_found_by_name_and_know_their_images(tmp_path: Path) -> Non
 
 def test_an_archive_that_was_cut_off_is_left_to_its_digest(tmp_path: Path) -> None:
     made = archive(tmp_path / "b.tar", "x/pause:1")
-    assert not images.lacking(str(made), {"x/pause:1"})
-    assert images.lacking(str(made), {"x/etcd:2"})
     for content in (made.read_bytes()[:700], b"", b"not a tar"):
         made.write_bytes(content)
-        assert images.lacking(str(made), {"x/pause:1"})
+        assert images.wanted_of([str(made)], ["pause"]) == {str(made): []}
+
+
+def test_hosts_without_a_control_plane_get_all_images_but_those_of_static_pods(
+    tmp_path: Path,
+) -> None:
+    server = archive(tmp_path / "a.tar", "registry.k8s.io/kube-apiserver:v1.35.4")
+    names = archive(tmp_path / "b.tar", "r:5000/coredns/coredns:v1@sha256:0", "x/etcd:3")
+    static = ["etcd", "kube-apiserver"]
+    assert set(images.wanted_of([str(server), str(names)], static)) == {str(names)}
+    assert set(images.wanted_of([str(server), str(names)], [])) == {str(server), str(names)}
+
+
+def test_the_list_of_images_is_written_once(tmp_path: Path) -> None:
+    file = tmp_path / "folder/images.json"
+    assert images.store(["a:1"], str(file))
+    assert not images.store(["a:1"], str(file))
+    assert images.store([], str(file))
+    assert file.read_text() == "[]"
 
 
 class Refused(Exception):
@@ -109,6 +129,56 @@ def test_an_archive_without_its_digest_is_never_imported(
     (tmp_path / "b.tar.sha256").write_text(f"{sha256(str(made))}  b.tar\n")
     images._import(told, str(made))
     assert told.commands[-1][-1] == str(made)
+
+
+class KubeDns:
+    """A cluster with what kubectl would print of CoreDNS."""
+
+    def __init__(self, **objects: dict[str, Any]) -> None:
+        self.objects = objects
+
+    def get(self, kind: str) -> dict[str, Any]:
+        return self.objects.get(kind, {})
+
+
+def deployment(**spec: Any) -> dict[str, Any]:
+    """CoreDNS, with this template."""
+    template = {"spec": {"priorityClassName": "system-cluster-critical", **spec}}
+    return {"spec": {"template": template}}
+
+
+def test_coredns_is_brought_to_a_host_for_each_pod_once() -> None:
+    made = KubeDns(deployment=deployment(affinity=coredns.TOGETHER))
+    budget, patch = coredns.changes(made, spread=True)
+    assert budget[0] == ["apply", "-f", "-"]
+    rules = json.loads(patch[0][-1])["spec"]["template"]["spec"]["affinity"]
+    assert rules == {**coredns.APART, "$patch": "replace"}
+    there = KubeDns(
+        deployment=deployment(affinity=coredns.APART),
+        poddisruptionbudget=json.loads(budget[1] or ""),
+    )
+    assert coredns.changes(there, spread=True) == []
+    # Where one host alone can take pods, the second would never start and the first never leave.
+    words = [words[0] for words, _ in coredns.changes(there, spread=False)]
+    assert words == ["delete", "patch"]
+    assert coredns.changes(made, spread=False) == []
+
+
+def test_a_budget_of_another_size_and_a_lost_priority_are_put_right() -> None:
+    odd = coredns.budget()
+    odd["spec"]["minAvailable"] = 2
+    found = KubeDns(
+        deployment=deployment(affinity=coredns.APART, priorityClassName=""),
+        poddisruptionbudget=odd,
+    )
+    budget, patch = coredns.changes(found, spread=True)
+    assert budget[0][0] == "apply"
+    spec = json.loads(patch[0][-1])["spec"]["template"]["spec"]
+    assert spec == {"priorityClassName": "system-cluster-critical"}
+
+
+def test_a_name_server_of_others_is_left_alone() -> None:
+    assert coredns.changes(KubeDns(), spread=True) == []
 
 
 def test_kubeadms_reason_is_its_error_not_its_last_line() -> None:
@@ -300,6 +370,12 @@ def test_of_a_family_of_labels_a_node_keeps_none_that_is_not_its_own() -> None:
     assert node.differences(seen, labels, ["tier-"], "kubernetes") == []
 
 
+def test_a_dry_run_where_there_is_no_cluster_asks_no_program(run: Any, host: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    monkeypatch.setattr(node, "ADMIN", str(tmp_path / "none"))
+    assert run("kubernetes_node", check=True, name="gpu-1")["changed"] is True
+    assert host.calls == []
+
+
 def test_a_node_without_a_report_is_not_ready() -> None:
     assert node.ready({})[0] is False
     conditions = [{"type": "Ready", "status": "False", "message": "no network"}]
@@ -323,14 +399,14 @@ def test_manifests_are_applied_by_name_and_what_is_unchanged_is_no_change(tmp_pa
 class Kubectl:
     """A module whose kubectl knows the version of each resource, and says in order what it says to apply."""
 
-    check_mode = False
-
-    def __init__(self, *said: str) -> None:
-        self.said, self.ran = list(said), list[list[str]]()
+    def __init__(self, *said: str, check_mode: bool = False) -> None:
+        self.said, self.ran, self.given = list(said), list[list[str]](), list[str | None]()
+        self.check_mode = check_mode
         self.versions = {"Deployment/calico/operator": 1}
 
-    def run_command(self, argv: list[str]) -> tuple[int, str, str]:
+    def run_command(self, argv: list[str], data: str | None = None) -> tuple[int, str, str]:
         self.ran.append(argv)
+        self.given.append(data)
         if "get" in argv:
             keys = [(name.split("/"), str(v)) for name, v in self.versions.items()]
             items = [
@@ -377,6 +453,40 @@ def test_a_kind_that_came_a_moment_ago_is_waited_for(monkeypatch: pytest.MonkeyP
         manifests._apply(Kubectl(unknown), "network.yml")
 
 
+@pytest.mark.parametrize("text", [None, '{"kind": "List", "items": []}'])
+def test_what_stands_in_no_file_reaches_every_command(text: str | None) -> None:
+    told = Kubectl(LARGE)
+    assert manifests._apply(told, "-", text)
+    assert told.given == [text] * 4
+    with pytest.raises(GaveUp, match="a manifest of the role is not accepted: no"):
+        manifests._apply(Kubectl("no"), "-", text)
+
+
+@pytest.mark.parametrize(
+    "lacks",
+    ['no matches for kind "X"', 'Error from server (NotFound): namespaces "jobset" not found'],
+)
+def test_a_dry_run_takes_what_is_not_there_yet_for_a_change(lacks: str) -> None:
+    told = Kubectl(lacks, check_mode=True)
+    assert manifests._apply(told, "network.yml") == ["network.yml would be applied"]
+    assert told.ran == [[*manifests.KUBECTL, "apply", "-f", "network.yml", "--dry-run=server"]]
+    with pytest.raises(GaveUp, match="Unable to connect"):
+        manifests._apply(Kubectl("Unable to connect", check_mode=True), "network.yml")
+
+
+def test_manifests_of_a_role_go_to_the_server_as_one_list(run: Any, host: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    given = [{"kind": "Namespace", "metadata": {"name": "a"}}]
+    known = "kubectl --kubeconfig /etc/kubernetes/admin.conf --request-timeout 60s apply -f -"
+    host.answer(known, (0, "namespace/a created\n", ""), (0, "namespace/a unchanged\n", ""))
+    first = run("kubernetes_manifests", manifests=given)
+    assert (first["changed"], first["applied"]) == (True, ["namespace/a created"])
+    assert run("kubernetes_manifests", manifests=given)["changed"] is False
+    monkeypatch.setattr(manifests, "ADMIN", str(tmp_path / "none"))
+    assert run("kubernetes_manifests", check=True, manifests=given)["changed"] is True
+    assert run("kubernetes_manifests", check=True)["changed"] is False
+    assert len(host.calls) == 2
+
+
 def rendered_vip(version: str, makes: bool, seen: dict[str, Any]) -> str:
     """The line of kube-vip's manifest that names its kubeconfig."""
     folder = root() / "roles/kubernetes"
@@ -414,7 +524,7 @@ def test_kube_vip_has_the_kubeconfig_that_is_there(
 
 
 def test_the_rights_that_cannot_be_taken_back_are_held_while_the_cluster_is_made_alone() -> None:
-    tasks = yaml.safe_load((root() / "roles/kubernetes/tasks/service.yml").read_text())
+    tasks = RoleText("kubernetes").tasks
     held = [
         (number, task)
         for number, task in enumerate(tasks)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.collection.conftest import Host
+from tests.support.collection_host import Host
 
 Run = Callable[..., dict[str, Any]]
 Plugin = Callable[[str], ModuleType]
@@ -81,6 +81,15 @@ def test_a_pin_may_go_back_and_keeps_its_hold(run: Run, host: Host) -> None:
     (call,) = host.called("apt-get")
     assert "--allow-downgrades --allow-change-held-packages install bash=5.2" in call
     assert host.called("apt-mark") == ["apt-mark hold bash"]
+
+
+def test_a_held_package_that_shall_go_goes(run: Run, host: Host) -> None:
+    host.answer(QUERY, (0, "bash\thi \t5.3\t\n", ""), (0, "bash\tun \t\t\n", ""))
+    host.answer("apt-get", (0, NONE.replace("0 to remove", "1 to remove"), ""))
+    assert run("packages", absent=["bash"], purge=True)["changed"]
+    (call,) = host.called("apt-get")
+    assert "--allow-change-held-packages --purge install bash-" in call
+    assert host.called("apt-mark") == []
 
 
 OLDER, NEWER = (0, "", ""), (1, "", "")

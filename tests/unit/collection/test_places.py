@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.collection.conftest import Host
+from tests.support.collection_host import Host
 
 Run = Callable[..., dict[str, Any]]
 Plugin = Callable[[str], ModuleType]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.collection.conftest import Host, Run
+from tests.support.collection_host import Host, Run
 
 PACKAGED = """# PAM configuration for the Secure Shell service
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.collection.conftest import Host
+from tests.support.collection_host import Host
 
 Run = Callable[..., dict[str, Any]]
 HEAD = "Filename\tType\tSize\tUsed\tPriority\n"

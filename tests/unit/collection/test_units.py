@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.collection.conftest import Host
+from tests.support.collection_host import Host
 
 Run = Callable[..., dict[str, Any]]
 Plugin = Callable[[str], ModuleType]
@@ -217,6 +217,47 @@ def test_a_failed_start_tells_the_units_last_words(run: Run, host: Host) -> None
     assert (
         answer["msg"] == "a.service: start failed (exit-code with status 1): Fatal error : no port"
     )
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (
+            ["error: cannot open x", "fatal: CLUSTER NAME MISMATCH", "Terminate signal received"],
+            "fatal: CLUSTER NAME MISMATCH",
+        ),
+        (["starting", "error: no such device", "bye"], "error: no such device"),
+        (["starting", "bye"], "bye"),
+    ],
+)
+def test_a_failed_start_tells_the_first_line_of_the_gravest_kind(
+    lines: list[str], told: str, run: Run, host: Host
+) -> None:
+    host.answer(SHOW, DEAD, FAILED)
+    host.answer(f"{CALL} start", (1, "", "Job for a.service failed.\n"))
+    host.answer("journalctl", (0, "\n".join(lines) + "\n", ""))
+    assert run("units", units=[{"name": "a"}])["msg"].endswith(f": {told}")
+
+
+def test_who_holds_a_port_is_named(run: Run, host: Host) -> None:
+    host.answer(SHOW, DEAD, FAILED)
+    host.answer(f"{CALL} start", (1, "", "Job for a.service failed.\n"))
+    said = 'level=error err="listen tcp 0.0.0.0:9090: bind: address already in use"\n'
+    host.answer("journalctl", (0, said, ""))
+    held = 'tcp LISTEN 0 128 *:9090 *:* users:(("cockpit-ws",pid=7,fd=3))\n'
+    host.answer("ss", (0, held, ""))
+    answer = run("units", units=[{"name": "a"}])["msg"]
+    assert answer.endswith("(port 9090 is held by cockpit-ws)")
+    assert host.called("ss ") == ["ss -Hlntup sport = :9090"]
+
+
+def test_a_unit_that_failed_too_often_is_explained_by_what_it_said_before(
+    run: Run, host: Host
+) -> None:
+    host.answer(SHOW, DEAD, (0, state(ActiveState="failed", Result="start-limit-hit"), ""))
+    host.answer(f"{CALL} start", (1, "", "Job for a.service failed.\n"))
+    host.answer("journalctl", (0, "", ""), (0, "fatal: no key\n", ""))
+    assert run("units", units=[{"name": "a"}])["msg"].endswith("fatal: no key")
 
 
 def test_a_silent_unit_is_explained_by_systemd(run: Run, host: Host) -> None:

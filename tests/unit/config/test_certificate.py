@@ -7,11 +7,11 @@ import pytest
 from appliance.config.certificate import complaint
 from appliance.config.finding import InvalidConfig
 from appliance.config.load import load_site
-from tests.full_sites import AUTHORITY
+from tests.support.full_sites import AUTHORITY
 
 GOOD = AUTHORITY.read_text()
 LINES = GOOD.splitlines(keepends=True)
-DAMAGED = "is cut off or damaged"
+DAMAGED = "is truncated or damaged"
 
 
 @pytest.mark.parametrize("text", [GOOD, GOOD * 2, f"Authority of Zürich\n{GOOD}"])

@@ -45,9 +45,9 @@ def test_refusal_names_the_pair_the_source_and_both_ways_out() -> None:
     (clash,) = clashes({"kai": "0.16.8", "kubernetes": "1.37"}, SMALL)
     assert (
         clash.message
-        == "kubernetes 1.37 does not go with kai 0.16.8 (1.28 to 1.36; source: s, 2026-08)"
+        == "kubernetes 1.37 is incompatible with kai 0.16.8 (1.28 to 1.36; source: s, 2026-08)"
     )
-    assert clash.remedy == "take kubernetes 1.36, or kai 0.18"
+    assert clash.remedy == "choose kubernetes 1.36, or kai 0.18"
 
 
 def test_the_nearer_end_is_proposed() -> None:
@@ -98,8 +98,8 @@ def test_release_that_one_system_of_the_class_carries_is_accepted() -> None:
 
 def test_release_no_system_carries_names_those_that_do_and_what_the_others_have() -> None:
     (clash,) = clashes({"slurm": "24.11", "operating_systems": ("debian-12", "ubuntu-24.04")})
-    assert clash.message.startswith("slurm 24.11 is on none of debian-12, ubuntu-24.04")
-    assert clash.remedy == "take slurm 22.05, or slurm 23.11, or operating_systems debian-13"
+    assert clash.message.startswith("slurm 24.11 has no packages for debian-12, ubuntu-24.04")
+    assert clash.remedy == "choose slurm 22.05, or slurm 23.11, or operating_systems debian-13"
 
 
 def test_every_row_says_who_says_so_and_when() -> None:

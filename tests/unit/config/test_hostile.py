@@ -18,18 +18,18 @@ from typing import Any
 
 import pytest
 
-from appliance.actions.bounds import check_ids
+from appliance.actions.profiles.limit_bounds import check_ids
 from appliance.config.document import read
 from appliance.config.finding import InvalidConfig, dotted, render
-from appliance.config.fresh import CLUSTER_KEY
 from appliance.config.load import LoadedSite, load_profile, load_site, profile_names
+from appliance.config.new_secrets import CLUSTER_KEY
 from appliance.config.secrets import MAIL_PASSWORD, Secret
 from appliance.errors import ApplianceError
 from appliance.stages.catalog import STAGES
 from appliance.stages.context import RoleContext
-from tests.facts import facts_of
-from tests.full_sites import VARIABLE, write_full_site
-from tests.rendering import Rendered, rendered
+from tests.support.facts import facts_of
+from tests.support.full_sites import VARIABLE, write_full_site
+from tests.support.rendering import Rendered, rendered
 
 COUNT = int(os.environ.get("APPLIANCE_HOSTILE", "300"))
 SEED = int(os.environ.get("APPLIANCE_HOSTILE_SEED", "20261123"))
@@ -299,7 +299,7 @@ def refusal(error: InvalidConfig) -> str:
     if not all(c.isprintable() or c == "\n" for c in shown):
         return "it moves the cursor"
     # A text that is no YAML has a line and no key.
-    placed = (f.key or f.message.startswith("is not YAML") for f in error.findings if f.line)
+    placed = (f.key or f.message.startswith("is not valid YAML") for f in error.findings if f.line)
     if not any(placed):
         return "it names no line and key"
     if any(len(f.message) > 1000 or not f.remedy for f in error.findings):

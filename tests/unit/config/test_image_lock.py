@@ -40,9 +40,9 @@ def test_a_site_has_its_lock_or_none(site_folder: Path) -> None:
         ("", 0, "is empty", "appliance images lock"),
         ("version: 1\n", 1, "is missing", "images"),
         ("version: 2\nimages: {}\n", 1, "2 is not accepted", "1"),
-        ("version: 1\nimages:\n  a/b:1: sha256:12\n", 3, "not what an image is known by", "64"),
+        ("version: 1\nimages:\n  a/b:1: sha256:12\n", 3, "not an image identity", "64"),
         (f"version: 1\nimages:\n  a/b:1: {ONE}\n  a/b:1: {OTHER}\n", 4, "twice", ""),
-        ("version: 1\nimages: {}\nimage: {}\n", 3, "is not known here", 'did you mean "images"?'),
+        ("version: 1\nimages: {}\nimage: {}\n", 3, "is an unknown key", 'did you mean "images"?'),
         ("version: 1\nimages: [\n", 3, "", ""),
     ],
 )

@@ -64,7 +64,7 @@ def test_a_profile_of_this_folder_is_told_by_its_folder_where_another_site_means
     with pytest.raises(InvalidConfig) as unknown:
         load_site(site_folder)
     (finding,) = (f for f in unknown.value.findings if f.key == "profile")
-    assert f"mine (in {site_folder / 'profiles'} and {own}, and with the program)" in finding.remedy
+    assert f"mine (in {site_folder / 'profiles'} and {own}, and from the program)" in finding.remedy
 
 
 def test_profile_file_named_by_a_site_is_beside_the_site(site_folder: Path) -> None:

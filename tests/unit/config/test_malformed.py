@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from appliance.actions.bounds import check_ids
+from appliance.actions.profiles.limit_bounds import check_ids
 from appliance.config.finding import Finding, InvalidConfig, render
-from appliance.config.fresh import write_secrets
 from appliance.config.load import load_profile, load_site
-from tests.malformed import FOLDER, NAMES, Case, case, changed
+from appliance.config.new_secrets import write_secrets
+from tests.support.malformed import FOLDER, NAMES, Case, case, changed
 
 CHECK_IDS = check_ids()
 

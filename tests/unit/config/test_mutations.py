@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from appliance.actions.bounds import check_ids
+from appliance.actions.profiles.limit_bounds import check_ids
 from appliance.config.document import read
 from appliance.config.finding import InvalidConfig, render
 from appliance.config.load import LoadedSite, load_site

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from appliance.config.finding import Finding, InvalidConfig
-from appliance.config.fresh import CLUSTER_KEY, write_cluster_key
 from appliance.config.load import load_site
+from appliance.config.new_secrets import CLUSTER_KEY, write_secrets
 
 KEY_LINE = f"  {CLUSTER_KEY}: {{file: secrets/{CLUSTER_KEY}}}\n"
 OWN = "{mirror: https://mirror.example.org/x, key: own.asc}"
@@ -15,9 +15,11 @@ SIGNED = f"{{mirror: https://mirror.example.org/x, key: own.asc, fingerprint: {'
 
 def findings(folder: Path, cluster: str, more: str = "") -> list[Finding]:
     """What is said of the site with a cluster."""
-    write_cluster_key(folder / "secrets")
+    write_secrets(folder / "secrets", slurm=False, kubernetes=True)
     text = (folder / "site.yml").read_text().replace("\nbase:\n", f"{KEY_LINE}\nbase:\n")
-    (folder / "site.yml").write_text(f"{text}\nkubernetes: {cluster}\n{more}\n")
+    (folder / "site.yml").write_text(
+        f"{text}\nkubernetes: {cluster}\nscheduler: {{kind: kai}}\n{more}\n"
+    )
     try:
         load_site(folder)
     except InvalidConfig as error:
@@ -83,14 +85,14 @@ def test_a_site_whose_packages_have_one_source_is_sound(
             "{}",
             f"repositories: {{kubernetes: {OWN}}}",
             "repositories.kubernetes.key",
-            "any key would do",
+            "any key would be accepted",
             "add fingerprint",
         ),
         (
             "{}",
             f"repositories: {{containerd: {OWN}}}",
             "repositories.containerd.key",
-            "any key would do",
+            "any key would be accepted",
             "add fingerprint",
         ),
         (

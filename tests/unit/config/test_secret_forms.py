@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from appliance.config.finding import InvalidConfig
-from appliance.config.fresh import write_secrets
+from appliance.config.new_secrets import write_secrets
 from appliance.config.secrets import resolve
-from tests.sites import site_of
+from tests.support.sites import site_of
 
 SITE = site_of(
     "head",

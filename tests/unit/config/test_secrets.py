@@ -128,7 +128,7 @@ def test_a_password_in_the_home_of_nobody_is_one_line(
     site: Site, site_folder: Path, vault: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANSIBLE_VAULT_PASSWORD_FILE", "~no-such-user/password")
-    with pytest.raises(InvalidConfig, match="lies in the home of nobody"):
+    with pytest.raises(InvalidConfig, match="is in the home of an unknown user"):
         resolve(with_secret(site, {"vault": f"{vault.name}#token"}), site_folder)
 
 
@@ -147,6 +147,8 @@ def test_secret_hides_from_repr_and_f_strings() -> None:
     assert str(secret) == PASSWORD
 
 
+HOOK = "https://hooks.example/x?a=1&token=Zm9v<b>/bar'q\"z"
+
 SPELLINGS: dict[str, Callable[[str], str]] = {
     "plain": lambda s: s,
     "json": json.dumps,
@@ -160,6 +162,12 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
     "url, lower hex": lambda s: re.sub("%..", lambda f: f[0].lower(), quote(s, safe="")),
     "query": lambda s: urlencode({"p": s}),
     "html": html.escape,
+    "html, quotes by number": lambda s: (
+        html.escape(s).replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
+    ),
+    "json of Go": lambda s: json.dumps(s).translate({ord(c): f"\\u{ord(c):04x}" for c in "<>&"}),
+    "json of PHP": lambda s: json.dumps(s).replace("/", "\\/"),
+    "shell, as -x prints it": lambda s: s.replace("'", "'\\''"),
     "shell": shlex.quote,
     "base64": lambda s: base64.b64encode(s.encode()).decode(),
     "base64 for urls": lambda s: base64.urlsafe_b64encode(s.encode()).decode(),
@@ -173,7 +181,9 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
-@pytest.mark.parametrize("secret", [PASSWORD, LONG, PEM], ids=["password", "long", "pem"])
+@pytest.mark.parametrize(
+    "secret", [PASSWORD, LONG, PEM, HOOK], ids=["password", "long", "pem", "hook"]
+)
 def test_no_spelling_of_a_secret_is_left(secret: str, spelling: str) -> None:
     spelled = SPELLINGS[spelling](secret)
     cleaned = Redactor([Secret(secret)])(f"before {spelled} after")
@@ -183,6 +193,14 @@ def test_no_spelling_of_a_secret_is_left(secret: str, spelling: str) -> None:
     rest = cleaned.removeprefix("before ").removesuffix(" after")
     pieces = {spelled[i : i + 9] for i in range(max(1, len(spelled) - 8))}
     assert not [piece for piece in pieces if piece in rest]
+
+
+@pytest.mark.parametrize("width", [64, 76])
+def test_base64_in_lines_is_hidden(width: int) -> None:
+    whole = base64.b64encode(PEM.encode()).decode()
+    lines = [whole[at : at + width] for at in range(0, len(whole), width)]
+    cleaned = Redactor([PEM])("\n".join(lines))
+    assert not [line for line in lines if line in cleaned and len(line) >= 16]
 
 
 @given(secret=st.text(min_size=4, max_size=40), other=st.text(max_size=40))
@@ -256,10 +274,10 @@ def test_a_secret_written_on_one_line_is_hidden(secret: str) -> None:
 @pytest.mark.parametrize("longest", range(32, 64))
 def test_what_a_shortened_text_holds_of_a_secret_is_hidden(longest: int) -> None:
     told = shortened(f"the password is not right: {LONG} as {LONG}", longest)
-    kept = Redactor([LONG])(f"gpu-1: {told}; look there")
+    kept = Redactor([LONG])(f"gpu-1: {told}; check what listens")
     assert LONG[:4] not in kept
     assert kept.startswith("gpu-1: the password is not right: ")
-    assert kept.endswith("; look there")
+    assert kept.endswith("; check what listens")
 
 
 def test_a_shortened_spelling_is_hidden_too() -> None:

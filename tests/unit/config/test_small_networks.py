@@ -11,10 +11,10 @@ from appliance.config.load import load_site
 @pytest.mark.parametrize(
     ("cidr", "remedy"),
     [
-        ("0.0.0.0/32", "take one of 0.0.0.0 to 0.0.0.0"),
-        ("255.255.255.255/32", "take one of 255.255.255.255 to 255.255.255.255"),
-        ("0.0.0.0/31", "take one of 0.0.0.0 to 0.0.0.1"),
-        ("10.0.0.0/24", "take one of 10.0.0.1 to 10.0.0.254"),
+        ("0.0.0.0/32", "use an address from 0.0.0.0 to 0.0.0.0"),
+        ("255.255.255.255/32", "use an address from 255.255.255.255 to 255.255.255.255"),
+        ("0.0.0.0/31", "use an address from 0.0.0.0 to 0.0.0.1"),
+        ("10.0.0.0/24", "use an address from 10.0.0.1 to 10.0.0.254"),
     ],
 )
 def test_address_outside_is_told_which_would_fit(tmp_path: Path, cidr: str, remedy: str) -> None:

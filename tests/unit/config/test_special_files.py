@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from appliance.config.bounded_files import NoFile, TooLarge, read_bytes
 from appliance.config.finding import InvalidConfig
 from appliance.config.load import load_profile, load_site
-from appliance.config.reading import NoFile, TooLarge, read_bytes
 from appliance.config.secrets import resolve
-from tests.unit.config.conftest import SITE
+from tests.support.site_folder import SITE
 
 
 def endless(file: Path) -> None:

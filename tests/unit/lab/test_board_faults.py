@@ -16,10 +16,10 @@ from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.probe.__main__ import answer
 from appliance.watch import rules
-from tests.judging import said_by
-from tests.profiles import profile_of
-from tests.sites import site_of
-from tests.unit.watch.test_rules import EXPECTS
+from tests.support.judging import said_by
+from tests.support.profiles import profile_of
+from tests.support.sites import site_of
+from tests.support.watch_expects import EXPECTS
 
 FAULTS = [f for f in faults.FAULTS if f.kind.startswith(("edac", "aer", "nvme"))]
 MARK = "etc/appliance/simulated.json"

@@ -8,6 +8,7 @@ from pathlib import Path
 from appliance.lab import charts
 from appliance.lab.charts import LookAlike
 from appliance.lab.programs import KAI
+from appliance.stages.kubernetes.charts import charts as of_cluster
 from appliance.stages.scheduler.queues.charts import charts as table
 from appliance.stages.workloads.table import table as addons
 
@@ -15,7 +16,7 @@ from appliance.stages.workloads.table import table as addons
 def test_there_is_one_for_every_version_of_the_table() -> None:
     wanted = {
         f"{chart.chart.rsplit('/', 1)[-1]}-{version}.tgz"
-        for chart in table().values()
+        for chart in (*of_cluster().values(), *table().values())
         for version in chart.versions.values()
     } | {f"{addon.name}-{addon.version}.tgz" for addon in addons().addons}
     # The one chart that is to be had is the real one.

@@ -35,11 +35,11 @@ def test_the_comment_of_a_racks_site_becomes_a_section_the_program_accepts(tmp_p
     text = site.render(numbered(RackSpec("test", hosts=3), 2, {}), PINNED)
     before, mark, section = text.partition("# Containers in Slurm jobs")
     assert mark
-    assert Site.model_validate(_read(tmp_path, before)).slurm.containers is None
+    assert Site.model_validate(_read(tmp_path, before)).slurm_options.containers is None
     lines = [line.removeprefix("# ") for line in section.splitlines()[1:]]
     found = Site.model_validate(_read(tmp_path, "\n".join((before, *lines))))
-    assert found.slurm.containers
-    assert found.slurm.containers.pyxis.file == PINNED["pyxis"].file
+    assert found.slurm_options.containers
+    assert found.slurm_options.containers.pyxis.file == PINNED["pyxis"].file
     assert set(found.software) == {"enroot", "pyxis"}
     assert "slurm.container_room" in found.limits
 

@@ -4,14 +4,13 @@ import json
 from pathlib import Path
 
 from appliance.config import document
-from appliance.config.edit import with_owner
+from appliance.config.site_edit import with_owner
 from appliance.lab import cgroups, network, requirements, seed, site
 from appliance.lab.hardware import Hardware
 from appliance.lab.machine import nspawn
 from appliance.lab.spec import RackSpec, numbered
 from appliance.models.site import Owner, Role, Site
-
-RACK = numbered(RackSpec("test", hosts=3), 2, {})
+from tests.support.lab_rack import RACK
 
 
 def test_site_is_one_the_program_accepts(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from appliance.lab import kernel, network
 from appliance.lab.spec import TABLES
-from tests.unit.lab.test_host_files import RACK
+from tests.support.lab_rack import RACK
 
 FORWARD, WATCHERS = "net/ipv4/ip_forward", "fs/inotify/max_user_instances"
 

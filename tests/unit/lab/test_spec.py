@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from appliance.errors import ConfigError
-from appliance.lab import image, kubernetes_build, mounts, rack, spec
+from appliance.lab import compiling, image, mounts, rack, spec
 from appliance.lab.hardware import Hardware
 from appliance.lab.spec import RackSpec, numbered
 
@@ -65,24 +65,73 @@ def test_three_control_hosts_come_first_and_share_an_address_no_host_has() -> No
     assert numbered(RackSpec("t", 5, kubernetes=True), 3, {}).virtual_address is None
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_without_a_site_a_cluster_comes_where_its_programs_are_compiled(
-    compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_without_a_site_a_complete_rack_comes_or_one_with_slurm_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spec, "STATE_ROOT", tmp_path)
-    monkeypatch.setattr(kubernetes_build, "is_compiled", lambda _: compiled)
-    found = rack.embedded(None)
-    assert (found.kubernetes, found.hosts, found.slurm) == (
-        (True, 4, 2) if compiled else (False, 3, 0)
+    found = rack.embedded("balanced")
+    assert (found.profile, found.hosts, found.kubernetes, found.slurm, found.complete) == (
+        *("balanced", 6, True, 2),
+        True,
     )
-    assert rack.embedded("balanced").profile == "balanced"
+    quick = rack.embedded(None, kubernetes=False)
+    assert (quick.profile, quick.hosts, quick.kubernetes, quick.complete) == (
+        "hpc",
+        3,
+        False,
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("compiled", "said"), [(True, "(about 5 min)"), (False, "Kubernetes is compiled once")]
+)
+def test_what_is_raised_is_said_with_how_long_it_takes(
+    compiled: bool, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spec, "STATE_ROOT", tmp_path)
+    monkeypatch.setattr(compiling, "is_compiled", lambda _: compiled)
+    assert said in rack.described(rack.embedded(None))
+    assert "Kubernetes" not in rack.described(rack.embedded(None, kubernetes=False))
+
+
+def test_a_cluster_that_stands_is_not_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spec, "STATE_ROOT", tmp_path)
+    spec.save(numbered(rack.embedded(None), 1, {}))
+    assert rack.embedded(None).complete
+    with pytest.raises(ConfigError, match="stands with Kubernetes") as caught:
+        rack.embedded(None, kubernetes=False)
+    assert "appliance lab down" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"plain": "12"}, "plain hosts"),
+        ({"hosts": 4}, "leave Kubernetes 1 GPU hosts"),
+        ({"hosts": 6, "control": 3}, "leave Kubernetes 1 GPU hosts"),
+    ],
+)
+def test_a_rack_that_cannot_be_complete_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        RackSpec(
+            "t",
+            **{
+                "hosts": 6,
+                "kubernetes": True,
+                "complete": True,
+                "slurm": 2 * ("plain" not in given),
+            }
+            | given,
+        )
 
 
 def test_without_a_site_the_rack_that_stands_is_taken_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spec, "STATE_ROOT", tmp_path)
-    monkeypatch.setattr(kubernetes_build, "is_compiled", lambda _: True)
     standing = RackSpec(hosts=2, profile="balanced")
     spec.save(numbered(standing, 1, {}))
     assert rack.embedded(None) == rack.embedded("balanced") == standing

@@ -30,7 +30,7 @@ from appliance.lab.hardware import Hardware
 from appliance.lab.netlist import hcas
 from appliance.lab.spec import IMAGE_LAYER, Rack, RackSpec, numbered
 from appliance.models.site import Site
-from tests.unit.lab.test_fabric_follower import DUMP
+from tests.support.fabric_dump import DUMP
 
 ETHERNET = Hardware("a100-pcie", 4, "pcie", "Ethernet", 2, 25, 1)
 

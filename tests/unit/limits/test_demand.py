@@ -9,7 +9,7 @@ from appliance.limits.demand import PATIENCE_S, REST_S, STATE, TRIES, WISH
 from appliance.limits.owners import FEW
 from appliance.limits.pods import amount
 from appliance.limits.trouble import Trouble
-from tests.unit.limits.conftest import SPACE, World, status
+from tests.support.limits_world import SPACE, World, status
 
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
 SMALL, LARGE = "1g.10gb", "3g.40gb"

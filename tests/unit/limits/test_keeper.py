@@ -4,7 +4,7 @@ import pytest
 
 from appliance.limits import pods
 from appliance.limits.trouble import Trouble
-from tests.unit.limits.conftest import SPACE, World, hang, status
+from tests.support.limits_world import SPACE, World, hang, status
 
 JOB = ("batch/v1", "Job", "train")
 GRACIOUS = {"terminationGracePeriodSeconds": 300}
@@ -217,11 +217,11 @@ def test_a_clock_that_jumps_costs_a_round_and_no_work(world: World) -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"status": {"phase": "Running"}}, "does not say since when"),
+        ({"status": {"phase": "Running"}}, "runs without a start time"),
         ({"status": {"phase": "Running", "startTime": "tomorrow"}}, "tomorrow is no date"),
         ({"age": -2}, "starts in the future"),
-        ({"owner": ("kubeflow.org/v1", "PyTorchJob", "x")}, "which is not known here"),
-        ({"owner": ("batch/v1?x", "Job", "x")}, "which is not known here"),
+        ({"owner": ("kubeflow.org/v1", "PyTorchJob", "x")}, "which this program does not support"),
+        ({"owner": ("batch/v1?x", "Job", "x")}, "which this program does not support"),
     ],
     ids=["no-start", "odd-start", "future", "foreign-owner", "odd-version"],
 )

@@ -4,7 +4,7 @@ import pytest
 
 from appliance.limits.owners import FEW
 from appliance.limits.trouble import Trouble
-from tests.unit.limits.conftest import SPACE, World, status
+from tests.support.limits_world import SPACE, World, status
 
 MANY = FEW + 5
 ODD = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "many"}}}]}

@@ -14,7 +14,7 @@ from appliance.limits.api import Api
 from appliance.limits.bundle import executable
 from appliance.limits.rules import parse, words
 from appliance.limits.trouble import Trouble, Unknown
-from tests.unit.limits.conftest import Handler, World, status
+from tests.support.limits_world import Handler, World, status
 
 SETTINGS = {
     "version": 1,

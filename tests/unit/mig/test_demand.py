@@ -18,7 +18,7 @@ from appliance.mig.gpu import Gpu
 from appliance.mig.layout import WHOLE, Layout, Refused, Spot
 from appliance.probe import nvml
 from appliance.probe.nvml import Failure, Library
-from tests.unit.mig.conftest import MigHost
+from tests.support.mig_host import MigHost
 
 SIZES = {"1g.10gb": (19, 1, [0, 1, 2, 3, 4, 5, 6]), "3g.40gb": (9, 4, [0, 4])}
 POLICY: dict[str, Any] = {

@@ -17,7 +17,7 @@ from appliance.mig.change import CHANGED, FAILED, PENDING, change
 from appliance.mig.gpu import Gpu
 from appliance.mig.layout import WHOLE, Layout, Refused, Spot, parse, words
 from appliance.probe.nvml import FUNCTION_NOT_FOUND, Failure, Library
-from tests.unit.mig.conftest import MigHost, opened
+from tests.support.mig_host import MigHost, opened
 
 BALANCED = [
     {"profile": "3g.40gb", "id": 9, "start": 0, "size": 4},

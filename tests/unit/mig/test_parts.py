@@ -14,8 +14,8 @@ from appliance.mig.gpu import Gpu
 from appliance.mig.layout import WHOLE, Layout, Refused, Spot, words
 from appliance.stages.mig.layouts import geometry_of, parse
 from appliance.stages.mig.table import Geometry, mig_table
-from tests.layouts import layouts
-from tests.unit.mig.conftest import MigHost, opened
+from tests.support.layouts import layouts
+from tests.support.mig_host import MigHost, opened
 
 DIVIDED = [part for part in parts() if mig_table().of(part.name)]
 each_part = pytest.mark.parametrize("part", DIVIDED, ids=lambda part: part.key)

@@ -1,7 +1,7 @@
 """Which adapter sits nearest to which GPU."""
 
 from appliance.models.affinity import rails
-from tests.unit.checks.gpu_world import facts, gpu
+from tests.support.gpu_facts import facts, gpu
 
 ROOTS = ("pci0000:00", "pci0000:40")
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 from appliance.models.facts import HostFacts
-from tests.facts import facts_of
+from tests.support.facts import facts_of
 
 sys.setswitchinterval(1e-6)
 begin = Barrier(32)

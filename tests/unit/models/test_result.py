@@ -2,7 +2,7 @@
 
 import pytest
 
-from appliance.checks.check import judged
+from appliance.checks.check import judged, passed
 from appliance.models.result import CLUSTER, CheckResult, Kind, Place, Status, place
 
 
@@ -32,3 +32,23 @@ def test_a_record_of_results_without_data_is_still_read() -> None:
     old = '{"id": "gpu.ecc", "target": "gpu-1/GPU 3", "status": "fail", "cause": "3 errors"}'
     read = CheckResult.model_validate_json(old)
     assert (read.host, read.parts, read.names, read.kind) == ("gpu-1", ("GPU 3",), (), Kind.OTHER)
+
+
+def test_a_result_equals_one_made_alone() -> None:
+    own = passed("gpu-1", 1.5, evidence="x").of("base.os")
+    alone = CheckResult(
+        id="base.os",
+        target="gpu-1",
+        host="gpu-1",
+        status=Status.PASS,
+        value=1.5,
+        evidence="x",
+    )
+    assert own == alone
+    assert own.model_dump() == alone.model_dump()
+    assert passed("gpu-2", 1.5, evidence="x").of("base.os").host == "gpu-2"
+    assert own.host == "gpu-1"
+
+
+def test_a_place_of_another_kind_of_text_is_a_text() -> None:
+    assert type(passed(Kind.WAITS).of("base.os").host) is str

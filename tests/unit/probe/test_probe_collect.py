@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from appliance.engine.gather import DEADLINE
+from appliance.engine.look.gather import DEADLINE
 from appliance.probe import ask as asking
 from appliance.probe import collect, command
 from appliance.probe.ask import Ask, Once

@@ -87,6 +87,64 @@ def test_a_name_that_has_no_state_does_not_spoil_the_call(name: str, grow: Grow)
     assert found[name]["load"] == "not-found"
 
 
+SSHD = "LoadState=loaded\nActiveState=active\nSubState=running\nMainPID=7\nControlGroup=/system.slice/ssh.service\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "active", "sub"),
+    [
+        ({"/proc/7/stat": "7 (sshd) S 1"}, "active", "running"),
+        ({"/proc/7/stat": "7 (sshd) T 1"}, "suspended", "stopped by a signal"),
+        (
+            {"/sys/fs/cgroup/system.slice/ssh.service/cgroup.events": "populated 1\nfrozen 1\n"},
+            "suspended",
+            "frozen",
+        ),
+    ],
+)
+def test_a_unit_that_is_kept_from_running_is_not_active(
+    files: dict[str, Any], active: str, sub: str, grow: Grow
+) -> None:
+    systemctl = {"when": {"ssh.service": SSHD}}
+    root = grow({"/run/systemd/system/x": "", "/usr/bin/systemctl": systemctl, **files})
+    found = units.query(Ask({}, root), ["ssh.service"])["ssh.service"]
+    assert (found["active"], found["sub"]) == (active, sub)
+
+
+def test_what_fills_a_file_system_is_its_largest_file_or_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data/greedy").mkdir(parents=True)
+    (tmp_path / "data/log").write_bytes(b"x" * (1 << 18))
+    ask = Ask({}, str(tmp_path))
+    assert filesystems._largest(ask, "/data").endswith(" /data/log")
+    for name in range(4):
+        (tmp_path / f"data/greedy/{name}").write_bytes(b"x" * (1 << 17))
+    (tmp_path / "data/link").symlink_to("/")
+    assert filesystems._largest(ask, "/data").endswith(" /data/greedy")
+
+
+@pytest.mark.parametrize(("source", "online"), [("10.0.0.1", 0), ("PPS0", None)])
+def test_a_chronyd_without_servers_is_told_although_it_calls_itself_synchronised(
+    source: str, online: int | None, grow: Grow
+) -> None:
+    said = {
+        "tracking": f"0A000001,{source},3,1784464321.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,64.4,Normal\n",
+        "activity": "0,1,0,0,0\n",
+    }
+    found = clock.collect(Ask({}, grow({**CHRONYD, "/usr/bin/chronyc": {"when": said}})))["clock"]
+    assert found.get("online") == online
+
+
+def test_servers_that_chronyd_does_not_hear_are_told(grow: Grow) -> None:
+    said = {
+        "tracking": "00000000,,0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,Not synchronised\n",
+        "sources": "^,?,192.0.2.7,0,6,0,4294967295,0.0,0.0,0.0\n",
+    }
+    found = clock.collect(Ask({}, grow({**CHRONYD, "/usr/bin/chronyc": {"when": said}})))["clock"]
+    assert (found["synchronised"], found["sources"]) == (False, ["192.0.2.7"])
+
+
 def test_where_systemd_does_not_run_units_are_not_taken_for_stopped(grow: Grow) -> None:
     assert units.query(Ask({}, grow({})), ["ssh.service"])["ssh.service"]["active"] == "unknown"
 
@@ -102,6 +160,23 @@ def test_loaded_drivers_are_told_with_the_version_that_some_have(grow: Grow) -> 
         "mlx5_core": {"version": "25.07-0.9.7"},
         "nouveau": {"version": ""},
     }
+
+
+def test_mounts_whose_device_is_gone_are_told_before_the_next_boot(grow: Grow) -> None:
+    fstab = (
+        "UUID=aa-bb / ext4 defaults 0 1\n"
+        "UUID=cc-dd /backup ext4 defaults 0 2 # old\n"
+        "/dev/mapper/here /here ext4 defaults 0 2\n"
+        "LABEL=x /optional ext4 nofail 0 2\n"
+        "/dev/sdz1 none swap sw 0 0\n"
+        "/dev/sdz2 /late ext4 noauto 0 0\n"
+        "head:/data /data nfs defaults 0 0\n"
+    )
+    mounted = "36 25 8:1 / /here rw - ext4 /dev/dm-0 rw\n"
+    root = grow(
+        {"/etc/fstab": fstab, "/dev/disk/by-uuid/aa-bb": "", "/proc/self/mountinfo": mounted}
+    )
+    assert system.lost_at_boot(Ask({}, root)) == ["/backup"]
 
 
 def test_a_name_that_is_no_package_is_not_asked_for(grow: Grow) -> None:
@@ -353,6 +428,85 @@ def test_slurm_with_accounting(clusters: str, known: bool, grow: Grow, said: Sai
     found = slurm.collect(Ask({}, grow({**SLURM, **tools})))["slurm"]
     assert (found["version"], found["controller"], found["accounting"]) == ("24.11.1", "up", known)
     assert [node["name"] for node in found["nodes"]] == ["gpu-1"]
+
+
+PARTITION = (
+    "PartitionName=gpu AllowGroups=ALL AllowAccounts=ALL DenyAccounts=lab MaxTime=1-00:00:00 "
+    "Nodes=gpu-[1-3] RootOnly=NO State=DOWN TotalCPUs=6 TotalNodes=3 TRES=cpu=6\n"
+)
+
+
+def test_partitions_as_slurmctld_uses_them() -> None:
+    said = slurm.partition(PARTITION.strip())
+    assert (said["name"], said["state"], said["nodes"]) == ("gpu", "DOWN", 3)
+    assert said["settings"]["DenyAccounts"] == "lab"
+    assert said["settings"]["MaxTime"] == "1-00:00:00"
+    assert "TRES" not in said["settings"]
+
+
+def test_associations_with_the_limits_that_let_nothing_run() -> None:
+    said = "root|||||||||||\ndefault||normal|gres/gpu=0,cpu=8|4|0||||||\ndefault|bea|normal,high||||||||00:00:00|\n"
+    rows = slurm.associations(said)
+    assert [(row["account"], row["user"]) for row in rows] == [
+        ("root", ""),
+        ("default", ""),
+        ("default", "bea"),
+    ]
+    assert rows[1]["zero"] == ["GrpTRES=gres/gpu=0", "GrpSubmit=0"]
+    assert rows[2]["qos"] == ["normal", "high"]
+    assert rows[2]["zero"] == ["MaxWall=00:00:00"]
+
+
+def test_more_associations_than_a_site_has_are_not_read() -> None:
+    with pytest.raises(Unreadable, match="are read at most"):
+        slurm.associations("a|b|c|d\n" * 10_001)
+
+
+def as_user(sbatch: str) -> dict[str, Any]:
+    return {
+        **SLURM,
+        "/etc/passwd": "root:x:0:0::/root:/bin/sh\nbea:x:2001:2001::/home/bea:/bin/bash\n",
+        "/etc/group": "",
+        "/usr/bin/sacctmgr": {"when": {"cluster": "acme\n"}},
+        "/usr/bin/scontrol": {
+            "when": {
+                "--version": "slurm 24.11.1\n",
+                "ping": "Slurmctld(primary) at head is UP\n",
+                "nodes": "",
+                "partition": PARTITION,
+            }
+        },
+        "/usr/bin/sbatch": {"when": {}},
+        "/usr/bin/setpriv": {"text": f"#!/bin/sh\n{sbatch}\n", "mode": "0755"},
+    }
+
+
+def test_a_job_is_submitted_as_a_user_who_has_an_account_here(
+    grow: Grow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    tried = grow(as_user('echo "$*" > /dev/stderr; exit 0'))
+    ask = Ask({"users": ["stranger", "bea"]}, tried)
+    assert slurm.collect(ask)["slurm"]["submissions"] == [
+        {"user": "bea", "partition": "gpu", "refused": ""}
+    ]
+
+
+def test_the_words_of_a_refusal_are_kept(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    refusing = grow(
+        as_user("echo 'sbatch: error: allocation failure: Invalid account' >&2; exit 1")
+    )
+    said = slurm.collect(Ask({"users": ["bea"]}, refusing))["slurm"]["submissions"]
+    assert said == [
+        {"user": "bea", "partition": "gpu", "refused": "allocation failure: Invalid account"}
+    ]
+
+
+def test_without_a_user_no_job_is_submitted(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    found = slurm.collect(Ask({"users": ["ada"]}, grow(as_user("exit 0"))))["slurm"]
+    assert found["submissions"] is None
 
 
 def test_slurm_whose_controller_and_database_are_down(grow: Grow, said: Said) -> None:
@@ -686,3 +840,32 @@ def test_what_a_node_says_of_itself_is_no_line_of_another(end: str) -> None:
     ]
     with pytest.raises(Unreadable, match="lists gpu-2 twice"):
         slurm.nodes(said.replace(end + "NodeName", "\nNodeName"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            "145, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x0409a0c2 0x00000008)",
+            {"unit": "RLW_RXPIPE", "severity": "Nonfatal", "link": "13"},
+        ),
+        (
+            "149, NETIR_LINK_EVT Fatal XC0 i0 Link 00 (0x025001c6)",
+            {"unit": "NETIR_LINK_EVT", "severity": "Fatal", "link": "00"},
+        ),
+        ("146, RLW_SRC Fatal", {"unit": "RLW_SRC", "severity": "Fatal"}),
+        ("147, x", {}),
+        ("45, pid=1, name=A Nonfatal Link 3, Ch 1", {}),
+    ],
+)
+def test_an_nvlink_5_message_says_how_grave_it_is(words: str, said: dict[str, str]) -> None:
+    line = f"4,812,0,-;NVRM: Xid (PCI:0000:4e:00): {words}"
+    (event,) = xids.events([line], 100.0)
+    assert {k: v for k, v in event.items() if k in {"unit", "severity", "link"}} == said
+
+
+def test_a_flood_of_nonfatal_messages_leaves_the_fatal_one_of_the_same_code() -> None:
+    fatal = "4,1,0,-;NVRM: Xid (PCI:0000:4e:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 00 (0x0)"
+    flood = fatal.replace("Fatal", "Nonfatal")
+    kept = xids.latest(xids.events([fatal, *[flood] * 100], 100.0))
+    assert [event["severity"] for event in kept].count("Fatal") == 1

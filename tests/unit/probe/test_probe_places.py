@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from appliance.probe import files, places
+from appliance.probe.ask import Ask
 from appliance.probe.places import Untrusted
+from appliance.probe.state import Observer
 
 MALLORY, BOB = 54321, 54322
 WORDS = "root's own words"
@@ -254,3 +256,17 @@ def test_a_lease_keeps_nobody_waiting_and_is_told(home: Path) -> None:
             files.data(str(home / "f"))
         holder.communicate()
     assert files.read(str(home / "f")) == "hers"
+
+
+def test_a_folder_that_root_closed_in_a_place_of_an_account_is_seen_and_not_entered(
+    home: Path,
+) -> None:
+    give(home)
+    (home / "state").mkdir(mode=0o700)
+    with pytest.raises(Untrusted, match="closed to the owner"):
+        places.status(str(home / "state"), follow=True)
+    assert stat.S_IMODE(places.entry(str(home / "state")).st_mode) == 0o700
+    looks = Observer(Ask({}, "/"), [])
+    assert looks.look("directory", str(home / "state"))["owner"] == "root"
+    link(home / "away", home.parent.parent / "closed")
+    assert "owner" not in looks.look("directory", str(home / "away"))

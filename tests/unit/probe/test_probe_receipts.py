@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from appliance.engine.wanted import SETTLED
+from appliance.engine.run.desired_state import SETTLED
 from appliance.models.facts import HostFacts, ProblemKind
 from appliance.probe import files, places
 from appliance.probe.__main__ import answer
 from appliance.probe.accounts import OF_THE_SITE, UNREAD
-from appliance.probe.drift import compare
+from appliance.probe.drift import compare, differences
 from appliance.probe.keys import BYTES
 
 Grow = Callable[[dict[str, Any]], str]
@@ -475,3 +475,10 @@ def test_what_an_account_does_to_its_own_file_is_drift_and_no_gap(
     keys.unlink()
     keys.write_text("ssh-ed25519 AAAA one\n")
     assert [d.found for d in facts(root).receipts["base"].drift] == ["not read before"]
+
+
+def test_a_link_is_judged_by_where_it_leads() -> None:
+    was = {"kind": "link", "name": "/etc/localtime", "target": "/usr/share/zoneinfo/Etc/UTC"}
+    assert not differences(was, {**was, "target": "../usr/share/zoneinfo/Etc/UTC"})
+    (told,) = differences(was, {**was, "target": "../usr/share/zoneinfo/Asia/Tokyo"})
+    assert told[2] == "target /usr/share/zoneinfo/Asia/Tokyo"

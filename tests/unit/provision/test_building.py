@@ -10,7 +10,7 @@ from appliance.provision import building
 
 def test_how_far_it_is_is_told_until_it_is_done() -> None:
     lines: list[str] = []
-    with building.told(lines.append, "building", lambda: "half", interval=0.01):
+    with building.reported_progress(lines.append, "building", lambda: "half", interval=0.01):
         time.sleep(0.2)
     assert lines[0] == "building"
     assert lines[1] == "  0:00  half"
@@ -24,7 +24,7 @@ def test_a_build_that_fails_is_not_called_done() -> None:
     lines: list[str] = []
     with (
         pytest.raises(ZeroDivisionError),
-        building.told(lines.append, "building", lambda: "half", interval=9),
+        building.reported_progress(lines.append, "building", lambda: "half", interval=9),
     ):
         raise ZeroDivisionError
     assert lines == ["building"]

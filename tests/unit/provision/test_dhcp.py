@@ -9,7 +9,7 @@ import pytest
 from appliance.provision import dhcp as judged
 from appliance.provision.ramdisk import dhcp
 from appliance.provision.ramdisk.dhcp import BOOTP, COOKIE, Offer
-from tests.unit.provision.test_media import site
+from tests.support.media_site import site
 
 NUMBER = b"abcd"
 MAC = "02:00:00:00:00:66"
@@ -107,19 +107,21 @@ def test_an_installers_word_is_read_and_anything_else_left_out() -> None:
 def test_a_server_that_the_site_names_is_no_stranger() -> None:
     made = site()
     found = judged.servers(str(Offer(str(SERVER), MAC, "10.0.0.99", boots=False)))
-    assert judged.strangers(made, found) == found
-    assert judged.told(made, found[0]).startswith("a DHCP server that the site does not name")
+    assert judged.unexpected_servers(made, found) == found
+    assert judged.server_text(made, found[0]).startswith(
+        "a DHCP server that is not listed in the site"
+    )
     management = made.networks["management"].model_copy(update={"dhcp": (SERVER,)})
     named = made.model_copy(update={"networks": {**made.networks, "management": management}})
-    assert judged.strangers(named, found) == []
-    (other,) = judged.strangers(named, judged.servers(str(Offer("10.0.0.67", MAC, "0.0.0.0", boots=False))))  # fmt: skip
-    assert judged.told(named, other).startswith("another DHCP server")
+    assert judged.unexpected_servers(named, found) == []
+    (other,) = judged.unexpected_servers(named, judged.servers(str(Offer("10.0.0.67", MAC, "0.0.0.0", boots=False))))  # fmt: skip
+    assert judged.server_text(named, other).startswith("another DHCP server")
 
 
 def test_an_offered_address_of_another_host_and_a_system_to_start_are_told() -> None:
     made = site()
     host = made.hosts[-1]
     (one,) = judged.servers(str(Offer(str(SERVER), MAC, str(host.address), boots=True)))
-    assert judged.told(made, one).endswith(
-        f"it offers {host.address}, the address of {host.name}, and a system to start from it"
+    assert judged.server_text(made, one).endswith(
+        f"it offers {host.address}, the address of {host.name}, and a boot program"
     )

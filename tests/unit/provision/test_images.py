@@ -131,7 +131,7 @@ def test_a_changed_image_is_told_as_such_also_where_it_cannot_be_unpacked(packed
     changed = bytearray(packed)
     changed[len(changed) // 3] ^= 1
     named = described(packed)
-    with pytest.raises(Refused, match="the image that came has digest"):
+    with pytest.raises(Refused, match="the received image has digest"):
         images.install(io.BytesIO(changed), named, str(disk), lambda _: None)
     assert not boots(disk)
 

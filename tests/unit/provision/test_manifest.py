@@ -8,26 +8,8 @@ import pytest
 from appliance.adapters import signing
 from appliance.errors import ConfigError
 from appliance.provision import manifest
-from appliance.provision.manifest import FILES, MANIFEST, Image, Manifest
-
-
-def image(folder: Path) -> Image:
-    """An image of short files; nothing of it boots."""
-    folder.mkdir()
-    for name in FILES:
-        (folder / name).write_bytes(name.encode() * 100)
-    return manifest.write(
-        folder,
-        Manifest(
-            name="debian-12",
-            release="12",
-            kernel="6.1.0-1-amd64",
-            built="2026-11-16T10:17:40Z",
-            disk_bytes=1 << 30,
-            root_uuid="2923dfa1-6122-554f-bbe4-a5a1d3ddaf0c",
-            files=manifest.described(folder),
-        ),
-    )
+from appliance.provision.manifest import FILES, MANIFEST, Image
+from tests.support.images import image
 
 
 @pytest.fixture
@@ -53,7 +35,7 @@ def test_an_image_is_read_as_it_was_written(made: Image) -> None:
 def test_a_file_that_was_changed_is_named(made: Image, name: str) -> None:
     file = made.path(name)
     file.write_bytes(file.read_bytes()[:-1] + b"!")
-    with pytest.raises(ConfigError, match=f"{name} is not the file that its manifest names"):
+    with pytest.raises(ConfigError, match=f"{name} does not match the manifest"):
         manifest.read(made.folder)
     file.unlink()
     with pytest.raises(ConfigError, match=f"{name} is missing"):
@@ -84,12 +66,12 @@ def test_a_manifest_that_names_files_elsewhere_is_refused(made: Image) -> None:
 def test_a_file_that_the_manifest_leaves_out_is_told(made: Image) -> None:
     kept = made.manifest.files[1:]
     manifest.write(made.folder, made.manifest.model_copy(update={"files": kept}))
-    with pytest.raises(ConfigError, match=f"does not name {FILES[0]}"):
+    with pytest.raises(ConfigError, match=f"does not list {FILES[0]}"):
         manifest.read(made.folder)
 
 
 def test_no_folder_is_no_image(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"is no disk image: manifest\.json: No such file"):
+    with pytest.raises(ConfigError, match=r"is not a disk image: manifest\.json: No such file"):
         manifest.read(tmp_path)
 
 
@@ -109,18 +91,18 @@ def test_a_strangers_signature_is_refused(made: Image, tmp_path: Path) -> None:
     other = tmp_path / "other"
     subprocess.run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", other), check=True)
     signers.write_text(f"builder {(tmp_path / 'other.pub').read_text()}")
-    with pytest.raises(ConfigError, match=r"is no signature of manifest\.json by anybody"):
+    with pytest.raises(ConfigError, match=r"is not a signature of manifest\.json by any of"):
         manifest.read(made.folder, signers)
 
 
 def test_a_signature_of_another_use_is_refused(made: Image, tmp_path: Path) -> None:
     signers = signed(made, tmp_path, signing.NAMESPACE)
-    with pytest.raises(ConfigError, match="is no signature"):
+    with pytest.raises(ConfigError, match="is not a signature"):
         manifest.read(made.folder, signers)
 
 
 def test_a_signature_of_another_image_is_refused(made: Image, tmp_path: Path) -> None:
     signers = signed(made, tmp_path)
     (made.folder / MANIFEST).write_text((made.folder / MANIFEST).read_text() + "\n")
-    with pytest.raises(ConfigError, match="is no signature"):
+    with pytest.raises(ConfigError, match="is not a signature"):
         manifest.read(made.folder, signers)

@@ -6,29 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from appliance.models.site import Site
 from appliance.provision import media
 from appliance.provision.manifest import DISK, Image
 from appliance.provision.settings import ServedFrom, settings
-from tests.unit.provision.test_manifest import image
+from tests.support.images import image
+from tests.support.media_site import KEY, site
 
-KEY = "ssh-ed25519 AAAA owner"
 SERVED = ServedFrom("https://10.0.0.5:8443", "ab" * 32, "the-token")
-
-
-def site(**host: object) -> Site:
-    one = {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.11", **host}
-    management = {"cidr": "10.0.0.0/24", "gateway": "10.0.0.1", "dns": ["10.0.0.2"], "mtu": 9000}
-    provision = {"image": "image", "disk": {"min_gb": 900}}
-    return Site.model_validate(
-        {
-            "version": 1,
-            "name": "hall",
-            "networks": {"management": management},
-            "provision": provision,
-            "hosts": [one],
-        }
-    )
 
 
 @pytest.fixture

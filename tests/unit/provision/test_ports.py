@@ -29,7 +29,7 @@ def test_the_port_with_the_sites_mac_is_taken(net: Path) -> None:
 
 def test_a_mac_that_is_not_there_is_refused_with_those_that_are(net: Path) -> None:
     with pytest.raises(
-        Refused, match=r"has the MAC address .*; it has eno1 aa:00:00:00:00:01, eno2"
+        Refused, match=r"has the MAC address .*; there is eno1 aa:00:00:00:00:01, eno2"
     ):
         ports.find("aa:00:00:00:00:09", net)
 

@@ -10,11 +10,11 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from appliance.models.plan import Action, HostStage, Plan
-from appliance.models.result import CheckResult, Status, Verdict
+from appliance.models.result import CheckResult, ResultKey, Status, Verdict
 from appliance.models.run import RunRecord, StageOutcome, StageState
+from appliance.report.ascii_text import readable
 from appliance.report.console import findings_list, health_view, plan_table, run_summary
 from appliance.report.findings import Finding, findings
-from appliance.report.plain import readable
 
 RecordBuilder = Callable[..., RunRecord]
 STAGES = ("base", "gpu", "fabric", "storage", "slurm", "validate")
@@ -254,7 +254,7 @@ class TestHealth:
         pcie = result("gpu.pcie", "gpu-3/GPU 5", Status.FAIL, cause="Gen4 x8", fix="reseat")
         results = [result("a.b", "h", Status.PASS), pcie]
         shown = console()
-        since = {("gpu.pcie", "gpu-3/GPU 5"): datetime(2026, 11, 18, 12, tzinfo=UTC)}
+        since = {ResultKey("gpu.pcie", "gpu-3/GPU 5"): datetime(2026, 11, 18, 12, tzinfo=UTC)}
         found = findings(results, since)
         verdict = health_view(
             shown,
@@ -456,7 +456,7 @@ def test_three_causes_on_three_hosts_fit_twenty_lines() -> None:
             "head//",
             fail,
             cause="/ has 0 % free (0 MiB), and so have /data, /export, /srv: one file system",
-            fix="free space on head: du -xh -d2 / | sort -h shows what fills it",
+            fix="free space on head: du -xh -d2 / | sort -h shows the largest directories",
         ),
         result("storage.export", "head", fail, explained_by="base.disk head//"),
         result(
@@ -464,7 +464,7 @@ def test_three_causes_on_three_hosts_fit_twenty_lines() -> None:
             "gpu-1",
             fail,
             cause="its munge key is not the site's: no other host accepts what it signs",
-            fix="appliance deploy --inventory mysite --stage slurm --limit gpu-1, which puts the site's key back",
+            fix="appliance deploy --inventory mysite --stage slurm --limit gpu-1, which restores the site's key",
         ),
         result("base.drift", "gpu-1", fail, explained_by="slurm.munge gpu-1"),
         result(
@@ -472,8 +472,8 @@ def test_three_causes_on_three_hosts_fit_twenty_lines() -> None:
             "gpu-2",
             fail,
             cause="7 GPUs are on the PCI bus, the class has 8; none at 0000:4e:00.0, where the other hosts have one",
-            fix="power the host off and on; if it stays away, power off again, and reseat it and its power cable (lspci -d 10de: lists "
-            "those that are there); where it was never built in, hosts[].gpus of site.yml says how many there are",
+            fix="power the host off and on; if it is still missing, power off again, and reseat it and its power cable (lspci -d 10de: lists "
+            "the present ones); if it was never installed, set hosts[].gpus in site.yml",
         ),
         result("gpu.xid", "gpu-2", fail, explained_by="gpu.count gpu-2"),
     ]

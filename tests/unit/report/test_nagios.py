@@ -3,8 +3,8 @@
 import pytest
 
 from appliance.models.result import CheckResult, Status
+from appliance.report.monitoring_plugin import Code
 from appliance.report.nagios import render
-from appliance.report.plugin import Code
 
 
 def result(status: Status, **more: object) -> CheckResult:

@@ -11,8 +11,8 @@ from appliance.models import events
 from appliance.models.result import CheckResult, Status, Verdict
 from appliance.models.run import StageState
 from appliance.report import event_lines
+from appliance.report.live_view import Running
 from appliance.report.progress import JsonObserver, PlainObserver, TerminalObserver
-from appliance.report.running import Running
 
 AT = datetime(2026, 11, 20, 13, 5, tzinfo=UTC)
 HOSTS = ("head", "gpu-1", "gpu-2")

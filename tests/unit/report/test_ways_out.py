@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from rich.console import Console
 
 from appliance.cli import main, options
-from appliance.engine.gather import Unanswered
+from appliance.engine.look.gather import Unanswered
 from appliance.errors import ApplianceError, CommandFailed, ConnectionFailed
 from appliance.models import events
 from appliance.models.plan import Action, HostStage, Plan
@@ -21,9 +21,9 @@ from appliance.report.console import findings_list, plan_table, run_summary
 from appliance.report.fabric import rails_table
 from appliance.report.findings import findings
 from appliance.report.html.page import render
+from appliance.report.live_view import Running
 from appliance.report.progress import JsonObserver, PlainObserver
-from appliance.report.running import Running
-from tests.planted import nothing_fits, planted
+from tests.support.planted_trees import nothing_fits, planted
 
 SPOKEN = "\x1b[2J\x1b]0;pwned\x07\x9b1m\u202eevil\u200b\u2028next\r\nfix: rm [/x] [link=u]"
 ACTING = ("\x1b", "\x07", "\x9b", "\u202e", "\u200b", "\u2028", "\r")
@@ -98,7 +98,7 @@ def test_events_are_harmless_wherever_they_are_shown(kind: type[BaseModel]) -> N
 def test_errors_are_harmless(
     kind: type[ApplianceError],
 ) -> None:
-    told = main._told(kind(SPOKEN, SPOKEN, "gpu-2"))
+    told = main._error_text(kind(SPOKEN, SPOKEN, "gpu-2"))
     assert "pwned" in told
     assert not any(act in told for act in ACTING)
 

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from appliance.adapters.process import run
-from tests.unit.roles.loading import program
+from tests.support.role_programs import program
 
 FILE = Path("roles/kubernetes/files/usr/local/sbin/appliance-certificates")
 OWN = ("apiserver.crt", "etcd/server.crt")

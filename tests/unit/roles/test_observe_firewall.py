@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.rendering import rendered
+from tests.support.rendering import rendered
 
 TEMPLATE = "observe/etc/nftables.d/appliance-observe.nft.j2"
 TABLE = "table inet appliance_observe"
@@ -81,7 +81,7 @@ def table(host: str, **more: object) -> str:
         "observe_address": HEAD if head else GPU,
         "observe_server": head,
         "observe_prometheus": HEAD,
-        "observe_ports": [9090, 9093, 9100, 9400, 2381] if head else [9100, 9400],
+        "observe_ports": [9090, 9093, 9100, 9400, 2381] if head else [9100, 9400, 5555],
         "observe_askers": [SECOND] if head else [],
         "observe_targets": TARGETS if head else [],
         "observe_open_to": [],
@@ -115,7 +115,7 @@ LISTENING = {
         (SERVICE, HEAD, 9100),
         (ROOT, "127.0.0.1", 2381),
     ],
-    "gpu": [(SERVICE, GPU, 9100), (ROOT, "0.0.0.0", 9400)],
+    "gpu": [(SERVICE, GPU, 9100), (ROOT, "0.0.0.0", 9400), (ROOT, "127.0.0.1", 5555)],
 }
 
 
@@ -211,11 +211,12 @@ def test_grafana_is_let_in_where_it_is_installed_and_to_prometheus_alone(rack: R
 
 
 def test_users_of_a_gpu_host_ask_neither_its_exporters_nor_the_head(rack: Rack) -> None:
-    ways = [(GPU, 9100), (GPU, 9400), ("127.0.0.1", 9400), (HEAD, 9090), (HEAD, 9100)]
+    own = [(GPU, 9100), (GPU, 9400), ("127.0.0.1", 9400), ("127.0.0.1", 5555)]
+    ways = [*own, (HEAD, 9090), (HEAD, 9100)]
     assert not any(rack.let_in("gpu", *((USER, to, port) for to, port in ways)))
     # Its root may ask about the host itself, and nothing of others.
     found = rack.let_in("gpu", *((ROOT, to, port) for to, port in ways))
-    assert found == [True, True, True, False, False]
+    assert found == [*[True] * len(own), False, False]
 
 
 def test_another_control_host_asks_prometheus_and_no_exporter(rack: Rack) -> None:
@@ -290,4 +291,4 @@ def test_ports_that_are_not_served_here_are_nobodys_business() -> None:
     text = table("gpu", observe_ports=[9100])
     assert "skuid 0 accept" not in text
     assert "{ 2381, 9400 } meta skuid 0 accept" in table("head")
-    assert "{ 9400 } meta skuid 0 accept" in table("gpu")
+    assert "{ 5555, 9400 } meta skuid 0 accept" in table("gpu")

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 from ansible_collections.appliance.host.plugins.module_utils.resources import slurm_node
 
-from tests.unit.roles import loading
+from tests.support import role_programs
 
 PROGRAM = Path("roles/observe/files/usr/local/libexec/appliance/slurm_metrics.py")
 NODES = """\
@@ -31,7 +31,7 @@ ANSWERS = {"sinfo": NODES, "squeue": JOBS, "sshare": SHARES, "sacct": ENDED}
 
 @pytest.fixture(scope="module")
 def program() -> ModuleType:
-    return loading.program(PROGRAM)
+    return role_programs.program(PROGRAM)
 
 
 def said(command: tuple[str, ...], answers: dict[str, str]) -> str:

@@ -17,7 +17,7 @@ from jinja2 import Environment
 
 from appliance.adapters.process import Completed, run
 from appliance.config import data
-from tests.unit.roles import loading
+from tests.support import role_programs
 
 STEPS = data.root() / "roles/slurm/templates/etc/slurm"
 PROGRAM = Path("roles/slurm/files/usr/local/libexec/appliance/job_places.py")
@@ -26,6 +26,12 @@ ADA, EVE = (61234, 61235) if IS_ROOT else (os.getuid(), os.getuid())
 """Users that no host has; an ordinary user runs the program for himself."""
 root = pytest.mark.skipif(not IS_ROOT, reason="needs other users")
 setpriv = pytest.mark.skipif(not shutil.which("setpriv"), reason="needs setpriv (util-linux)")
+
+
+@pytest.fixture(autouse=True)
+def comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program changes the folder of its process, which is that of the tests here."""
+    monkeypatch.chdir(Path.cwd())
 
 
 @pytest.fixture
@@ -54,7 +60,7 @@ def step(name: str, scratch: Path, job: int = 9, uid: int = ADA, **given: object
         __slurm_watch_program="true",
         __slurm_is_divided=False,
         __slurm_gpu_jobs=scratch / "none",
-        __slurm_places_program=f"{sys.executable} -ISB {loading.ROOT / PROGRAM}",
+        __slurm_places_program=f"{sys.executable} -ISB {role_programs.ROOT / PROGRAM}",
         **given,
     )
     asked = {"SLURM_JOB_ID": str(job), "SLURM_JOB_UID": str(uid), "SLURMD_NODENAME": ""}
@@ -191,10 +197,28 @@ def test_folders_nested_by_the_thousand_are_removed(scratch: Path) -> None:
     assert list((scratch / ".jobs").iterdir()) == []
 
 
+def test_what_an_epilog_could_not_remove_takes_little_time_of_the_next_ones(
+    scratch: Path, places: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "9")
+    monkeypatch.setenv("SLURM_JOB_UID", str(ADA))
+    (scratch / ".jobs/job-9/data").mkdir(parents=True)
+    (scratch / ".jobs").chmod(0o711)
+    (scratch / ".jobs/gone-1/of/another").mkdir(parents=True)
+    asked: list[tuple[float, tuple[str, ...]]] = []
+    monkeypatch.setattr(places, "_run", lambda *words: asked.append((words[0], words[5:])))
+    places.clear(places.Job(), str(scratch))
+    (first, mine), (second, left) = asked
+    assert first > 5 * second
+    assert "./gone-1" not in mine
+    assert len(mine) == 1
+    assert {"./gone-1", *mine} == set(left)
+
+
 def containers(scratch: Path, at: Path, run_at: Path) -> Completed:
     template = (STEPS / "prolog.d/20-containers.sh.j2").read_text().replace("/run/", f"{run_at}/")
     text = Environment(trim_blocks=True, lstrip_blocks=True).from_string(template)
-    program = f"{sys.executable} -ISB {loading.ROOT / PROGRAM}"
+    program = f"{sys.executable} -ISB {role_programs.ROOT / PROGRAM}"
     script = text.render(slurm_containers={"at": at}, __slurm_places_program=program)
     asked = {"SLURM_JOB_ID": "9", "SLURM_JOB_UID": str(ADA)}
     return run(("sh", "-c", script), env=asked, check=False)
@@ -241,7 +265,7 @@ def test_a_place_for_images_that_another_user_prepared_is_not_taken(
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The program itself, on a host where no other job and no session is."""
-    program = loading.program(PROGRAM)
+    program = role_programs.program(PROGRAM)
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o1777)
@@ -375,7 +399,7 @@ def test_system_users_keep_what_is_theirs(places: ModuleType) -> None:
 @pytest.mark.parametrize("odd", ["", "../x", "9/../../etc", "9\n", "٣", "-1"])
 def test_a_number_that_is_none_makes_nothing(scratch: Path, odd: str) -> None:
     asked = {"SLURM_JOB_ID": odd, "SLURM_JOB_UID": str(ADA)}
-    argv = (sys.executable, "-ISB", str(loading.ROOT / PROGRAM), "begin", str(scratch))
+    argv = (sys.executable, "-ISB", str(role_programs.ROOT / PROGRAM), "begin", str(scratch))
     done = run(argv, env=asked, check=False)
     assert (done.returncode, list(scratch.iterdir())) == (1, [])
     assert done.stderr.count("\n") == 1

@@ -50,12 +50,29 @@ def test_slurmd_is_restarted_once_where_containers_were_taken_away() -> None:
 
 
 def test_a_changed_door_is_proved_by_a_new_login_or_put_back() -> None:
-    apply, proof = tasks("main")
+    apply, leave, proof = tasks("main")
     assert "ssh_for_jobs" in entries()[ASKS]
-    assert proof["vars"]["__slurm_logins"].startswith(f"{{{{ {apply['register']}.done['{ASKS}']")
+    given = proof["vars"]
+    assert f"{apply['register']}.done['{ASKS}']" in given["__slurm_asked"]
+    assert (
+        f"{leave['register']}.done['leave | Have ssh ask for no job']" in given["__slurm_unasked"]
+    )
+    assert given["__slurm_logins"].startswith("{{ __slurm_asked if slurm_state == 'present'")
     assert "__slurm_logins.unproved" in proof["when"]
     login, keep, fail = tasks("logins")
     assert login["vars"]["ansible_ssh_extra_args"] == "-o ControlPath=none"
     assert (login["ignore_unreachable"], login["failed_when"]) == (True, False)
     assert "ternary('back', 'kept')" in keep["appliance.host.ssh_for_jobs"]["state"]
     assert "rc | default(1) != 0" in fail["when"]
+
+
+def test_slurm_leaves_only_a_host_without_jobs_and_saves_the_accounts_first() -> None:
+    _, leave, _ = tasks("main")
+    assert leave["when"] == "slurm_state == 'absent'"
+    resources = leave["appliance.host.apply"]["resources"]
+    names = [entry["name"].partition(" | ")[2] for entry in resources]
+    looks = [entry["command"] for entry in resources[:2]]
+    assert [command["lacks"] for command in looks] == ["[0-9]", "[0-9]"]
+    assert ["slurmstepd" in looks[0]["argv"][2], "squeue" in looks[1]["argv"][2]] == [True, True]
+    assert names.index("Save the accounting database") < names.index("Stop the daemons")
+    assert names.index("Stop the daemons") < names.index("Take the packages away")

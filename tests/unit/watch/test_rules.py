@@ -8,23 +8,9 @@ import pytest
 
 from appliance.stages.catalog import CHECKS
 from appliance.watch import rules
-from tests.judging import ids_in
+from tests.support.judging import ids_in
+from tests.support.watch_expects import EXPECTS
 
-EXPECTS: dict[str, Any] = {
-    "gpus": 2,
-    "pcie_width": 16,
-    "nvlinks": {"A100": 12},
-    "fabric_manager": True,
-    "ports": 2,
-    "link_layer": "InfiniBand",
-    "rate_gbps": 200.0,
-    "xids": "79 95",
-    "xid_hours": 24.0,
-    "mounts": ["/shared"],
-    "scratch": "/scratch",
-    "disk_percent": 5.0,
-    "devices": ["/dev/null"],
-}
 ACTIVE = {"active": "active"}
 
 
@@ -119,7 +105,7 @@ def test_a_sound_host_is_fit() -> None:
             {"pci_gpus": 1, "gpus.devices.1": None},
             "gpu.count 1 GPU is on the PCI bus, the class has 2",
         ),
-        ({"gpus.devices.1": None}, "gpu.count the driver answers for 1 of 2 GPUs"),
+        ({"gpus.devices.1": None}, "gpu.count the driver lists 1 of 2 GPUs"),
         ({"gpus": None}, "gpu.driver no driver answers: none is loaded"),
         ({"gpus.devices.1.error": "GPU is lost"}, "gpu.error GPU 1: the driver cannot reach it"),
         ({"gpus.devices.1.bus_id": ""}, "gpu.error GPU 1: the driver cannot reach it: no address"),
@@ -141,9 +127,9 @@ def test_a_sound_host_is_fit() -> None:
         ({"ports.1.state": "INIT"}, "fabric.active mlx5_1: port 1 is INIT"),
         ({"ports.1.rate": 100.0}, "fabric.rate mlx5_1: 100 of 200 Gb/s"),
         ({"filesystems.2": None}, "storage.mount nothing is mounted at /shared"),
-        ({"filesystems.2.read_only": True}, "storage.mount /shared can only be read"),
+        ({"filesystems.2.read_only": True}, "storage.mount /shared is read-only"),
         ({"filesystems.1": None}, "storage.scratch nothing is mounted at /scratch"),
-        ({"filesystems.0.turned": True}, "base.disk / can only be read"),
+        ({"filesystems.0.turned": True}, "base.disk / is read-only"),
         ({"filesystems.0.free": 4, "filesystems.1.free": 4}, "base.disk / has 4.0 % free"),
         ({"clock.offset": -200.0}, "base.clock the clock is 200 s off"),
         (
@@ -158,9 +144,9 @@ def test_a_sound_host_is_fit() -> None:
             {"pcie_errors.errors": [link(fatal=1)]},
             "base.pcie_errors 0000:17:00.0: 1 fatal PCIe error of mlx5_0",
         ),
-        ({"nvme.notable": [drive(dead=True)]}, "base.nvme nvme0: the kernel has given it up"),
+        ({"nvme.notable": [drive(dead=True)]}, "base.nvme nvme0: the kernel disabled the drive"),
         ({"nvme.notable": [drive(warning=0x08)]}, "base.nvme nvme0: it is read-only"),
-        ({"nvme.notable": [drive(warning=0x04)]}, "base.nvme nvme0: it is read-only, or calls"),
+        ({"nvme.notable": [drive(warning=0x04)]}, "base.nvme nvme0: it is read-only, or reports"),
     ],
 )
 def test_a_fault_is_one_cause(change: dict[str, Any], cause: str) -> None:
@@ -210,3 +196,23 @@ def test_what_takes_a_host_out_bears_the_id_of_a_check() -> None:
     told = ids_in(Path(rules.__file__))
     assert told <= {c.id for c in CHECKS}
     assert len(told) >= 18
+
+
+UNPLUGGED = {"physical": "2: Polling", "state": "1: DOWN"}
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ([port("mlx5_1"), {**port("mlx5_2"), **UNPLUGGED}], []),
+        (
+            [{**port("mlx5_1"), **UNPLUGGED}, {**port("mlx5_2"), **UNPLUGGED}],
+            ["fabric.state 1 of 3 ports have a link, the class has 2"],
+        ),
+    ],
+)
+def test_a_port_beyond_the_class_takes_nobody_out_while_the_class_has_its_links(
+    more: list[dict[str, Any]], told: list[str]
+) -> None:
+    facts = {**SOUND, "ports": [port("mlx5_0"), *more]}
+    assert [str(cause) for cause in rules.causes(facts, EXPECTS)] == told

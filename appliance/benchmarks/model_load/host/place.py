@@ -85,13 +85,17 @@ class Place:
         others = seen.st_mode & 0o002 or (seen.st_mode & 0o020 and seen.st_gid)
         if os.geteuid() == 0 and others and not seen.st_mode & stat.S_ISVTX:
             why = f"others may exchange what is made in {self.folder}, which has no sticky bit"
-            raise Unable(why, f"chmod +t {self.folder}, or name a folder that only root writes to")
+            raise Unable(
+                why, f"chmod +t {self.folder}, or use a directory that only root can write to"
+            )
         with suppress(FileExistsError):
             self.own.mkdir(0o700)
         with TemporaryDirectory(prefix=OWN, dir=self.folder) as made:
             mine, seen = os.lstat(made), os.lstat(self.own)
         if (seen.st_uid, seen.st_mode) != (mine.st_uid, mine.st_mode):
-            raise Unable(f"{self.own} is somebody else's", f"look at it, and remove it: {self.own}")
+            raise Unable(
+                f"{self.own} belongs to another user", f"check it, and remove it: {self.own}"
+            )
 
     def _plan(self) -> Iterator[tuple[str, int]]:
         for loader in self.request["loaders"]:

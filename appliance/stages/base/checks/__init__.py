@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from appliance.checks.causes import UNASKED, Cause, Reach, both, is_of, is_unknown
 from appliance.checks.check import (
     ALL_ROLES,
-    GPU_HOSTS,
     Check,
     ClusterCheck,
     HostCheck,
@@ -22,33 +21,40 @@ from appliance.models.result import Judgement, place
 from appliance.models.site import Host
 from appliance.stages.base import ids
 from appliance.stages.base.causes import FULL_DISK, read_by
+from appliance.stages.base.checks.access import judge_access
 from appliance.stages.base.checks.advisories import judge_advisories
-from appliance.stages.base.checks.boot import judge_boot
+from appliance.stages.base.checks.boot import judge_boot, judge_start
 from appliance.stages.base.checks.claims import judge_claims
 from appliance.stages.base.checks.clock import judge_clock, judge_clock_spread
 from appliance.stages.base.checks.drift import judge_drift
 from appliance.stages.base.checks.foreign import judge_foreign, judge_purge
+from appliance.stages.base.checks.kernel import judge_kernel_log
 from appliance.stages.base.checks.memory_errors import judge_memory_errors
+from appliance.stages.base.checks.neighbours import judge_neighbours
 from appliance.stages.base.checks.nvme import LEAST, judge_nvme
 from appliance.stages.base.checks.pcie_errors import judge_pcie_errors
 from appliance.stages.base.checks.room import judge_disk, judge_memory
 from appliance.stages.base.checks.size import judge_cpu, judge_memory_size, judge_numa
 from appliance.stages.base.checks.weekly import judge_weekly
 from appliance.stages.base.variables import judged
+from appliance.stages.units import revived
 from appliance.text import plural
 
+OF_THE_SYSTEM = ("dbus.service", "systemd-journald.service", "systemd-logind.service")
+"""Logins and records of every service need them; judged only if they do not run, for a small system may lack one."""
 UNITS = (
     "ssh.service",
     "sshd.service",
     "chrony.service",
     "chronyd.service",
     "appliance-firewall.service",
+    *OF_THE_SYSTEM,
 )
-"""All the probe must be asked for; which of them count depends on the family."""
+"""All units that the probe reads; the operating system's family decides which of them are judged."""
 OF_USERS = re.compile(
     r"user(-runtime-dir)?@[0-9]+\.service|session-c?[0-9]+\.scope|systemd-coredump@[0-9-]+\.service"
 )
-"""Any user can have these fail: by killing their own service manager, by a process that outstays the end of its session (logind
+"""Any user can make these fail: by killing their own service manager, by a process that outlives its session (logind
 ends sessions as their users ask), by a core that takes longer to write than systemd waits."""
 ENABLED = frozenset({"enabled", "static", "alias", "indirect", "generated"})
 
@@ -65,7 +71,7 @@ def judge_os(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     return [
         failed(
             host.name,
-            f"{release} is not a system of this profile",
+            f"{release} is not supported by this profile",
             f"install one of {', '.join(supported)}, or add {release} to software.operating_systems",
             value=release,
             **common,
@@ -74,7 +80,7 @@ def judge_os(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
 
 
 def judge_sysctl(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Every kernel parameter of the stage is live; a container is asked only for its own."""
+    """Every kernel parameter of the stage is set; in a container, only its own are checked."""
     own, others = judged(view.profile, view.site, host, facts)
     shared = sorted(others)
     # The kernel shows some of net. only to the machine's own network namespace, so a container lacks them.
@@ -98,7 +104,7 @@ def _judge_own(host: Host, facts: HostFacts, own: Mapping[str, str]) -> Iterable
     common = {"unit": "parameters", "limit": len(own), "limit_source": "role base and profile"}
     if wrong:
         live = ", ".join(f"{key} is {facts.sysctl[key]}, not {own[key]}" for key in wrong)
-        fix = f"appliance deploy sets it; grep -rs {wrong[0]} /etc/sysctl.d /run/sysctl.d /usr/lib/sysctl.d shows who else does"
+        fix = f"appliance deploy sets it; grep -rs {wrong[0]} /etc/sysctl.d /run/sysctl.d /usr/lib/sysctl.d shows other files that set it"
         value = len(own) - len(wrong) - len(unread)
         return [failed(host.name, live, fix, value=value, **common)]
     if unread or not own:
@@ -115,10 +121,19 @@ def judge_units(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
         if unit is None or unit.active == "unknown":
             yield not_assessed(target, facts.gap("units"))
         elif complaint := _complaint(unit):
-            fix = f"journalctl -u {name} on the host says why; appliance deploy --stage base --limit {host.name} starts it"
+            fix = f"journalctl -u {name} on the host shows why; appliance deploy --stage base --limit {host.name} starts it"
+            fix = revived(unit, name, host.name, fix)
             yield failed(target, complaint, fix, value=unit.active)
         else:
             yield passed(target, unit.active)
+    yield from judge_start(host, facts)
+    for name in OF_THE_SYSTEM:
+        unit = facts.units.get(name)
+        if unit and unit.load in {"loaded", "masked"} and (complaint := _complaint(unit)):
+            unmask = f"systemctl unmask {name}; " if unit.load == "masked" else ""
+            start = f"on {host.name}: {unmask}systemctl start {name}"
+            fix = revived(unit, name, host.name, start)
+            yield failed(place(host.name, name), complaint, fix, value=unit.active)
 
 
 def units(view: View, facts: HostFacts) -> tuple[str, ...]:
@@ -145,7 +160,7 @@ def judge_failed_units(view: View, host: Host, facts: HostFacts) -> Iterable[Jud
     failures = tuple(f for f in facts.os.failed_units if not OF_USERS.fullmatch(f))
     if failures:
         cause = f"failed: {', '.join(failures)}"
-        fix = f"journalctl -u {failures[0]} on the host says why; systemctl reset-failed once it is mended"
+        fix = f"journalctl -u {failures[0]} on the host shows why; systemctl reset-failed once it is fixed"
         return [
             failed(
                 host.name,
@@ -160,7 +175,7 @@ def judge_failed_units(view: View, host: Host, facts: HostFacts) -> Iterable[Jud
     # "degraded" says that a unit has failed; without its name nobody knows which.
     known = {"running", "degraded"} if facts.os.failed_units else {"running"}
     if facts.os.state not in known:
-        why = facts.gap("os", f"systemd is {facts.os.state or 'silent'}")
+        why = facts.gap("os", f"the state of systemd is {facts.os.state or 'unknown'}")
         return [not_assessed(host.name, why)]
     return [passed(host.name, 0, unit="units", limit=0)]
 
@@ -171,8 +186,8 @@ CHECKS: tuple[Check, ...] = (
         "Operating system",
         ALL_ROLES,
         judge_os,
-        "Distribution and release from os-release against the systems the profile supports. "
-        "Other releases carry other package names and versions, which were never tried.",
+        "Distribution and release from os-release, compared with the systems that the profile supports. Other releases have other package "
+        "names and versions, which are untested.",
         limit="software.operating_systems of the profile",
     ),
     HostCheck(
@@ -180,14 +195,14 @@ CHECKS: tuple[Check, ...] = (
         "Clock",
         ALL_ROLES,
         judge_clock,
-        "Whether chronyd follows a source and how far the clock is off it; a source that has said nothing for 3 h warns. Munge, TLS and job logs need clocks that "
-        "agree. Usual faults: a time server that a firewall hides, a host that was never synchronised.",
+        "Whether chronyd has servers and follows one, and how far the clock is off. A source without an update for 3 h is a warning. Munge, "
+        "TLS and job logs need synchronised clocks. Usual causes: a firewall blocks the time server, or the host was never synchronised.",
         limit="0.1 s off its source (own choice)",
         bound=Bound("s", most=60),
         causes=(
             Cause(
                 ids.UNITS,
-                "nothing keeps the clock, or says how far it is off",
+                "no daemon synchronises the clock or reports its offset",
                 when=both(is_of("chrony.service", "chronyd.service"), is_unknown),
             ),
         ),
@@ -196,8 +211,9 @@ CHECKS: tuple[Check, ...] = (
         ids.CLOCK_SPREAD,
         "Clocks agree",
         judge_clock_spread,
-        "The distance between the two hosts whose offsets from their source differ most. It takes for granted that all "
-        "hosts follow the same source. Munge refuses messages of hosts minutes apart; logs cannot be read long before.",
+        "The largest difference between the clocks of two hosts that follow the same source, by their offsets from it. In addition, the "
+        "difference between the hosts' own times, whatever they follow, which fails above 90 s. Munge rejects messages from hosts that are "
+        "minutes apart. Logs become unreadable long before that.",
         limit="1 s between any two hosts (own choice)",
         bound=Bound("s", most=60),
         nature=Nature.SYMPTOM,
@@ -205,11 +221,55 @@ CHECKS: tuple[Check, ...] = (
             UNASKED,
             Cause(
                 ids.UNITS,
-                "nothing says how far that host's clock is off",
+                "the offset of that host's clock is unknown",
                 Reach.NAMED,
                 both(is_of("chrony.service", "chronyd.service"), is_unknown),
             ),
-            Cause(ids.CLOCK, "that host's clock is the one that is off", Reach.NAMED),
+            Cause(ids.CLOCK, "that host's clock is wrong", Reach.NAMED),
+        ),
+    ),
+    HostCheck(
+        ids.ACCESS,
+        "Users can work on the host",
+        ALL_ROLES,
+        judge_access,
+        "Everything that users' programs need: writable /tmp, /var/tmp and /dev/shm with free space, device files of the system, GPUs and "
+        "adapters that users can open, a device file for each GPU, readable files and executable commands, homes of base.users owned by "
+        "their users, and no file that prevents logins. It also reports variables that a file sets for every login and that hide GPUs, more "
+        "than 2,000 processes of a unit or session outside jobs, ssh logins that do not end, and login scripts that print. Programs that "
+        "exchange data through /dev/shm (NCCL, PyTorch's data loaders) end at once if it is full.",
+        limit="mode 1777; 5 % free, 10 % warns (own choice); devices as the driver and the distribution make them",
+        bound=Bound("% free", most=100),
+        nature=Nature.SYMPTOM,
+        causes=(FULL_DISK,),
+    ),
+    HostCheck(
+        ids.KERNEL_LOG,
+        "The kernel reports no failure",
+        ALL_ROLES,
+        judge_kernel_log,
+        "Kernel messages since boot: errors of disks and file systems, lockups, hung tasks, machine checks, out of memory, PCIe, adapters, "
+        "and file servers that do not answer. Only the beginning of a message is compared, because many messages contain program names. Xid "
+        "messages of GPUs have their own check, gpu.xid. A message stays in the log after the fault is fixed, until the host reboots or the "
+        "time limit has passed.",
+        limit="0 messages of kernel_log.yml in 24 h (own choice)",
+        bound=Bound("h", most=720),
+        nature=Nature.SYMPTOM,
+        by_container=True,
+    ),
+    ClusterCheck(
+        ids.NEIGHBOURS,
+        "Hosts reach each other",
+        judge_neighbours,
+        "Each host tests at most four other hosts with a small packet, a packet of the interface's full MTU, the ports of NFS and of the scheduler, "
+        "name resolution, and the MAC address that answers for the address. It also tests the name servers in its resolv.conf. Usual "
+        "causes: a different MTU on a host or switch port, an added firewall rule or route, a hung file server, or an address that two "
+        "machines have.",
+        limit="an answer within 1.2 s, to packets of both sizes; one MTU on the management network (own choice)",
+        nature=Nature.SYMPTOM,
+        causes=(
+            UNASKED,
+            Cause("host.reachable", "the host is down", Reach.NAMED),
         ),
     ),
     HostCheck(
@@ -217,8 +277,8 @@ CHECKS: tuple[Check, ...] = (
         "Kernel parameters",
         ALL_ROLES,
         judge_sysctl,
-        "The live values under /proc/sys against those the stage sets. Usual faults: another file in sysctl.d, or a tuning "
-        "daemon. A container shares its machine's kernel, so most values cannot be its own.",
+        "The values under /proc/sys, compared with those that the stage sets. Usual causes: another file in sysctl.d, or a tuning daemon. A "
+        "container shares the kernel of its machine, so most values cannot be set there.",
         limit="the values of role base and of stages.sysctl in the profile",
         by_container=True,
     ),
@@ -227,18 +287,20 @@ CHECKS: tuple[Check, ...] = (
         "Kernel parameters after a boot",
         ALL_ROLES,
         judge_boot,
-        "Which file of sysctl.d has the last word on each parameter of the stage. A file that sorts later wins at the next boot, though today's value is right. "
-        "No deployment mends it: the stage's own file is as it should be, and the other is somebody's.",
+        "The last file in sysctl.d that sets each parameter of the stage. A file that sorts later wins at the next boot, even if the "
+        "current value is right. A deployment does not fix it: the stage's own file is correct, and the other file is not managed.",
         limit="the values of role base and of stages.sysctl in the profile",
         nature=Nature.SYMPTOM,
         by_container=True,
     ),
     HostCheck(
         ids.UNITS,
-        "ssh, time and firewall",
+        "ssh, time, firewall and the system's own services",
         ALL_ROLES,
         judge_units,
-        "Whether these services run now and are enabled for the next boot.",
+        "Whether these services run now and are enabled for the next boot. dbus, journald and logind are reported only if they do not run: "
+        "without them logins hang and services leave no records. Also reported: a default target without services, and a line of fstab "
+        "whose device is missing, because the next boot would end in a shell.",
         limit="active, and enabled at boot",
     ),
     HostCheck(
@@ -246,7 +308,7 @@ CHECKS: tuple[Check, ...] = (
         "No failed units",
         ALL_ROLES,
         judge_failed_units,
-        "Units systemd calls failed. One failed service is often the only trace of a broken disk, module or configuration.",
+        "Units in the systemd state failed. A failed service is often the only sign of a broken disk, module or configuration.",
         limit="0 failed units",
         nature=Nature.SYMPTOM,
         causes=(FULL_DISK,),
@@ -256,40 +318,51 @@ CHECKS: tuple[Check, ...] = (
         "As it was deployed",
         ALL_ROLES,
         judge_drift,
-        "Files, folders, links, accounts, unit files with their drop-ins, the host's name, the firewall as it is loaded and sshd's settings as they "
-        "count, against what the stages left; packages that are gone, older, or held and of another version. Usual faults: a change by hand, and somebody who means harm.",
-        limit="as the receipts of the stages say",
+        "Files, folders, links, accounts, unit files with their drop-ins, the host name, the loaded firewall and sshd's effective settings, "
+        "compared with what the stages left. Also packages that are missing, older, or held at another version. Usual causes: a change by "
+        "hand, or an attack.",
+        limit="the receipts of the stages",
         nature=Nature.SYMPTOM,
         causes=(
             Cause(
                 ids.FOREIGN,
-                "sshd goes by what it reads first",
+                "sshd uses the first value that it reads",
                 when=read_by("etc/ssh/", "sshd "),
             ),
             Cause(
                 ids.FOREIGN,
-                "systemd puts it beside the unit's own file",
+                "systemd stores it as a drop-in of the unit",
                 when=read_by("etc/systemd/system/", "unit file "),
+            ),
+            Cause(
+                ids.NEIGHBOURS,
+                "name lookups read the changed file",
+                when=lambda cause, effect: (
+                    effect.names == ("file /etc/hosts",) and len(cause.names) == 1
+                ),
             ),
         ),
     ),
     HostCheck(
         ids.FOREIGN,
-        "Nothing of strangers",
+        "No unmanaged files or accounts",
         ALL_ROLES,
         judge_foreign,
-        "Files beside the stages' own where sshd, sudo, cron, PAM, apt, systemd, Slurm and Prometheus read all there is; keys of root's; accounts with root's number or "
-        "no password; accounts of the system with a password or in a group that is like root (sudo, wheel, shadow, disk, docker, lxd), those of the stages' daemons also "
-        "with a shell; on hosts that users come to for GPUs alone, their crontabs and whatever else runs without a job. What packages bring is theirs while it is unchanged. No deployment takes it away: a person must say whether it may stay.",
+        "Files that no stage manages, in folders that sshd, sudo, cron, PAM, apt, systemd and the services of the stages read completely. Also: "
+        "root's SSH keys; accounts with uid 0 or without a password; system accounts with a password or in a privileged group (sudo, wheel, "
+        "shadow, disk, docker, lxd), and daemon accounts of the stages with a shell; on GPU hosts, users' crontabs and everything else that "
+        "runs without a job. Unchanged files of packages are accepted. A deployment removes nothing: an operator must decide whether it may "
+        "stay.",
         limit="the receipts of the stages, and base.keep of the site",
         nature=Nature.SYMPTOM,
     ),
     HostCheck(
         ids.PURGE,
-        "Strangers' files taken away",
+        "Unmanaged files removed",
         ALL_ROLES,
         judge_purge,
-        "The same files where the site says base.purge: the next deployment moves them away. Keys, accounts and changed files of packages stay with base.foreign.",
+        "The same files if the site sets base.purge: the next deployment moves them away. Keys, accounts and changed files of packages are "
+        "reported by base.foreign.",
         limit="the receipts of the stages, and base.keep of the site",
     ),
     HostCheck(
@@ -297,27 +370,29 @@ CHECKS: tuple[Check, ...] = (
         "Every file, once a week",
         ALL_ROLES,
         judge_weekly,
-        "Each host looks at every file by itself once a week, when nothing else wants its processor and its disk (appliance-weekly.timer), and compares with its "
-        "first look: files of packages by the package manager's digests, setuid files, file capabilities, programs and files of /etc that no package brought, modes. "
-        "A changed program, setuid file or capability fails, all else warns, as does a look that is too old. What was accepted since (appliance baseline accept) is not told.",
-        limit="9 days; nothing that is another than at the first look or accepted since",
+        "Once a week, when the host is idle, appliance-weekly.timer reads every file and compares it with the first run: files of packages "
+        "by the package manager's digests, setuid files, file capabilities, programs and files of /etc that belong to no package, and "
+        "modes. A changed program, setuid file or capability fails. Other changes, and an outdated run, are warnings. Changes that were "
+        "accepted (appliance baseline accept) are not reported.",
+        limit="9 days; no change since the first run that was not accepted",
         nature=Nature.SYMPTOM,
     ),
     HostCheck(
         ids.ADVISORIES,
-        "Mends of known holes",
+        "No known vulnerabilities",
         ALL_ROLES,
         judge_advisories,
-        "The driver, NVIDIA's container toolkit, DCGM and its exporter, containerd, runc and the kernel that runs, against the versions in which their makers' "
-        "bulletins call holes closed. Packages of a distribution are held against that distribution's own, for it mends older versions; what came from elsewhere, what no row "
-        "speaks of, and what nobody has looked at for long is not known. It warns. Firmware of adapters has its own check, fabric.firmware.",
-        limit="appliance/stages/base/advisories.yml and base.advisories of the site, the row that was looked at last; rows count for 90 days (own choice)",
+        "Versions of the driver, NVIDIA's container toolkit, DCGM and its exporter, containerd, runc and the running kernel, compared with "
+        "the fixed versions in the vendors' security bulletins. Packages of a distribution are compared with that distribution's bulletins, "
+        "because it fixes older versions. Software from elsewhere, software without a row, and rows that were not reviewed for long are "
+        "reported as unknown. Vulnerable versions are a warning. Firmware of adapters has its own check, fabric.firmware.",
+        limit="appliance/stages/base/advisories.yml and base.advisories of the site, the row that was reviewed last; rows are valid for 90 days (own choice)",
         bound=Bound("days", most=3650),
         nature=Nature.SYMPTOM,
         causes=(
             Cause(
                 ids.DRIFT,
-                "somebody changed the package",
+                "the package was changed by hand",
                 when=lambda cause, effect: (
                     not {f"package {p}" for p in effect.parts}.isdisjoint(cause.names)
                 ),
@@ -329,9 +404,9 @@ CHECKS: tuple[Check, ...] = (
         "Room on disk",
         ALL_ROLES,
         judge_disk,
-        "Free space and free inodes of each local file system. A full one stops package installations, logs and jobs in "
-        "ways that seldom say so. A root file system that can only be read fails, too, and any other that the kernel turned "
-        "read-only or that gives errors: its disk has errors. NFS is judged on its server.",
+        "Free space and free inodes of each local file system. A full file system stops package installations, logs and jobs, often without "
+        "a clear message. A read-only root file system fails, and so does any other file system with errors or that the kernel remounted "
+        "read-only: its disk has errors. NFS is checked on its server.",
         limit="5 % free, 10 % warns; on ext file systems 1,024 free inodes (own choice)",
         bound=Bound("% free", below=100),
         nature=Nature.SYMPTOM,
@@ -341,7 +416,7 @@ CHECKS: tuple[Check, ...] = (
         "Memory available",
         ALL_ROLES,
         judge_memory,
-        "Memory the kernel could give out now. Little of it on an idle host means a leak or left-over processes of a job.",
+        "Available memory. Little available memory on an idle host indicates a leak or processes left over from a job.",
         limit="5 % available warns (own choice)",
         nature=Nature.SYMPTOM,
     ),
@@ -350,9 +425,9 @@ CHECKS: tuple[Check, ...] = (
         "Memory without errors",
         ALL_ROLES,
         judge_memory_errors,
-        "Errors of the host's memory as the kernel's EDAC drivers count them. One that could not be corrected has ended a process, or the host: it fails, "
-        "and Slurm and Kubernetes give the host no more work. Corrected ones warn where a module has more than sound ones do. Without a driver nothing is counted: load "
-        "the one of the processor. Usual fault: a module, or a slot that is dirty.",
+        "Memory errors counted by the kernel's EDAC drivers. An uncorrectable error has ended a process or the host: it fails, and the schedulers "
+        "stop giving work to the host. Corrected errors are a warning if a module has more than usual. Without a driver, "
+        "nothing is counted: load the driver of the processor. Usual causes: a memory module, or a dirty slot.",
         limit="0 uncorrected since the host was started; 10 corrected of a module in 24 h (mcelog's own limits)",
         bound=Bound("corrected errors of a module a day", most=1e6, whole=True),
         nature=Nature.SYMPTOM,
@@ -363,9 +438,10 @@ CHECKS: tuple[Check, ...] = (
         "PCIe without errors",
         ALL_ROLES,
         judge_pcie_errors,
-        "Errors on the links of GPUs, adapters and NVMe drives and of the bridges above them, as the kernel counts them (AER); the far end of a link often "
-        "counts what its device does not. Fatal ones fail, and Slurm and Kubernetes give the host no more work. Others warn, and only what is new of them counts, so that "
-        "two looks more than a minute apart are needed. Usual faults: a board or riser that sits badly, a cable.",
+        "PCIe errors (AER) of GPUs, adapters, NVMe drives and the bridges above them, as counted by the kernel. The far end of a link often "
+        "counts errors that its device does not. Fatal errors fail, and the schedulers stop giving work to the host. Other errors are "
+        "a warning, and only new ones count, so two runs more than a minute apart are needed. Usual causes: a badly seated board or riser, "
+        "or a cable.",
         limit="0 fatal since the device came up, 0 new non-fatal ones (own choice); 8 corrected a minute (NVIDIA DCGM's limit of replays)",
         bound=Bound("corrected errors of a device a minute", most=1e6),
         nature=Nature.SYMPTOM,
@@ -376,8 +452,8 @@ CHECKS: tuple[Check, ...] = (
         "NVMe drives",
         ALL_ROLES,
         judge_nvme,
-        "What each NVMe drive says of itself: warnings, spare blocks, how much of its life is used, data it could not give back. All of it warns; one that can only be read, "
-        "calls itself unreliable or is dead fails, and Slurm and Kubernetes give the host no more work. Asking needs root.",
+        "Health of each NVMe drive: warnings, spare blocks, used lifetime, unreadable data. All of these are warnings. A read-only, "
+        "unreliable or dead drive fails, and the schedulers stop giving work to the host. Reading the data needs root.",
         limit="no warning of the drive's own (NVM Express); 90 % of its life used (10 below the limit); 0 losses of data (own choice)",
         bound=Bound("% of its life", least=LEAST, most=255),
         nature=Nature.SYMPTOM,
@@ -386,9 +462,9 @@ CHECKS: tuple[Check, ...] = (
     HostCheck(
         ids.CPU,
         "Processors",
-        GPU_HOSTS,
+        ALL_ROLES,
         judge_cpu,
-        "Sockets and cores against the profile's lower bounds. Too few: a processor that did not come up, or a wrong host.",
+        "Sockets and cores, compared with the profile's minimum. Too few: a processor did not start, or it is the wrong host.",
         limit="hardware.host.sockets and cores of the profile",
         nature=Nature.SYMPTOM,
         of_machine=True,
@@ -397,9 +473,9 @@ CHECKS: tuple[Check, ...] = (
     HostCheck(
         ids.MEMORY_SIZE,
         "Memory installed",
-        GPU_HOSTS,
+        ALL_ROLES,
         judge_memory_size,
-        "Memory the kernel found against the profile's lower bound. Too little: a module that was disabled at power-on.",
+        "Memory size, compared with the profile's minimum. Too little: a module was disabled at power-on.",
         limit="hardware.host.memory_gib of the profile",
         nature=Nature.SYMPTOM,
         of_machine=True,
@@ -408,10 +484,9 @@ CHECKS: tuple[Check, ...] = (
     HostCheck(
         ids.NUMA,
         "NUMA nodes",
-        GPU_HOSTS,
+        ALL_ROLES,
         judge_numa,
-        "NUMA nodes against the profile. Too few: node interleaving is on in the firmware, which costs every GPU its nearest "
-        "memory.",
+        "NUMA nodes, compared with the profile. Too few: node interleaving is enabled in the firmware, so no GPU has local memory.",
         limit="hardware.host.numa_nodes of the profile",
         nature=Nature.SYMPTOM,
         of_machine=True,
@@ -422,10 +497,10 @@ CHECKS: tuple[Check, ...] = (
         "Hardware as it was accepted",
         ALL_ROLES,
         judge_claims,
-        "What a host reports of its processors, memory, GPUs and InfiniBand ports reaches files of all hosts. It must agree with what was accepted "
-        "when the host last came through a deployment; for a new host, with its class and with most GPU hosts; and no other host may have its GUIDs. "
-        "Files of other hosts keep what was accepted, and a deployment drains the host in Slurm. "
-        "Usual causes: a module or processor that was lost, parts that were changed, a host that was taken over.",
+        "Processors, memory, GPUs and InfiniBand ports that a host reports are used in files of all hosts. They must agree with what was "
+        "accepted at the host's last deployment; for a new host, with its class and most GPU hosts. No other host may have its GUIDs. On a "
+        "contradiction, files of other hosts keep the accepted values, and a deployment drains the host. Usual causes: a lost "
+        "module or processor, replaced parts, or a compromised host.",
         limit="what was accepted, memory within 3 %; for a new host an eighth to eight times the class, half to twice most GPU hosts (own choice)",
         nature=Nature.SYMPTOM,
     ),

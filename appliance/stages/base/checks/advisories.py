@@ -1,4 +1,4 @@
-"""Is what runs with a host's rights free of the holes that its makers have told of, by data that say how old they are."""
+"""Checks privileged software for known vulnerabilities, by data with a date of review."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -20,8 +20,10 @@ from appliance.stages.base.advisories import (
 from appliance.stages.base.site import Advisory
 
 DAYS = 90
-"""Own choice: a quarter of a year brings bulletins for most of these."""
-NEWER = "take the row of a newer release of this program, or write one from the bulletins: base.advisories of the site"
+"""Own choice: most vendors publish bulletins at least every quarter."""
+NEWER = (
+    "upgrade this program, or add a row from the vendor's bulletins to base.advisories of the site"
+)
 
 
 @dataclass(frozen=True)
@@ -34,13 +36,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Known:
-    """All rows, and what they say of a part: ten thousand hosts have few versions between them."""
+    """All rows, with a cache by part: many hosts share few versions."""
 
     rows: tuple[Advisory, ...]
     said: dict[tuple[Part, str], tuple[Advisory | None, bool | None]]
 
     def of(self, part: Part, system: str) -> tuple[Advisory | None, bool | None]:
-        """The row that speaks of it, and whether it is mended by that."""
+        """The row of a part, and whether the part is fixed according to it."""
         key = (part, system)
         if key not in self.said:
             row = newest(self.rows, part.of, system)
@@ -53,7 +55,7 @@ def _known(view: View) -> Known:
 
 
 def judge_advisories(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Each part against the newest row that speaks of it; what no row speaks of is not known."""
+    """Compares each part with its newest row; a part without a row is unknown."""
     most, source = view.number(ids.ADVISORIES) or (DAYS, "own choice")
     today, simulated = facts.taken[:10], "gpu" in facts.simulated
     good: list[str] = []
@@ -64,11 +66,11 @@ def judge_advisories(view: View, host: Host, facts: HostFacts) -> Iterable[Judge
         yield not_assessed(place(host.name, DRIVER), silent, required=False)
     for part in _parts(facts):
         row, is_good = view.once(_known).of(part, facts.os.release)
-        bad = _told(host, part, row, is_good, facts)
+        bad = _advisory_text(host, part, row, is_good, facts)
         if bad is not None:
             yield bad
         elif row and ((days := age(row, today)) is None or not 0 <= days <= most):
-            since = "that host's clock tells no day" if days is None else f"{days} days old"
+            since = "that host's clock is unknown" if days is None else f"{days} days old"
             why = f"{part.of} {part.version}: what is known of it is {since}, at most {most:g} count ({source})"
             yield not_assessed(place(host.name, part.of), why, fix=NEWER, required=False)
         else:
@@ -87,25 +89,25 @@ def _parts(facts: HostFacts) -> Iterator[Part]:
         yield Part(KERNEL, facts.os.kernel)
 
 
-def _told(
+def _advisory_text(
     host: Host, part: Part, row: Advisory | None, is_good: bool | None, facts: HostFacts
 ) -> Judgement | None:
-    """What is wrong or unknown whatever the row's age: below a mend it stays below."""
+    """Results that do not depend on the row's age: a vulnerable version stays vulnerable."""
     at = place(host.name, part.of)
     if row is None or is_good is None:
         what = f"{part.of} {part.version} of {facts.os.release}"
-        why = f"no row speaks of {what}" if row is None else f"{what} is not of {row.source}"
+        why = f"no row covers {what}" if row is None else f"{what} is not of {row.source}"
         return not_assessed(at, why, fix=NEWER, required=False)
     if is_good:
         return None
     first = " or ".join(row.fixed)
     return warned(
         at,
-        f"{part.of} {part.version} lacks mends of known holes: {first} has them",
+        f"{part.of} {part.version} has known vulnerabilities, fixed in {first}",
         _fix(part, row),
         value=part.version,
         limit=first,
-        limit_source=f"{row.source}, looked at {row.looked}",
+        limit_source=f"{row.source}, reviewed {row.looked}",
         simulated=part.of == DRIVER and "gpu" in facts.simulated,
     )
 

@@ -1,4 +1,4 @@
-"""Will the kernel parameters of the stage still hold after the next boot; a later file may say otherwise."""
+"""Checks of the next boot: the stage's kernel parameters, which a later file may override, every mount, and logins."""
 
 from collections.abc import Iterable
 
@@ -8,9 +8,15 @@ from appliance.models.result import Judgement, place
 from appliance.models.site import Host
 from appliance.stages.base.variables import judged
 
+NO_SERVICE = frozenset(
+    f"{name}.target"
+    for name in ("rescue", "emergency", "poweroff", "halt", "reboot", "kexec", "shutdown", "exit")
+)
+"""Units that systemd can start into, and that run no service (systemd.special(7))."""
+
 
 def judge_boot(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """No file that is read later sets one of them to something else."""
+    """No file that is read later sets a parameter to something else."""
     own, _ = judged(view.profile, view.site, host, facts)
     at_boot = facts.sysctl_at_boot
     if at_boot is None:
@@ -21,10 +27,30 @@ def judge_boot(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
         found = at_boot[key]
         yield failed(
             place(host.name, key),
-            f"{key} will be {found.value}, not {own[key]}: {found.file} says so last",
-            f"take {key} out of {found.file}",
+            f"{key} will be {found.value}, not {own[key]}: {found.file} is read last",
+            f"remove {key} from {found.file}",
             value=found.value,
             limit=own[key],
         )
     if not wrong:
         yield passed(host.name, len(own), unit="parameters")
+
+
+def judge_start(host: Host, facts: HostFacts) -> Iterable[Judgement]:
+    """The next start does not end in a shell without services."""
+    if facts.os.boots_into in NO_SERVICE:
+        yield failed(
+            place(host.name, "default.target"),
+            f"the next boot ends in {facts.os.boots_into}: no service starts and no one can log in",
+            f"on {host.name}: systemctl set-default multi-user.target",
+            value=facts.os.boots_into,
+            limit="multi-user.target or graphical.target",
+        )
+    for at in facts.os.lost_at_boot:
+        yield failed(
+            place(host.name, "fstab", at),
+            f"/etc/fstab mounts {at} from a device that is not there: the next boot stops in an emergency shell",
+            f"on {host.name}: findmnt --verify shows it; connect the device, or correct or remove the line of {at} in /etc/fstab",
+            value="lost",
+            limit="a device that is there, or the option nofail",
+        )

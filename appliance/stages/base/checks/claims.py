@@ -1,4 +1,4 @@
-"""Whether a host's own description of its hardware agrees with what was accepted, with its class and with its equals."""
+"""Compares the hardware that a host reports with the accepted state, its class and other hosts."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from appliance.models.site import Host
 
 
 def judge_claims(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """What contradicts reaches no file of another host (appliance/engine/standing.py)."""
+    """What contradicts reaches no file of another host (appliance/engine/look/shared_facts.py)."""
     found = view.standing.contradictions.get(host.name, ())
     if not (facts.cpu.threads and facts.memory.total):
         yield not_assessed(host.name, facts.gap("cpu"))
@@ -20,5 +20,5 @@ def judge_claims(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
         if host.name in view.standing.left_out:
             cause += "; other hosts' files leave this host out"
         accept = f"appliance deploy --accept-facts {host.name}"
-        fix = one.fix or f"find out what changed; if the hardware is meant to be so: {accept}"
+        fix = one.fix or f"find out what changed; if the new hardware is correct: {accept}"
         yield failed(place(host.name, one.what), cause, fix, value=one.says, limit=one.known)

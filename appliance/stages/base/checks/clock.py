@@ -12,8 +12,12 @@ from appliance.stages.base import ids
 OFFSET_SECONDS = 0.1
 SPREAD_SECONDS = 1.0
 SILENT_SECONDS = 3 * 3600.0
-"""Ten times the longest interval at which chronyd asks by default (1024 s)."""
-OWN_CHOICE = "own choice: far below what Slurm and munge tolerate, above what NTP reaches on a LAN"
+"""Ten times the longest interval at which chronyd polls by default (1024 s)."""
+LOOK_SECONDS = 90.0
+"""Hosts are queried in parallel; each answers within 45 s of its turn."""
+OWN_CHOICE = (
+    "own choice: above NTP's accuracy on a LAN, far below the tolerance of jobs and certificates"
+)
 
 
 def judge_clock(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
@@ -23,12 +27,23 @@ def judge_clock(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
     common = {"unit": "s", "limit": bound, "limit_source": source}
     if clock.synchronised is False:
         cause = f"the clock follows no source ({clock.daemon or 'no time daemon'})"
-        fix = (
-            "chronyc sources on the host shows which server is silent; base.ntp_servers names them"
-        )
+        fix = f"on {host.name}: systemctl restart chrony || systemctl restart chronyd; the site's servers are in base.ntp_servers"
+        if clock.sources:
+            cause += f": {', '.join(clock.sources)} {'does' if len(clock.sources) == 1 else 'do'} not answer"
+            fix = (
+                f"if these are not the servers of base.ntp_servers: appliance deploy --stage base --limit {host.name}; "
+                f"else open port 123/udp from {host.name} to them"
+            )
+        elif clock.sources is not None:
+            cause += ": no server is configured"
+            fix = f"on {host.name}: systemctl restart chrony || systemctl restart chronyd; if it still has none: appliance deploy --stage base --limit {host.name}"
+        return [failed(host.name, cause, fix, **common)]
+    if clock.online == 0:
+        cause = "chronyd queries no server: all were set offline or removed since it started, so the clock drifts"
+        fix = f"on {host.name}: systemctl restart chrony || systemctl restart chronyd; if it still queries none: appliance deploy --stage base --limit {host.name}"
         return [failed(host.name, cause, fix, **common)]
     if clock.synchronised is None or clock.offset is None:
-        why = facts.gap("clock", "the time daemon gave no offset")
+        why = facts.gap("clock", "the time daemon reported no offset")
         return [not_assessed(host.name, why, **common)]
     offset = round(clock.offset, 6)
     silent = round(clock.time - clock.updated) if clock.updated is not None else 0
@@ -38,16 +53,16 @@ def judge_clock(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
         evidence = f"source {clock.source}"
         return [passed(host.name, offset, evidence=evidence, **common)]
     cause = f"the clock is {abs(offset):g} s off its source {clock.source}"
-    fix = "chronyc makestep on the host sets it at once; if it runs away again, look at the board's clock"
+    fix = "run chronyc makestep on the host; if the clock drifts again, check the board's clock"
     return [failed(host.name, cause, fix, value=offset, **common)]
 
 
 def _silent(host: Host, source: str, seconds: int) -> Judgement:
-    """chronyd calls itself synchronised however long its source has said nothing."""
+    """chronyd reports synchronisation even if its source has been silent for a long time."""
     return warned(
         host.name,
         f"its source {source} has said nothing for {seconds / 3600:.1f} h: the clock runs free",
-        "chronyc sources on the host shows whether the source can be reached; then its port 123/udp and the firewalls between",
+        "chronyc sources on the host shows whether the source can be reached; then check port 123/udp and the firewalls in between",
         value=seconds,
         unit="s",
         limit=SILENT_SECONDS,
@@ -56,9 +71,11 @@ def _silent(host: Host, source: str, seconds: int) -> Judgement:
 
 
 def judge_clock_spread(view: View) -> Iterable[Judgement]:
-    """No two hosts are further apart than munge and job logs bear, as their offsets tell."""
+    """Compares the hosts' offsets; munge and job logs tolerate only small differences."""
     bound, source = _limit(view, ids.CLOCK_SPREAD, SPREAD_SECONDS)
     common = {"unit": "s", "limit": bound, "limit_source": source}
+    if apart := _apart(view):
+        return [apart]
     offsets = {name: facts.clock.offset for name, facts in view.facts.items()}
     unknown = sorted(
         name
@@ -68,7 +85,7 @@ def judge_clock_spread(view: View) -> Iterable[Judgement]:
     silent = sorted({host.name for host in view.site.hosts} - set(view.facts))
     if unknown or silent or not offsets:
         mute = (*unknown, *silent)
-        why = Gap(f"no offset known of {', '.join(mute) or 'any host'}", mute)
+        why = Gap(f"no known offset of {', '.join(mute) or 'any host'}", mute)
         return [not_assessed("cluster", why, **common)]
     known = {name: offset for name, offset in offsets.items() if offset is not None}
     low, high = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
@@ -76,9 +93,32 @@ def judge_clock_spread(view: View) -> Iterable[Judgement]:
     if spread <= bound:
         return [passed("cluster", spread, **common)]
     cause = f"{low} and {high} are {spread:g} s apart"
-    fix = f"chronyc tracking on {low} and {high} shows which of them is off"
+    fix = f"chronyc tracking on {low} and {high} shows which of them is wrong"
     ends = {"names": (low, high)}
     return [failed("cluster", cause, fix, value=spread, **ends, **common)]
+
+
+def _apart(view: View) -> Judgement | None:
+    """Compares the hosts' own times, independent of their time daemons."""
+    times = {name: facts.clock.time for name, facts in view.facts.items()}
+    if len(times) < 2:
+        return None
+    low, high = min(times, key=times.__getitem__), max(times, key=times.__getitem__)
+    distance = times[high] - times[low]
+    if distance <= LOOK_SECONDS:
+        return None
+    middle = sorted(times.values())[len(times) // 2]
+    off = low if middle - times[low] > times[high] - middle else high
+    return failed(
+        "cluster",
+        f"{low} and {high} are {distance:.0f} s apart by their own clocks; most hosts differ from {off}",
+        f"on {off}: chronyc makestep; then chronyc sources shows its source",
+        value=round(distance),
+        unit="s",
+        limit=LOOK_SECONDS,
+        limit_source="own choice: above the duration of a check, far below the 300 s of munge",
+        names=(off,),
+    )
 
 
 def _limit(view: View, check_id: str, default: float) -> tuple[float, str]:

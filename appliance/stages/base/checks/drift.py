@@ -1,4 +1,4 @@
-"""Is what the stages left still as they left it; a change by hand is named before somebody deploys over it."""
+"""Compares hosts with the receipts of their stages; changes by hand are listed before a deployment overwrites them."""
 
 from collections.abc import Iterable, Iterator
 
@@ -21,15 +21,15 @@ def judge_drift(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
         what = [f"{d.kind} {d.name} ({d.expected} → {d.found})" for d in changed]
         yield failed(
             host.name,
-            f"changed since it was deployed: {first_few(what)}",
-            f"appliance plan --limit {host.name} shows all, appliance deploy puts it back",
+            f"changed since the deployment: {first_few(what)}",
+            f"appliance plan --limit {host.name} lists all changes, appliance deploy --limit {host.name} restores them",
             value=len(changed),
             unit="changes",
             limit=0,
             names=tuple(f"{d.kind} {d.name}" for d in changed),
         )
     elif "receipts" in facts.errors or unread or not facts.receipts:
-        why = facts.gap("receipts", "no stage has left a receipt")
+        why = facts.gap("receipts", "no stage has written a receipt")
         yield not_assessed(host.name, why)
     else:
         yield passed(host.name, 0, unit="changes", limit=0)

@@ -1,4 +1,4 @@
-"""Does anything lie where the stages alone should have put something; the words of such files are strangers'."""
+"""Finds unmanaged files in places of the stages. Their content is untrusted."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -9,14 +9,14 @@ from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.facts import Foreign, HostFacts
 from appliance.models.result import Judgement, place
 from appliance.models.site import Host, Site
-from appliance.models.texts import KEPT
+from appliance.models.text_types import KEPT
 
 MOVED = "appliance deploy moves it to /var/lib/appliance/purged"
 REMOVABLE = frozenset({"file", "link"})
-"""Kinds a deployment takes away where the site says so; of the others only a person knows what is right."""
+"""Kinds that a deployment removes if the site sets base.purge; for the others an operator must decide."""
 WORDS = {
     "changed": "differs from its package",
-    "key": "has a key that is not the site's",
+    "key": "has a key that is not in the site",
     "line": "trusts unsigned packages",
 }
 RIGHTS = {
@@ -28,12 +28,12 @@ RIGHTS = {
         "groupadd -f --system {at}; usermod -g {at} {at}",
     ),
 }
-"""What accounts of the system have too much, and what takes it from them."""
+"""Excess rights of system accounts, each with the command that removes it."""
 NOT_READ = "not read: "
-"""How the line of a finding begins whose place was not looked into, and whose owner is not known."""
+"""First word of the line of a finding whose place could not be read and whose owner is unknown."""
 PLAIN = re.compile(r"([A-Za-z0-9_./][\w./-]*)?", re.ASCII)
 ACCOUNTS = frozenset({"account", *RIGHTS})
-"""Kinds that speak of an account."""
+"""Kinds of findings about an account."""
 STOPPED_BY = (
     ("/var/spool/cron/crontabs/", "crontab -r -u {name}"),
     ("/var/spool/cron/atjobs/", "rm {at}"),
@@ -41,25 +41,43 @@ STOPPED_BY = (
     ("/var/spool/cron/", "crontab -r -u {name}"),
     ("/var/lib/systemd/linger/", "loginctl disable-linger {name}"),
 )
-"""Where work is kept that runs on when nobody is logged in, and what takes it away."""
+"""Places of work that runs without a login, each with the command that removes it."""
+AS_SHIPPED = (
+    (
+        "/etc/ssh/sshd_config",
+        "cp /usr/share/openssh/sshd_config {at}; systemctl reload ssh",
+    ),
+    (
+        "/etc/",
+        "cd $(mktemp -d); apt-get download $(dpkg-query -S {at} | cut -d: -f1); dpkg-deb --fsys-tarfile *.deb | tar -xOf - .{at} > {at}",
+    ),
+)
+"""By place, the command that restores a file as its package ships it (dpkg-query(1), dpkg-deb(1))."""
+IN_FORCE = (
+    (re.compile(r"/(?:etc|run)/systemd/system/([\w@.-]+\.service)\.d/"), "systemctl daemon-reload; systemctl restart {}"),
+    (re.compile(r"/(?:etc|run)/systemd/()"), "systemctl daemon-reload"),
+    (re.compile(r"/etc/ssh/(?:sshd_config\.d/)?()"), "systemctl reload ssh || systemctl reload sshd"),
+    (re.compile(r"/etc/chrony/()"), "systemctl restart chrony"),
+)  # fmt: skip
+"""By place, the command that makes programs notice the removal."""
 
 
 def judge_foreign(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """What no deployment takes away."""
-    left = [f for f in strangers(view.site, facts) if not is_purged(view.site, f)]
-    return _judged(host, facts, left, _undo)
+    left = [f for f in unexpected_entries(view.site, facts) if not is_purged(view.site, f)]
+    return _judged(host, facts, left, lambda found: f"on {host.name}: {_undo(found)}")
 
 
 def judge_purge(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """What the site has deployments take away."""
+    """Findings that deployments remove, if the site sets base.purge."""
     if not view.site.base.purge:
         return []
-    left = [f for f in strangers(view.site, facts) if is_purged(view.site, f)]
+    left = [f for f in unexpected_entries(view.site, facts) if is_purged(view.site, f)]
     return _judged(host, facts, left, lambda _: MOVED)
 
 
-def strangers(site: Site, facts: HostFacts) -> list[Foreign]:
-    """What was found and the site does not name."""
+def unexpected_entries(site: Site, facts: HostFacts) -> list[Foreign]:
+    """Findings that are not in base.keep."""
     return [
         f
         for f in facts.foreign or ()
@@ -71,7 +89,7 @@ def strangers(site: Site, facts: HostFacts) -> list[Foreign]:
 
 
 def _is_how_we_become_root(site: Site, found: Foreign) -> bool:
-    """The rule without which nobody could deploy: one line, and of the account the site logs in with."""
+    """Whether the file is the sudo rule of the deployment account, in one line; deployments need it."""
     rule = found.kind == "file" and found.at.startswith("/etc/sudoers.d/") and found.lines == 1
     return site.access.become and rule and found.line.split()[:1] == [site.access.user]
 
@@ -94,7 +112,7 @@ def is_purged(site: Site, found: Foreign) -> bool:
 
 def purged(site: Site, facts: HostFacts) -> tuple[str, ...]:
     """The paths the next deployment takes away."""
-    return tuple(f.at for f in strangers(site, facts) if is_purged(site, f))
+    return tuple(f.at for f in unexpected_entries(site, facts) if is_purged(site, f))
 
 
 def _is(found: Foreign, kept: str) -> bool:
@@ -114,34 +132,42 @@ def _judged(
     for found in left:
         yield failed(place(host.name, _part(found)), _cause(found), fix(found))
     if facts.foreign is None:
-        yield not_assessed(host.name, facts.gap("foreign", "it was not looked for"))
+        yield not_assessed(host.name, facts.gap("foreign", "not read"))
     elif not left:
         yield passed(host.name, 0, unit="findings", limit=0)
 
 
 def _undo(found: Foreign) -> str:
-    """The remedy, with what the owner writes to keep it."""
+    """The remedy, with the line of base.keep that accepts it."""
     if found.kind == "more":
-        return "undo or keep those that are listed, then look again"
+        return "undo or keep the listed ones, then run appliance health again"
     name = _name(found)
     if not re.fullmatch(KEPT, name) or not fnmatchcase(found.at, found.at):
-        return "undo it; a name like this cannot be kept"
+        return "undo it; such a name cannot be kept"
     return f'{_remedy(found)}, or keep it: "{name}" in base.keep of site.yml'
 
 
 def _remedy(found: Foreign) -> str:
-    """A command where one is enough; what is no plain word does not get into one."""
+    """The command that removes the finding; names with special characters are never part of a command."""
     words = {"at": found.at, "name": found.at.rpartition("/")[2]}
     if found.kind in RIGHTS:
         words["line"] = found.line
         command, why = RIGHTS[found.kind][1], ""
     else:
-        places = STOPPED_BY if found.kind == "file" else ()
+        places = {"file": STOPPED_BY, "changed": AS_SHIPPED}.get(found.kind, ())
         command = next((how for place, how in places if found.at.startswith(place)), "")
-        why = ", for it runs without a job"
-    if not command or not all(PLAIN.fullmatch(word) for word in words.values()):
+        why = ", because it runs without a job" if found.kind == "file" else ""
+    if not all(PLAIN.fullmatch(word) for word in words.values()):
         return "undo it"
-    return command.format_map(words) + why
+    if not command and found.kind in REMOVABLE:
+        return _removed(found.at)
+    return command.format_map(words) + why if command else "undo it"
+
+
+def _removed(at: str) -> str:
+    """An unmanaged file, then the daemons that have read it."""
+    then = next((how.format(m[1]) for place, how in IN_FORCE if (m := place.match(at))), "")
+    return f"rm {at}" + (f"; {then}" if then else "")
 
 
 def _name(found: Foreign) -> str:
@@ -175,7 +201,7 @@ def _cause(found: Foreign) -> str:
         return f"{found.at} like these are not listed"
     if not found.owner and found.line.startswith(NOT_READ):
         return f"{found.at} is {found.line}"
-    what = WORDS.get(found.kind, "is not the appliance's")
+    what = WORDS.get(found.kind, "is not managed by the appliance")
     when = datetime.fromtimestamp(found.modified, UTC).strftime("%Y-%m-%d %H:%M")
     said = f': "{found.line}"' if found.line else ""
     return f"{found.at} {what} (of {found.owner}, {when} UTC){said}"

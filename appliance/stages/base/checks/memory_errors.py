@@ -1,10 +1,10 @@
-"""Memory modules that err: what could not be corrected, and what is corrected too often."""
+"""Finds memory modules with uncorrectable or frequent corrected errors."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from appliance.checks.check import View, failed, not_assessed, passed, warned
-from appliance.checks.growth import Rate, duration, elapsed, unusable
+from appliance.checks.counters import Rate, duration, elapsed, unusable
 from appliance.models.facts import HostFacts
 from appliance.models.facts_host import MemoryErrors
 from appliance.models.result import Judgement, place
@@ -17,12 +17,12 @@ A_DAY = 10
 SOURCE = "mcelog's limits of a module: 1 uncorrected, 10 corrected in 24 h"
 BORROWED = "container host shares its machine's hardware"
 DRIVER = (
-    "lsmod | grep edac on the host; modprobe the one of its processor (amd64_edac; i10nm_edac or skx_edac of Intel; "
-    "ghes_edac where the firmware keeps the errors), and name it in /etc/modules-load.d"
+    "lsmod | grep edac on the host; modprobe the driver of its processor (amd64_edac; Intel: i10nm_edac or skx_edac; "
+    "ghes_edac if the firmware collects the errors), and list it in /etc/modules-load.d"
 )
-REPLACE = "drain it, and replace the module: dmidecode -t memory on the host names the slots. A reboot takes the count away, not the fault"
-SOON = "replace the module at the next occasion: dmidecode -t memory on the host names the slots"
-ELSEWHERE = "a module the driver does not name"
+REPLACE = "drain the host and replace the module: dmidecode -t memory on the host lists the slots. A reboot resets the count, but does not fix the fault"
+SOON = "replace the module at the next maintenance: dmidecode -t memory on the host lists the slots"
+ELSEWHERE = "a module unknown to the driver"
 
 
 def judge_memory_errors(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
@@ -33,7 +33,7 @@ def judge_memory_errors(view: View, host: Host, facts: HostFacts) -> Iterable[Ju
         return [unread(host, facts, "edac", **told)]
     if not found.controllers:
         # Firmware may keep them to itself, and tell its controller: a sound host of such a maker must end well.
-        why = "no driver of the kernel counts memory errors (EDAC)"
+        why = "no EDAC driver is loaded, so memory errors are not counted"
         return [not_assessed(host.name, why, fix=DRIVER, required=False, **told)]
     results: list[Judgement] = []
     if found.corrected or found.uncorrected:
@@ -43,7 +43,7 @@ def judge_memory_errors(view: View, host: Host, facts: HostFacts) -> Iterable[Ju
 
 
 def unread(host: Host, facts: HostFacts, area: str, **told: Any) -> Judgement:
-    """What is said where the probe says nothing; a container's hardware is its machine's."""
+    """The result without EDAC data; the hardware of a container belongs to its machine."""
     is_lent = bool(facts.os.container) and area not in facts.errors
     why = BORROWED if is_lent else facts.gap(area)
     return not_assessed(host.name, why, required=not is_lent, **told)
@@ -61,6 +61,7 @@ def _uncorrected(host: Host, found: MemoryErrors, told: Mapping[str, Any]) -> It
             place(host.name, *filter(None, [label])),
             f"{plural(count, 'memory error')} of {label or ELSEWHERE} could not be corrected since the host was started",
             REPLACE,
+            aspect="uncorrected",
             value=count,
             limit=0,
             limit_source=SOURCE,
@@ -84,8 +85,9 @@ def _corrected(
             if rate.exceeded(errors, seconds):
                 yield warned(
                     place(host.name, *filter(None, [label])),
-                    f"{plural(errors, 'memory error')} of {label or ELSEWHERE} {was(errors)} corrected in {duration(seconds)}: the next may be beyond that",
+                    f"{plural(errors, 'memory error')} of {label or ELSEWHERE} {was(errors)} corrected in {duration(seconds)}: the module is likely to produce uncorrectable errors soon",
                     SOON,
+                    aspect="corrected",
                     value=errors,
                     limit=rate.count,
                     limit_source=rate.words,
@@ -95,7 +97,7 @@ def _corrected(
 
 
 def _by_module(found: MemoryErrors, kind: str) -> dict[str, int]:
-    """Counts above zero by label; under "" what the driver could not lay to one."""
+    """Counts above zero by module; "" for errors without a known module."""
     counts: dict[str, int] = {}
     for module in found.modules:
         counts[module.label] = counts.get(module.label, 0) + getattr(module, kind)

@@ -14,26 +14,26 @@ from appliance.text import plural
 
 USED_UP = 100
 NEAR = 10
-"""Percent below the limit from which on it warns."""
+"""A warning starts at this many percent below the limit."""
 LEAST = 60
-"""Hosts name drives from 50 % on."""
+"""Hosts list drives from 50 % of their life used."""
 SOURCE = "NVM Express base specification, health information (log page 02h)"
-LOST = {0x04: "it calls itself unreliable (reliability degraded)", 0x08: "it can only be read"}
-"""Bits of its warnings after which work on it fails."""
+LOST = {0x04: "the drive reports degraded reliability", 0x08: "the drive is read-only"}
+"""Warning bits of a drive that can no longer be used."""
 SPENT = 0x01
 WARNINGS = {
-    SPENT: "its spare blocks ({spare} %) are below its own threshold ({least} %)",
+    SPENT: "spare blocks ({spare} %) are below the drive's threshold ({least} %)",
     **LOST,
-    0x10: "its backup of volatile memory has failed",
-    0x20: "its persistent memory can only be read",
-    0x02: "it warns of its temperature",
+    0x10: "the backup of volatile memory failed",
+    0x20: "the persistent memory is read-only",
+    0x02: "the drive reports a temperature warning",
 }
 KNOWN = sum(WARNINGS)
-SMART = "smartctl -a /dev/{name} on the host shows all it says"
-REPLACE = f"save what is on it and replace it; {SMART}"
+SMART = "smartctl -a /dev/{name} on the host shows the details"
+REPLACE = f"save its data and replace it; {SMART}"
 IS_HOT = 0x02
-HOT = f"look at the host's fans and blanking plates; {SMART}"
-DEAD = "journalctl -k -g {name} on the host says why; power the host off and on, seat the drive anew, else replace it"
+HOT = f"check the host's fans and blanking plates; {SMART}"
+DEAD = "journalctl -k -g {name} on the host shows why; power the host off and on, reseat the drive, or replace it"
 
 
 def judge_nvme(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
@@ -48,7 +48,7 @@ def judge_nvme(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     most, source = own or (USED_UP, SOURCE)
     results = [result for d in found.notable for result in _drive(host, d, most, source, told)]
     if found.unasked:
-        why = facts.gap("nvme", "it did not answer")
+        why = facts.gap("nvme", "the drive did not answer")
         results.append(not_assessed(place(host.name, *found.unasked), why, **told))
     if results:
         return results
@@ -68,20 +68,20 @@ def _drive(
     warning = drive.warning | (SPENT if drive.spare < drive.spare_least else 0)
     said = [words for bit, words in WARNINGS.items() if warning & bit]
     if warning & ~KNOWN:
-        said.append(f"it warns of what this program does not know ({warning & ~KNOWN:#04x})")
+        said.append(f"the drive reports an unknown warning ({warning & ~KNOWN:#04x})")
     shown: dict[str, Any]
     if drive.dead:
-        yield failed(at, "the kernel has given it up", DEAD.format(name=name), **told)
+        yield failed(at, "the kernel disabled the drive", DEAD.format(name=name), **told)
     elif said:
         judge = failed if any(warning & bit for bit in LOST) else warned
         cause = "; ".join(said).format(spare=drive.spare, least=drive.spare_least)
         shown = {"value": f"{warning:#04x}", "limit": "0x00", "limit_source": SOURCE}
         yield judge(at, cause, HOT.format(name=name) if warning == IS_HOT else fix, **shown, **told)
     elif drive.used >= most - NEAR:
-        cause = f"{drive.used} % of the life its maker gives it is used up"
+        cause = f"{drive.used} % of its rated life is used"
         shown = {"value": drive.used, "unit": "%", "limit": most, "limit_source": source}
         yield warned(at, cause, fix, **shown, **told)
     elif drive.media_errors:
-        cause = f"{plural(drive.media_errors, 'time')} in its life it could not give back what was written"
+        cause = f"{plural(drive.media_errors, 'time')} in its life it could not read back its data"
         shown = {"value": drive.media_errors, "unit": "errors", "limit": 0}
         yield warned(at, cause, fix, **shown, limit_source="own choice", **told)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from appliance.checks.check import View, failed, not_assessed, passed, warned
-from appliance.checks.growth import Rate, duration, elapsed, unusable
+from appliance.checks.counters import Rate, duration, elapsed, unusable
 from appliance.models.facts import HostFacts
 from appliance.models.facts_host import PcieDevice, PcieErrors
 from appliance.models.result import Judgement, place
@@ -16,14 +16,14 @@ from appliance.text import plural, was
 A_MINUTE = 8
 SOURCE = "NVIDIA DCGM: PCIe replays of a link"
 OWN = "own choice"
-COUNTERS = "grep . /sys/bus/pci/devices/{at}/aer_dev_* on the host says of what kind"
+COUNTERS = "grep . /sys/bus/pci/devices/{at}/aer_dev_* on the host shows the kind"
 SEAT = (
-    f"{COUNTERS}; drain it, power it off, and seat {{device}} and its riser or cable anew; "
-    "where it comes again replace them. A reboot takes the count away, not the fault"
+    f"{COUNTERS}; drain the host, power it off, and reseat {{device}} and its riser or cable; "
+    "if errors return, replace them. A reboot resets the count, but does not fix the fault"
 )
 AER = (
-    "journalctl -k -g AER on the host; take pci=noaer off its kernel command line, and let the system have the errors in the "
-    "firmware's setup (AER: OS native)"
+    "journalctl -k -g AER on the host; remove pci=noaer from its kernel command line, and set AER to OS native in the "
+    "firmware's setup"
 )
 
 
@@ -36,14 +36,14 @@ def judge_pcie_errors(view: View, host: Host, facts: HostFacts) -> Iterable[Judg
     if not found.devices and not found.uncounted:
         return []  # No GPU, no adapter, no drive.
     if not found.devices:
-        why = f"the kernel counts no PCIe errors (AER) of {plural(len(found.uncounted), 'device')} (GPUs, adapters, drives)"
+        why = f"the kernel does not count PCIe errors (AER) of {plural(len(found.uncounted), 'device')} (GPUs, adapters, drives)"
         return [not_assessed(host.name, why, fix=AER, required=False, **told)]
     results: list[Judgement] = []
     if found.errors:
         results += _fatal(host, found, told)
         results += _others(view, host, facts, found, told)
     if found.uncounted:
-        why = f"the kernel counts no PCIe errors of {', '.join(found.uncounted)}"
+        why = f"the kernel does not count PCIe errors of {', '.join(found.uncounted)}"
         gap = not_assessed(place(host.name, *found.uncounted), why, required=False, **told)
         return [*results, gap]
     return results or [passed(host.name, 0, evidence=plural(found.devices, "device"), **told)]
@@ -56,6 +56,7 @@ def _fatal(host: Host, found: PcieErrors, told: Mapping[str, Any]) -> Iterator[J
                 place(host.name, device.at),
                 f"{plural(device.fatal, 'fatal PCIe error')} of {device.device} since it came up: its link was lost or reset",
                 SEAT.format(at=device.at, device=device.device),
+                aspect="fatal",
                 value=device.fatal,
                 limit=0,
                 limit_source=OWN,
@@ -75,7 +76,7 @@ def _others(
     known = before.pcie_errors if before else None
     if before is None or known is None or problem:
         total = sum(device.nonfatal + device.correctable for device in counting)
-        why = problem or "the reading before has none of them"
+        why = problem or "the previous reading has none of them"
         shown = ", ".join(f"{d.device} {d.at} {d.nonfatal + d.correctable}" for d in counting[:3])
         yield not_assessed(host.name, why, required=False, value=total, evidence=shown, **told)
         return
@@ -83,8 +84,11 @@ def _others(
     own = view.number(ids.PCIE_ERRORS)
     count, source = own or (A_MINUTE, SOURCE)
     rate, seconds = Rate(count, 60.0, source), elapsed(before, facts)
-    grown = [_growth(host, d, earlier.get(d.at), rate, seconds, told) for d in counting]
-    bad = [result for result in grown if result]
+    bad = [
+        result
+        for device in counting
+        for result in _growth(host, device, earlier.get(device.at), rate, seconds, told)
+    ]
     if not bad and not any(device.fatal for device in found.errors) and not found.uncounted:
         yield passed(host.name, 0, evidence=plural(found.devices, "device"), **told)
     yield from bad
@@ -97,19 +101,18 @@ def _growth(
     rate: Rate,
     seconds: float,
     told: Mapping[str, Any],
-) -> Judgement | None:
+) -> Iterator[Judgement]:
     lost = _grown(now.nonfatal, then.nonfatal if then else 0)
     repeated = _grown(now.correctable, then.correctable if then else 0)
-    fix = SEAT.format(at=now.at, device=now.device)
+    at, fix = place(host.name, now.at), SEAT.format(at=now.at, device=now.device)
     if lost:
         cause = f"{plural(lost, 'PCIe transfer')} of {now.device} {was(lost)} lost in {duration(seconds)} (non-fatal)"
         limits = {"value": lost, "limit": 0, "limit_source": OWN}
-        return warned(place(host.name, now.at), cause, fix, **limits, **told)
+        yield warned(at, cause, fix, aspect="non-fatal", **limits, **told)
     if rate.exceeded(repeated, seconds):
         cause = f"{plural(repeated, 'PCIe error')} of {now.device} {was(repeated)} corrected in {duration(seconds)}: a bad link"
         limits = {"value": repeated, "limit": rate.count, "limit_source": f"{rate.words}, a minute"}
-        return warned(place(host.name, now.at), cause, fix, **limits, **told)
-    return None
+        yield warned(at, cause, fix, aspect="corrected", **limits, **told)
 
 
 def _grown(now: int, then: int) -> int:

@@ -1,5 +1,6 @@
 """Room that is left on a host: on its local file systems and in memory."""
 
+import shlex
 from collections.abc import Iterable
 
 from appliance.checks.check import View, failed, not_assessed, passed, warned
@@ -14,7 +15,7 @@ FAIL_PERCENT = 5.0
 WARN_PERCENT = 10.0
 FAIL_INODES = 1024
 FIXED_INODES = frozenset({"ext2", "ext3", "ext4"})
-"""File systems that are made with a fixed number of inodes; the others make them as needed or report none."""
+"""File systems with a fixed number of inodes; others create them as needed or report none."""
 REMOTE = frozenset(
     {
         *("nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "gpfs", "beegfs"),
@@ -22,7 +23,7 @@ REMOTE = frozenset(
     }
 )
 IO_ERROR = "Input/output error"
-SOURCE = "own choice: what package installations and logs of some days need"
+SOURCE = "own choice: room for package installations and logs of some days"
 
 
 def judge_disk(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
@@ -52,7 +53,7 @@ def judge_disk(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
 
 
 def judge_memory(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Below 5 % available warns; a busy host is no fault."""
+    """Warns below 5 % of available memory; a busy host is not a fault."""
     memory = facts.memory
     # The probe's area "cpu" reads memory, too.
     if not memory.total or "cpu" in facts.errors:
@@ -62,37 +63,37 @@ def judge_memory(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
     if percent >= FAIL_PERCENT:
         return [passed(host.name, percent, **common)]
     cause = f"{memory.available >> 20} MiB of {memory.total >> 20} MiB are available"
-    fix = "ps aux --sort=-rss on the host shows who holds it"
+    fix = "ps aux --sort=-rss on the host lists the processes by memory use"
     return [warned(host.name, cause, fix, value=percent, **common)]
 
 
 def is_of_room(result: CheckResult) -> bool:
-    """Whether it tells of a file system without room, which waiting changes nothing about."""
+    """Whether the result is about a full file system, which waiting does not fix."""
     return result.status is Status.FAIL and result.unit in {"% free", "inodes"}
 
 
 def is_remote(fs: Filesystem) -> bool:
-    """Whether it is no disk of this host, and its room somebody else's matter."""
+    """Whether the file system is on another machine, which checks its space."""
     return fs.type in REMOTE or fs.type.startswith("fuse")
 
 
 def _read_only(host: Host, fs: Filesystem) -> Judgement:
-    cause = f"{fs.at} ({fs.source}) can only be read: the kernel does so after errors of its disk"
-    fix = "dmesg on the host names the disk; replace it, or fsck it and boot again"
+    cause = f"{fs.at} ({fs.source}) is read-only: the kernel remounts it so after disk errors"
+    fix = "dmesg on the host shows the disk; replace it, or run fsck and reboot"
     return failed(place(host.name, fs.at), cause, fix, value="read-only")
 
 
 def _is_turned(fs: Filesystem) -> bool:
-    """Only the root is never meant to be read-only; of others the kernel's own doing tells."""
+    """A read-only root is always a fault; others only if the kernel remounted them."""
     return fs.turned and not is_remote(fs) if fs.at != "/" else fs.read_only
 
 
 def _unreadable(view: View, host: Host, facts: HostFacts) -> list[Judgement]:
-    """What the probe could not measure for errors of its disk; the site's own mounts are stage storage's."""
+    """File systems that the probe could not read because of disk errors; stage storage checks the site's mounts."""
     mounts = {mount.at for mount in view.site.storage.mounts}
-    fix = "dmesg on the host names the disk (or the server); umount it, then fsck or xfs_repair, or replace the disk"
+    fix = "dmesg on the host shows the disk (or the server); umount it, then run fsck or xfs_repair, or replace the disk"
     return [
-        failed(place(host.name, problem.at), f"{problem.at} gives errors: {IO_ERROR}", fix)
+        failed(place(host.name, problem.at), f"{problem.at} returns errors: {IO_ERROR}", fix)
         for problem in facts.problems
         if (problem.area, problem.kind) == ("filesystems", ProblemKind.IO_ERROR)
         and problem.at not in mounts
@@ -100,7 +101,7 @@ def _unreadable(view: View, host: Host, facts: HostFacts) -> list[Judgement]:
 
 
 def _places(found: Iterable[Filesystem]) -> list[list[Filesystem]]:
-    """What is one file system, seen at several places: bound elsewhere, or under a container's root."""
+    """Whether two mounts are one file system: a bind mount, or the root of a container."""
     places: list[list[Filesystem]] = []
     for fs in found:
         known = next((p for p in places if any(_is_same(fs, other) for other in p)), None)
@@ -109,7 +110,7 @@ def _places(found: Iterable[Filesystem]) -> list[list[Filesystem]]:
 
 
 def _is_same(one: Filesystem, other: Filesystem) -> bool:
-    """An overlay answers with the numbers of the file system it lies on."""
+    """An overlay reports the numbers of its underlying file system."""
     if "overlay" in (one.type, other.type):
         return (one.size, one.free, one.inodes_free) == (other.size, other.free, other.inodes_free)
     return one.source == other.source and one.size == other.size
@@ -129,14 +130,37 @@ def _judge(host: Host, found: list[Filesystem], least: float, source: str) -> Ju
         return failed(
             target,
             cause,
-            f"remove files on {host.name}: du --inodes -x -d2 {fs.at} | sort -n shows where they pile up",
+            f"remove files on {host.name}: du --inodes -x -d2 {fs.at} | sort -n shows where they are",
             **{**common, "value": fs.inodes_free, "unit": "inodes", "limit": FAIL_INODES},
         )
-    fix = f"free space on {host.name}: du -xh -d2 {fs.at} | sort -h shows what fills it"
+    fix = f"free space on {host.name}: du -xh -d2 {fs.at} | sort -h shows the largest directories"
     cause = f"{fs.at} has {percent:g} % free ({fs.free >> 20} MiB){also}"
+    if largest := _largest(host, fs):
+        what, fix = largest
+        cause += what
     if percent < least:
         return failed(target, cause, fix, **common)
     return warned(target, cause, fix, **common)
+
+
+THROWN_AWAY = ("/tmp/", "/var/tmp/", "/var/crash/", "/var/lib/systemd/coredump/")
+PEOPLE = range(1000, 60_000)
+"""Uids of users' accounts (login.defs(5)); files of root may belong to the system."""
+
+
+def _largest(host: Host, fs: Filesystem) -> tuple[str, str] | None:
+    """The largest file and how to remove it: a log is truncated, because its daemon keeps it open; a user's file only after asking."""
+    size, uid, path = [*fs.largest.split(" ", 2), "", "", ""][:3]
+    if not size.isdigit() or not path:
+        return None
+    what = f": {path} of uid {uid} takes {int(size) >> 20} MiB"
+    at = shlex.quote(path)
+    if path.startswith("/var/log/"):
+        return what, f"on {host.name}: truncate -s 0 {at}; then find the program that writes it"
+    is_persons = uid.isdigit() and int(uid) in PEOPLE
+    if is_persons or path.startswith(THROWN_AWAY):
+        return what, f"on {host.name}: if its owner agrees or has left: rm -r {at}"
+    return what, f"on {host.name}: du -xah {at} | sort -h | tail shows what can be removed"
 
 
 def _counts(fs: Filesystem) -> bool:

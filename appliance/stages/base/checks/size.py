@@ -1,4 +1,4 @@
-"""The size of a GPU host against its class: processors, memory, NUMA nodes."""
+"""The size of a host against its class: processors, memory, NUMA nodes. A host without GPUs has one where the site names it."""
 
 from collections.abc import Iterable
 
@@ -10,17 +10,17 @@ from appliance.text import counted, plural
 
 GIB = 1 << 30
 PROCESSORS = (
-    "lscpu on the host; what it lacks is off line, turned off in the firmware, or not seen by the "
-    "management controller either"
+    "run lscpu on the host; a missing processor is offline, disabled in the firmware, or failed "
+    "(see the BMC's event log)"
 )
-MODULES = "dmidecode -t memory on the host shows every slot: an empty or disabled module is the one"
-NODES = (
-    "numactl --hardware on the host; turn node interleaving off in the firmware (AMD: NPS1 or more)"
-)
+MODULES = "dmidecode -t memory on the host lists every slot; reseat or replace the empty or disabled module"
+NODES = "run numactl --hardware on the host; disable node interleaving in the firmware (AMD: NPS1 or more)"
 
 
 def judge_cpu(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Sockets and cores are at least the class's."""
+    if not host.has_class:
+        return
     expected = view.profile.hardware.host
     cpu = facts.cpu
     yield from _at_least(view, host, facts, "cpu", cpu.cores, expected.cores, "cores", PROCESSORS)
@@ -37,13 +37,17 @@ def judge_cpu(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
 
 def judge_memory_size(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """The kernel found at least the class's memory."""
+    if not host.has_class:
+        return []
     expected = view.profile.hardware.host.memory_gib
     found = facts.memory.total // GIB
     return _at_least(view, host, facts, "memory", found, expected, "GiB", MODULES)
 
 
 def judge_numa(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Memory is split into at least the class's NUMA nodes; one without memory, or without processors, is none."""
+    """The host has at least the class's NUMA nodes; nodes without memory or processors do not count."""
+    if not host.has_class:
+        return []
     expected = view.profile.hardware.host.numa_nodes
     found = sum(1 for node in facts.numa if node.cpus and node.memory)
     return _at_least(view, host, facts, "numa", found, expected, "NUMA nodes", NODES)

@@ -1,4 +1,4 @@
-"""What the hosts' own weekly look at every file found, and whether it is taken at all."""
+"""Judges the hosts' weekly run over every file, and whether it takes place."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -7,20 +7,20 @@ from appliance.checks.check import View, failed, not_assessed, passed, warned
 from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement
 from appliance.models.site import Host
-from appliance.stages.base.checks.foreign import strangers
+from appliance.stages.base.checks.foreign import unexpected_entries
 from appliance.stages.base.facts import FileChange
 from appliance.text import first_few
 
 DAY = 86400
 OLD = 9
-"""Days: a week, what the timer spreads the hosts over, and what a busy host takes."""
+"""Days: a week, the timer's random delay, and the time that a busy host waits."""
 GRAVE = frozenset({"package file", "setuid file", "file capability"})
-"""Kinds that no administrator's work of the day brings."""
-LOOK = "systemctl status appliance-weekly.timer appliance-weekly on the host says why; systemctl start appliance-weekly looks now"
+"""Kinds that do not change in normal administration."""
+LOOK = "systemctl status appliance-weekly.timer appliance-weekly on the host shows why; systemctl start appliance-weekly runs it now"
 
 
 def judge_weekly(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """It was taken lately, and found nothing that nobody accepted."""
+    """The run is recent, and found only accepted changes."""
     last = facts.weekly
     if last is None:
         why = facts.gap("weekly", "not set up there")
@@ -32,39 +32,39 @@ def judge_weekly(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
     changes = list(_changes(view, host, facts))
     if changes:
         judge = failed if any(c.kind in GRAVE for c in changes) else warned
-        rest = f", and {last.more} that are not named" if last.more else ""
-        rest += f"; not every file was looked at: {last.problem}" if last.problem else ""
+        rest = f", and {last.more} more" if last.more else ""
+        rest += f"; not every file was read: {last.problem}" if last.problem else ""
         yield judge(
             host.name,
-            f"its look at every file {span} ago found {first_few([_said(c) for c in changes])}{rest}",
-            f"if that is right: appliance baseline accept --reason TEXT; else look there, appliance health --since baseline --deep --host {host.name}",
+            f"the weekly run {span} ago found {first_few([_change_text(c) for c in changes])}{rest}",
+            f"if the change is correct: appliance baseline accept --reason TEXT; otherwise compare: appliance health --since baseline --deep --host {host.name}",
             value=len(changes) + last.more,
             unit="changes",
             limit=0,
             names=tuple(f"{c.kind} {c.name}" for c in changes),
         )
     elif last.problem:
-        yield warned(host.name, f"not every file was looked at: {last.problem}", LOOK, **told)
+        yield warned(host.name, f"not every file was read: {last.problem}", LOOK, **told)
     elif days > OLD:
-        what = "the last look at every file was" if last.looked else "no look at every file for"
+        what = "the last weekly run was" if last.looked else "no weekly run for"
         yield warned(host.name, f"{what} {span}{' ago' * last.looked}", LOOK, **told)
     elif not last.looked:
-        yield not_assessed(host.name, "the first look at every file is yet to come", required=False)
+        yield not_assessed(host.name, "the first weekly run has not finished yet", required=False)
     else:
         yield passed(host.name, **told)
 
 
 def _changes(view: View, host: Host, facts: HostFacts) -> Iterator[FileChange]:
-    """But for what somebody accepted since, and what base.foreign names."""
+    """Changes without those that were accepted since, and without findings of base.foreign."""
     taken = view.taken.get(host.name, {})
-    strange = {found.at for found in strangers(view.site, facts)}
+    strange = {found.at for found in unexpected_entries(view.site, facts)}
     for change in facts.weekly.changes if facts.weekly else ():
         is_taken = change.kind in taken and taken[change.kind].get(change.name, "") == change.now
         if not is_taken and change.name not in strange:
             yield change
 
 
-def _said(change: FileChange) -> str:
+def _change_text(change: FileChange) -> str:
     if not change.then and change.kind not in {"package file", "file mode"}:
         return f"{change.kind} {change.name} is new: {change.now}"
     if not change.now:

@@ -1,4 +1,4 @@
-"""Is the fabric what the profile says: ports, links, rates, errors, one subnet manager, everybody reachable."""
+"""Compares the fabric with the profile: ports, links, rates, errors, one subnet manager, reachable hosts."""
 
 from appliance.checks.causes import SILENT, UNASKED, Cause, Reach, is_unknown
 from appliance.checks.check import GPU_HOSTS, Check, ClusterCheck, HostCheck, Nature
@@ -15,6 +15,7 @@ from appliance.stages.fabric.checks import driver as fabric_driver
 from appliance.stages.fabric.checks import ethernet as fabric_ethernet
 from appliance.stages.fabric.checks import firmware as fabric_firmware
 from appliance.stages.fabric.checks import links as fabric_links
+from appliance.stages.fabric.checks import pcie as fabric_pcie
 from appliance.stages.fabric.checks import services as fabric_services
 from appliance.stages.fabric.checks.errors import judge_errors
 from appliance.stages.fabric.checks.ports import (
@@ -35,8 +36,8 @@ CHECKS: tuple[Check, ...] = (
         nature=Nature.SYMPTOM,
         roles=GPU_HOSTS,
         judge=judge_ports,
-        explain="Counts the RDMA ports of the kind the profile names. A missing one is an adapter that fell off the "
-        "PCIe bus, a port in the wrong mode (Ethernet instead of InfiniBand) or a driver that refused its firmware.",
+        explain="The number of RDMA ports of the profile's kind. If one is missing, an adapter dropped off the PCIe bus, a port is in the wrong "
+        "mode (Ethernet instead of InfiniBand), or the driver rejected its firmware.",
         limit="hardware.fabric.ports of the profile",
     ),
     HostCheck(
@@ -45,8 +46,8 @@ CHECKS: tuple[Check, ...] = (
         nature=Nature.SYMPTOM,
         roles=GPU_HOSTS,
         judge=judge_state,
-        explain="The physical half of a port's state: LinkUp. Polling means no signal: a cable that is out or dead, or "
-        "a switch port that is off. No software mends it.",
+        explain="The physical state of a port: LinkUp. Polling means no signal: a cable is unplugged or broken, or a switch port is off. Software "
+        "cannot fix it.",
         limit="LinkUp",
         causes=(
             PORT_MISSING,
@@ -58,8 +59,8 @@ CHECKS: tuple[Check, ...] = (
         title="Linked ports are active",
         roles=GPU_HOSTS,
         judge=judge_active,
-        explain="The logical half of a port's state. INIT on a link that is up means that no subnet manager has "
-        "been there; ARMED that it did not finish.",
+        explain="The logical state of a port. INIT on a link that is up means that no subnet manager has configured it, ARMED that the subnet "
+        "manager did not finish.",
         limit="ACTIVE",
         causes=(
             NO_PORT,
@@ -83,8 +84,8 @@ CHECKS: tuple[Check, ...] = (
         nature=Nature.SYMPTOM,
         roles=GPU_HOSTS,
         judge=judge_rate,
-        explain="Rate per port against the profile. A dirty or badly seated connector lets a link train at half its "
-        "width or speed; every collective then waits for that one port.",
+        explain="The rate of each port, compared with the profile. With a dirty or badly seated connector, a link trains at half its width or "
+        "speed, and every collective waits for that port.",
         limit="hardware.fabric.rate_gbps of the profile",
         bound=RATE,
         causes=(
@@ -104,8 +105,8 @@ CHECKS: tuple[Check, ...] = (
         nature=Nature.SYMPTOM,
         roles=GPU_HOSTS,
         judge=judge_errors,
-        explain="Growth of each port's error counters since the last deploy, plan or validate that is more than a "
-        "minute old. They count from the day they were cleared, so one reading above zero proves nothing.",
+        explain="Growth of each port's error counters since the last deploy, plan or validate that is more than a minute old. The counters run from "
+        "the day they were cleared, so a single reading above zero proves nothing.",
         limit="none: link_downed, local_link_integrity_errors, excessive_buffer_overrun_errors, rnr_nak_retry_err; "
         "symbol_error 120/h, link_error_recovery 5/min, port_rcv_errors 10/s, port_xmit_discards 100/s (NVSentinel)",
         causes=(
@@ -118,12 +119,12 @@ CHECKS: tuple[Check, ...] = (
         id=ids.SM,
         title="One subnet manager is master",
         judge=judge_subnet_manager,
-        explain="Asks through the fabric itself who manages the subnet. Without a master no port becomes ACTIVE after "
-        "a reboot; with two, the fabric has fallen into parts.",
-        limit="1 master",
+        explain="The subnet manager as seen through the fabric. Without a master, no port becomes ACTIVE after a reboot. Two masters mean that the "
+        "fabric is split. If the site uses opensm, a master elsewhere fails: it was started by hand with a higher priority.",
+        limit="1 master, on a control host where fabric.subnet_manager is opensm",
         causes=(
             UNASKED,
-            Cause(ids.STATE, "a port without a link hears no subnet manager"),
+            Cause(ids.STATE, "a port without a link does not reach a subnet manager"),
         ),
     ),
     ClusterCheck(
@@ -131,8 +132,8 @@ CHECKS: tuple[Check, ...] = (
         title="Discovery finds every port",
         nature=Nature.SYMPTOM,
         judge=judge_topology,
-        explain="Compares the ports each GPU host reports with those discovery meets from the control host. What is "
-        "missing is unplugged, or hangs on another fabric.",
+        explain="The ports that each GPU host reports, compared with those that discovery from the control host finds. A missing port is unplugged "
+        "or connected to another fabric.",
         limit="every port of every GPU host",
         causes=(
             SILENT,
@@ -140,7 +141,7 @@ CHECKS: tuple[Check, ...] = (
             PORT_MISSING,
             OTHER_FABRIC,
             LINK_DOWN,
-            Cause(ids.ACTIVE, "discovery may not meet a port that is not configured", Reach.PART),
+            Cause(ids.ACTIVE, "discovery may not find a port that is not configured", Reach.PART),
         ),
     ),
     *fabric_cabling.CHECKS,
@@ -149,4 +150,5 @@ CHECKS: tuple[Check, ...] = (
     *fabric_ethernet.CHECKS,
     *fabric_firmware.CHECKS,
     *fabric_driver.CHECKS,
+    *fabric_pcie.CHECKS,
 )

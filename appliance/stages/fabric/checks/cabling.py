@@ -1,4 +1,4 @@
-"""Is every cable where the site says it belongs."""
+"""Compares every cable with the site."""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from appliance.checks.causes import SILENT, UNASKED, Cause, Reach
 from appliance.checks.check import Check, ClusterCheck, Nature, View, failed, not_assessed, passed
 from appliance.models.result import Judgement, place
-from appliance.models.site import Role
 from appliance.stages.fabric import ids
 from appliance.stages.fabric.cabling import Cables, Plug, Socket, number, ports_of
 from appliance.stages.fabric.causes import LINK_DOWN, OTHER_FABRIC, PORT_MISSING
-from appliance.stages.fabric.checks.ports import ports_of_kind
+from appliance.stages.fabric.checks.ports import beyond, ports_of_kind
 from appliance.stages.fabric.checks.subnet import (
     cables_of,
     discovered,
@@ -74,7 +73,7 @@ def judge_cabling(view: View) -> Iterable[Judgement]:
 
 def compare(view: View, topology: Topology) -> Comparison:
     """Both sides, by adapter."""
-    found, there = cables_of(view, topology), ports_of(gpu_hosts(view))
+    found, there = cables_of(view, topology), _ports(view)
     fabric = view.site.fabric
     if fabric.cabling == "listed":
         names = {number(s.guid): s.description for s in topology.switches}
@@ -83,10 +82,20 @@ def compare(view: View, topology: Topology) -> Comparison:
             for c in fabric.cables
         }
         return Comparison(view, topology, wanted, found, there, exact=True)
-    hosts = tuple(host.name for host in view.site.with_role(Role.GPU))
-    wanted = wanted_by_rule(found, hosts)
+    wanted = wanted_by_rule(found, tuple(gpu_hosts(view)))
     kept = {p: s for p, s in wanted.items() if p in found or p in there or p.host not in view.facts}
     return Comparison(view, topology, kept, found, there, exact=False)
+
+
+def _ports(view: View) -> dict[Plug, Port]:
+    """The ports of GPU hosts, without excess ports, which have no cable."""
+    extra = {
+        Plug(name, port.device, port.port)
+        for name, facts in gpu_hosts(view).items()
+        if facts
+        for port in beyond(view, facts)
+    }
+    return {plug: port for plug, port in ports_of(gpu_hosts(view)).items() if plug not in extra}
 
 
 def _faults(compared: Comparison) -> Iterator[Judgement]:
@@ -123,7 +132,7 @@ def _swapped(compared: Comparison, a: Plug, b: Plug) -> Judgement:
     return failed(
         place(a.host, a.device),
         f"two cables are swapped: {a} is in {at_a}, {b} is in {at_b}",
-        f"exchange them at the switches: {a} goes to {_goes(compared, a, at_b)}, "
+        f"swap them at the switches: {a} goes to {_goes(compared, a, at_b)}, "
         f"{b} to {_goes(compared, b, at_a)}",
         value=str(at_a),
         limit=str(compared.wanted[a]),
@@ -148,7 +157,7 @@ def _misplaced(
 ) -> Judgement:
     at, belongs = compared.found[plug], compared.wanted[plug]
     same = [str(p) for p in together[plug.host, at.switch] if p != plug and not compared.exact]
-    doubled = f"; {at.switch} holds {', '.join(same)} already" if same else ""
+    doubled = f"; {at.switch} already has {', '.join(same)}" if same else ""
     return failed(
         place(plug.host, plug.device),
         f"{plug} is in {at}, but belongs in {belongs}{doubled}",
@@ -160,7 +169,7 @@ def _misplaced(
 
 
 def _missing(compared: Comparison) -> Iterator[Judgement]:
-    """Cables nobody met; a switch's together when discovery does not know it at all."""
+    """Missing cables; those of an unknown switch in one result."""
     lost = [plug for plug in compared.wanted if plug not in compared.found]
     lost += [p for p in compared.ports if p not in compared.wanted and p not in compared.found]
     switches = {node.description for node in compared.topology.switches}
@@ -178,8 +187,9 @@ def _no_switch(compared: Comparison, name: str, cables: int) -> Judgement:
     return failed(
         "cluster",
         f"discovery does not find {name}, where {plural(cables, 'cable of the site belongs', 'cables of the site belong')}",
-        f"see that {name} has power and that its links to the other switches are in; "
+        f"check that {name} has power and that its links to the other switches are connected; "
         "ibnetdiscover on the control host lists the switches and their names",
+        aspect=name,
         value=0,
         limit=cables,
         unit="cables",
@@ -188,20 +198,20 @@ def _no_switch(compared: Comparison, name: str, cables: int) -> Judgement:
 
 
 def _lost(compared: Comparison, plug: Plug, belongs: Socket) -> Judgement:
-    """Other checks fail for what is wrong with it; where its cable goes is said here."""
+    """The port's fault fails in another check; this result shows the place of its cable."""
     target = place(plug.host, plug.device)
     rest = {"limit": str(belongs), **compared.common}
     facts = compared.view.facts.get(plug.host)
     if facts is None:
-        cause = f"{plug.host} did not answer, and discovery does not meet its {plug.device}"
+        cause = f"{plug.host} did not answer, and discovery does not find its {plug.device}"
         return not_assessed(target, cause, **rest)
     port = compared.ports.get(plug)
     others = ports_of_kind(compared.view, facts)
-    if port is None and len(others) >= compared.view.profile.hardware.fabric.ports:
+    if port is None and len(others) >= compared.view.profile_of(plug.host).hardware.fabric.ports:
         return failed(
             target,
             f"fabric.cables has a cable for {plug}, but the host has no such adapter",
-            f"take it from fabric.cables, or name one of {', '.join(p.device for p in others)}",
+            f"remove it from fabric.cables, or use one of {', '.join(p.device for p in others)}",
             **rest,
         )
     said = _said_elsewhere(port)
@@ -213,7 +223,7 @@ def _said_elsewhere(port: Port | None) -> str:
     if port is None:
         return "is missing (fabric.ports)"
     if "LINKUP" in port.physical.upper():
-        return "is not met by discovery (fabric.topology)"
+        return "is not found by discovery (fabric.topology)"
     return "has no link (fabric.state)"
 
 
@@ -222,7 +232,7 @@ def _unexpected(compared: Comparison, plug: Plug) -> Judgement:
     return failed(
         place(plug.host, plug.device),
         f"{plug} is in {at}, but fabric.cables lists no cable for it",
-        f"add it to fabric.cables as it is, or take the cable out of {at}",
+        f"add it to fabric.cables, or remove the cable from {at}",
         value=str(at),
         **compared.common,
     )
@@ -232,7 +242,7 @@ def _good(compared: Comparison) -> Judgement:
     hosts = len({plug.host for plug in compared.found})
     leaves = len({socket.switch for socket in compared.found.values()})
     if not compared.found:
-        cause = "discovery shows no adapter that is known to be of a GPU host of this site"
+        cause = "discovery shows no adapter that belongs to a known GPU host of this site"
         return not_assessed("cluster", cause, **compared.common)
     return passed(
         "cluster",
@@ -249,9 +259,8 @@ CHECKS: tuple[Check, ...] = (
         id=ids.CABLING,
         title="Cables are where they belong",
         judge=judge_cabling,
-        explain="Compares each cable discovery meets with the cabling the site states: rail-optimised (adapters of "
-        "one name share a leaf) or a list. A fabric with two cables exchanged works, but its collectives cross the "
-        "spine and share links they should not; nothing else tells.",
+        explain="Each cable that discovery finds, compared with the site's cabling: rail-optimised (adapters of the same name share a leaf) or a "
+        "list. A fabric with two exchanged cables works, but its collectives cross the spine and share links. No other check shows this.",
         limit="fabric.cabling of the site: its rule or its list",
         nature=Nature.SYMPTOM,
         causes=(
@@ -260,7 +269,7 @@ CHECKS: tuple[Check, ...] = (
             PORT_MISSING,
             OTHER_FABRIC,
             LINK_DOWN,
-            Cause(ids.TOPOLOGY, "the port hangs on another fabric", Reach.PART),
+            Cause(ids.TOPOLOGY, "the port is connected to another fabric", Reach.PART),
         ),
     ),
 )

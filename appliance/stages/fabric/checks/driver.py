@@ -17,7 +17,7 @@ INBOX = "the kernel's own"
 
 
 def judge_driver(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """By the version of mlx5_core that is loaded: the kernel's own tells none (Linux 5.7 and newer)."""
+    """Reads the version of the loaded mlx5_core: the kernel's own has none (Linux 5.7 and newer)."""
     if view.profile.hardware.fabric.link_layer == "none":
         return []
     doca = view.site.fabric.driver == "doca"
@@ -29,7 +29,7 @@ def judge_driver(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
     }
     module = facts.modules.get(MODULE)
     if facts.os.container and not is_simulated(facts):
-        cause = "a container has its machine's driver"
+        cause = "a container uses the driver of its machine"
         return [not_assessed(host.name, cause, required=False, **common)]
     if module is None:
         return _not_loaded(host, facts, doca, common)
@@ -41,7 +41,7 @@ def judge_driver(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
         return [failed(host.name, cause, fix, value=INBOX, **common)]
     installed = _installed(facts)
     if not installed:
-        cause = "NVIDIA's driver is loaded, and which release of DOCA-OFED it is of is not known"
+        cause = "NVIDIA's driver is loaded, but its release of DOCA-OFED is unknown"
         fix = "appliance deploy --stage fabric installs the release"
         return [not_assessed(host.name, cause, fix=fix, value=module.version, **common)]
     if not _of_release(installed, release):
@@ -55,10 +55,10 @@ def judge_driver(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
 def _not_loaded(
     host: Host, facts: HostFacts, doca: bool, common: dict[str, object]
 ) -> Iterable[Judgement]:
-    """Adapters of other makers have drivers of their own; a simulated one needs none."""
+    """Adapters of other vendors have other drivers; a simulated one needs none."""
     if doca:
         cause = f"{MODULE} is not loaded: DOCA-OFED is not installed, or not built for this kernel"
-        fix = "appliance deploy --stage fabric; dkms status and dmesg on the host say what failed"
+        fix = "appliance deploy --stage fabric; dkms status and dmesg on the host show what failed"
         return [failed(host.name, cause, fix, **common)]
     if is_simulated(facts) or not facts.ports:
         return []
@@ -73,15 +73,13 @@ def _inbox(host: Host, facts: HostFacts, version: str, common: dict[str, object]
         cause = f"NVIDIA's driver {version} is loaded, not the kernel's own"
         fix = "appliance deploy --stage fabric removes it and reboots the host, as its plan says"
         return failed(host.name, cause, fix, value=version, **common)
-    cause = (
-        f"NVIDIA's driver {version} is loaded, which this program did not bring and leaves alone"
-    )
-    fix = "write fabric.driver: doca, or take it off (/usr/sbin/ofed_uninstall.sh) and reboot"
+    cause = f"NVIDIA's driver {version} is loaded, which is not managed by this program"
+    fix = "set fabric.driver: doca, or uninstall it (/usr/sbin/ofed_uninstall.sh) and reboot"
     return warned(host.name, cause, fix, value=version, **common)
 
 
 def _installed(facts: HostFacts) -> str:
-    """The version that is there, where the stage that just ran asks for it; else the one it left."""
+    """The installed version during the stage's proof; otherwise the one in its receipt."""
     for seen in facts.resources:
         if (seen.get("kind"), seen.get("name")) == ("package", PACKAGE):
             return str(seen.get("version") or "")
@@ -97,12 +95,12 @@ def _of_release(version: str, release: str) -> bool:
 CHECKS: tuple[Check, ...] = (
     HostCheck(
         id=ids.DRIVER,
-        title="The adapters' driver is the wanted one",
+        title="The adapters' driver is the configured one",
         roles=MEMBERS,
         judge=judge_driver,
-        explain="Reads whether the loaded mlx5_core is the kernel's own, which tells no version, or NVIDIA's, and which "
-        "release of DOCA-OFED stage fabric left. A driver that was installed and never loaded, or was not built for a new "
-        "kernel, shows here. One that somebody else brought is a warning and stays.",
+        explain="Whether the loaded mlx5_core is the kernel's own, which has no version, or NVIDIA's, and which release of DOCA-OFED stage fabric "
+        "installed. This shows a driver that was installed but not loaded, or not built for a new kernel. A driver installed by others is a "
+        "warning and stays.",
         limit="fabric.driver and software.doca_ofed",
         by_container=True,
     ),

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from appliance.checks.check import View, failed, not_assessed, passed
-from appliance.checks.growth import NONE, Rate, duration, elapsed, unusable
+from appliance.checks.counters import NONE, Rate, duration, elapsed, unusable
 from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement, Status, place
 from appliance.models.site import Host
@@ -32,26 +32,26 @@ MEANINGS: Mapping[str, str] = {
     "link_error_recovery": "the link retrains again and again",
     "local_link_integrity_errors": "the signal is bad: a cable, connector or transceiver",
     "port_rcv_errors": "packets arrive damaged",
-    "excessive_buffer_overrun_errors": "the far end sends more than was agreed",
-    "port_xmit_discards": "packets are thrown away: congestion, or a far end that is down",
+    "excessive_buffer_overrun_errors": "the far end sends more than its credits allow",
+    "port_xmit_discards": "packets are dropped: congestion, or a far end that is down",
     "rnr_nak_retry_err": "a receiver posts its buffers too late",
 }
 
 
 CABLE = (
     "clean and reseat the cable of {device} at both ends, then replace it; "
-    "ibqueryerrors on the control host shows whether the switch's end counts too"
+    "ibqueryerrors on the control host shows whether the switch's end counts errors, too"
 )
 REMEDIES: Mapping[str, str] = {
-    "port_xmit_discards": "iblinkinfo shows whether the far end of {device} is up; ibqueryerrors on the control host names the "
-    "ports where packets pile up",
-    "excessive_buffer_overrun_errors": "bring the firmware of {device} and of its switch to versions that go together (fabric.firmware)",
-    "rnr_nak_retry_err": "look at the jobs that use {device} on this host and their peers: the receiver is too slow; the cable is sound",
+    "port_xmit_discards": "iblinkinfo shows whether the far end of {device} is up; ibqueryerrors on the control host shows "
+    "the congested ports",
+    "excessive_buffer_overrun_errors": "update the firmware of {device} and of its switch to compatible versions (fabric.firmware)",
+    "rnr_nak_retry_err": "check the jobs that use {device} on this host and their peers: the receiver is too slow; the cable is good",
 }
-"""What to do where the cable is not the first to suspect."""
+"""Remedies of counters that do not indicate the cable."""
 ETHERNET_CABLE = (
     "clean and reseat the cable of {device} at both ends, then replace it; ethtool -S on the host and the counters of the "
-    "switch's port show which end errs"
+    "switch's port show which end has errors"
 )
 CEILINGS: Mapping[str, int] = {
     "symbol_error": 0xFFFF,
@@ -62,7 +62,7 @@ CEILINGS: Mapping[str, int] = {
     "local_link_integrity_errors": 0xF,
     "excessive_buffer_overrun_errors": 0xF,
 }
-"""Where PortCounters stop for good (InfiniBand Architecture Specification, PerfMgt: 16, 8 and 4 bits)."""
+"""The values at which PortCounters stop (InfiniBand Architecture Specification, PerfMgt: 16, 8 and 4 bits)."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ def judge_errors(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
     mute = [port.device for port in own if BOUNDS.keys().isdisjoint(port.counters)]
     if not mute:
         return results
-    cause = f"{', '.join(mute)}: none of the error counters is shown"
+    cause = f"{', '.join(mute)}: no error counter is available"
     told = [result for result in results if result.status is not Status.PASS]
-    return [*told, not_assessed(host.name, cause, **common)]
+    return [*told, not_assessed(host.name, cause, aspect="no counters", **common)]
 
 
 def _counted(
@@ -127,14 +127,14 @@ def _grown(
     results = [_growing(host, growth, seconds, common) for growth in bad]
     if reset:
         cause = f"{reset[0].name} of {reset[0].port.device} went backwards: counters were cleared in between"
-        results.append(not_assessed(host.name, cause, **common))
+        results.append(not_assessed(host.name, cause, aspect="cleared counters", **common))
     full = [g for g in grown if g not in bad and g.port.counters[g.name] == CEILINGS.get(g.name)]
     results += [_full(host, growth, common) for growth in full]
     compared = {(growth.port.device, growth.port.port) for growth in grown}
     unread = [port.device for port in ports if (port.device, port.port) not in compared]
     if unread:
-        cause = f"{', '.join(unread)}: not up at the reading before, or without these counters"
-        results.append(not_assessed(host.name, cause, **common))
+        cause = f"{', '.join(unread)}: not up at the previous reading, or without these counters"
+        results.append(not_assessed(host.name, cause, aspect="no previous reading", **common))
     if results:
         return results
     total = sum(growth.count for growth in grown)
@@ -164,12 +164,13 @@ def _largest(ports: list[Port]) -> list[str]:
 
 
 def _full(host: Host, growth: Growth, common: Mapping[str, object]) -> Judgement:
-    """A counter at its end cannot tell whether errors go on."""
+    """A counter at its maximum does not show new errors."""
     device = growth.port.device
     return not_assessed(
         place(host.name, device),
-        f"{growth.name} of {device} stands at {growth.port.counters[growth.name]}, where it ends: it cannot grow",
-        fix=f"perfquery -R -C {device} -P {growth.port.port} on the host clears the port's counters; then look again",
+        f"{growth.name} of {device} is {growth.port.counters[growth.name]}, its highest value: it cannot grow",
+        aspect=growth.name,
+        fix=f"perfquery -R -C {device} -P {growth.port.port} on the host clears the port's counters; then run appliance health again",
         **{**common, "required": True},
     )
 
@@ -181,6 +182,7 @@ def _growing(host: Host, growth: Growth, seconds: float, common: Mapping[str, ob
         place(host.name, port.device),
         f"{growth.name} grew by {growth.count} in {duration(seconds)}: {MEANINGS[growth.name]}",
         REMEDIES.get(growth.name, usual).format(device=port.device),
+        aspect=growth.name,
         value=growth.count,
         limit=bound.words,
         limit_source=SOURCE,

@@ -1,4 +1,4 @@
-"""Lossless Ethernet on the host's side: what is set on each RDMA port against what the site wants."""
+"""Compares lossless Ethernet settings of each RDMA port with the site."""
 
 from collections.abc import Iterable, Iterator
 
@@ -57,7 +57,7 @@ def _excuse(facts: HostFacts) -> str:
 
 
 def _missing(host: Host, name: str, common: dict[str, object]) -> Judgement:
-    cause = f"the site names {name}, and the host shows no Ethernet port of it"
+    cause = f"the site lists {name}, but the host has no such Ethernet port"
     return not_assessed(place(host.name, name), cause, **common)
 
 
@@ -67,30 +67,30 @@ def _port(
     target = place(host.name, port.device)
     state = port.roce
     if state is None:
-        cause = "nothing was read: the port has no interface, or stage fabric has not been here"
+        cause = "not read: the port has no interface, or stage fabric has not run"
         return not_assessed(target, cause, **common)
     wrong = list(_wrong(state, wanted))
     if wrong:
         return failed(
             target,
             f"{state.interface}: {'; '.join(wrong)}",
-            "systemctl restart appliance-roce on the host; if it comes back, look for an LLDP agent "
+            "systemctl restart appliance-roce on the host; if the difference returns, look for an LLDP agent "
             "that takes its settings from the switch",
             **common,
         )
     read = ("pfc", "dscp", "tos") if wanted.mtu is None else ("pfc", "dscp", "tos", "mtu")
     unread = [name for name in read if getattr(state, name) is None]
     if unread:
-        why = facts.gap("fabric", "the host does not show it")
+        why = facts.gap("fabric", "the host does not report it")
         told = why.after(f"{state.interface}: {', '.join(unread)} could not be read: ")
         return not_assessed(target, told, **common)
-    hidden = "; the driver does not show ECN" if state.ecn is None else ""
+    hidden = "; the driver does not report ECN" if state.ecn is None else ""
     said = f"priority {wanted.priority}, DSCP {wanted.dscp}"
     return passed(target, said, evidence=state.interface + hidden, **common)
 
 
 def _wrong(state: RoceState, wanted: Roce) -> Iterator[str]:
-    """Of what was read, what is not as the site wants it."""
+    """Settings that differ from the site, among those that were read."""
     if state.pfc is not None and state.pfc != (wanted.priority,):
         found = ", ".join(str(priority) for priority in state.pfc) or "none"
         yield f"PFC pauses priority {found}, not {wanted.priority}"
@@ -113,9 +113,8 @@ CHECKS: tuple[Check, ...] = (
         title="Ethernet ports are lossless for RDMA",
         roles=GPU_HOSTS,
         judge=judge_roce,
-        explain="Reads from each RDMA port which priority it pauses, where the site's DSCP goes, the traffic class of its "
-        "connections, and ECN where the driver shows it. A host that differs drops packets under load and nothing else, "
-        "which shows as slow collectives. The switches' side is not seen from here.",
+        explain="PFC priority, DSCP mapping and traffic class of each RDMA port, and ECN if the driver shows it. A host with different settings "
+        "drops packets under load, which only shows as slow collectives. The configuration of the switches is not visible here.",
         limit="fabric.roce of the site",
         by_container=True,
     ),

@@ -31,7 +31,7 @@ HAVE_PORTS = frozenset({Role.CONTROL, Role.GPU})
 
 
 class Adapter(NamedTuple):
-    """An adapter of a host; those with several ports speak with one firmware."""
+    """An adapter of a host; all ports of an adapter share one firmware."""
 
     host: str
     port: Port
@@ -43,7 +43,7 @@ class Adapter(NamedTuple):
 
 def judge_firmware(view: View) -> Iterable[Judgement]:
     """Every adapter against the minimum of its kind, then against the others of its board."""
-    if view.profile.hardware.fabric.link_layer == "none":
+    if all(profile.hardware.fabric.link_layer == "none" for profile in view.profiles):
         return []
     common: dict[str, object] = {"simulated": is_simulated(view)}
     adapters = _adapters(view)
@@ -71,7 +71,7 @@ def _adapters(view: View) -> list[Adapter]:
 
 @dataclass(frozen=True)
 class Least:
-    """What a version is too old for, and who says so."""
+    """A minimum version and its source."""
 
     status: Status
     wanted: str
@@ -80,17 +80,17 @@ class Least:
 
 
 def _least(view: View, version: str) -> Least | None:
-    """Below the site's minimum fails; below what its maker advises is a warning."""
+    """Fails below the site's minimum; warns below the vendor's."""
     known = hca_firmware().of(version)
     if own := _stated(view, version):
         name = known.name if known else "this kind of adapter"
-        wanted = f"{name} wants {own} or newer"
+        wanted = f"{name} requires {own} or newer"
         is_old = numbers(version) < numbers(own)
         return Least(Status.FAIL, wanted, own, OURS) if is_old else None
     if known is None or known.accepts(version):
         return None
     limit = known.minimum
-    wanted = f"{known.name} wants {limit} or newer{_kept(known)}"
+    wanted = f"{known.name} requires {limit} or newer{_kept(known)}"
     return Least(Status.WARN, wanted, limit, f"{known.source}, {known.date}")
 
 
@@ -101,7 +101,7 @@ def _old(adapter: Adapter, least: Least, common: dict[str, object]) -> Judgement
         least.status,
         cause=f"{adapter.port.device} has firmware {version}, {least.wanted}",
         fix=f"flash it with the firmware of board {adapter.port.board or '(ibv_devinfo)'} (mlxfwmanager, or the server "
-        "maker's own tool), then restart the host; fabric.firmware_minimum states another minimum",
+        "maker's own tool), then restart the host; to change the minimum, set fabric.firmware_minimum",
         value=version,
         limit=least.limit,
         limit_source=least.source,
@@ -134,12 +134,14 @@ def _unlike(adapters: list[Adapter], common: dict[str, object]) -> Iterator[Judg
             cause = (
                 f"{adapter.port.device} has firmware {firmware}, most of board {board} have {usual}"
             )
-            fix = f"bring all boards {board} to one firmware"
-            yield warned(adapter.place, cause, fix, value=firmware, limit=usual, **common)
+            fix = f"flash one firmware on all boards {board}"
+            yield warned(
+                adapter.place, cause, fix, aspect="board", value=firmware, limit=usual, **common
+            )
 
 
 def _unread(view: View, adapters: list[Adapter], common: dict[str, object]) -> Iterator[Judgement]:
-    """GPU hosts that are silent, show no adapter, or do not tell its firmware."""
+    """GPU hosts without an answer, an adapter or a readable firmware."""
     by_host: dict[str, list[Adapter]] = {}
     for adapter in adapters:
         by_host.setdefault(adapter.host, []).append(adapter)
@@ -160,7 +162,7 @@ def _unread(view: View, adapters: list[Adapter], common: dict[str, object]) -> I
 def _unlisted(
     view: View, adapters: list[Adapter], common: dict[str, object]
 ) -> Iterator[Judgement]:
-    """Kinds of adapters nobody has a minimum for."""
+    """Kinds of adapters without a known minimum."""
     last = {a.port.firmware: a for a in adapters}
     unknown = {
         version: adapter.place
@@ -168,19 +170,19 @@ def _unlisted(
         if not hca_firmware().of(version) and not _stated(view, version)
     }
     for version, at in sorted(unknown.items(), key=lambda item: item[0]):
-        cause = f"no minimum is known of firmware {version}"
+        cause = f"no minimum is known for firmware {version}"
         fix = "state one in site.yml: fabric.firmware_minimum"
-        yield not_assessed(at, cause, fix=fix, required=False, **common)
+        yield not_assessed(at, cause, fix=fix, required=False, aspect="no minimum", **common)
 
 
 CHECKS: tuple[Check, ...] = (
     ClusterCheck(
         id=ids.FIRMWARE,
-        title="Adapters have a firmware that is new enough, and one for all",
+        title="Adapter firmware is new enough, and the same on all",
         judge=judge_firmware,
-        explain="The firmware of every adapter against the minimum the site states, which fails, or against the versions "
-        "in which NVIDIA's security bulletins call their holes closed, which is a warning; and against the other adapters "
-        "of the same board. One adapter with an old firmware may lack a fix, or a speed, all others have.",
+        explain="The firmware of every adapter. Below the site's minimum it fails. Below the fixed versions of NVIDIA's security bulletins, or "
+        "different from other adapters of the same board, it is a warning. An adapter with old firmware may lack a fix or a speed that all "
+        "others have.",
         limit="fabric.firmware_minimum of the site; else NVIDIA's security bulletins 5699 and 5847 (2026), per kind of adapter",
         nature=Nature.SYMPTOM,
         causes=(

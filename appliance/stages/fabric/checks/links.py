@@ -15,6 +15,7 @@ from appliance.stages.fabric.checks.ports import RATE
 from appliance.stages.fabric.checks.subnet import (
     cables_of,
     discovered,
+    has_infiniband,
     infiniband,
     is_simulated,
     why,
@@ -33,7 +34,7 @@ LANE_GBPS = {
     "NDR": 100.0,
     "XDR": 200.0,
 }
-"""Gb/s of one lane as the InfiniBand roadmap names it (data rates, FDR rounded as tools do)."""
+"""Gb/s of one lane in the InfiniBand roadmap (data rates; FDR rounded as in the tools)."""
 LANES = 4
 Owners = Mapping[tuple[str, int], Plug]
 """The adapter at a switch and its port."""
@@ -55,13 +56,21 @@ def judge_links(view: View) -> Iterable[Judgement]:
     if not links:
         cause = "discovery shows no cable of a GPU host or between switches"
         return [not_assessed("cluster", cause, **rest)]
-    wanted, source = _limit(view)
-    rest |= {"limit": wanted, "limit_source": source}
+    lowest, own_source = _limit(view)
+    rest |= {"limit": lowest, "limit_source": own_source}
     rates = [rate(link) for link in links]
-    slow = [link for link, own in zip(links, rates, strict=True) if 0 < own < wanted]
-    unknown = [link for link, own in zip(links, rates, strict=True) if not own]
-    results = [_slow(link, _place(owners, link), wanted, rest) for link in slow]
-    results += [_unread(link, _place(owners, link), rest) for link in unknown]
+    results: list[Judgement] = []
+    for link, own in zip(links, rates, strict=True):
+        at = _place(owners, link)
+        wanted, source = _limit(view, at.host)
+        told = rest | {"limit": wanted, "limit_source": source}
+        if 0 < own < wanted:
+            results.append(_slow(link, at, wanted, told))
+    results += [
+        _unread(link, _place(owners, link), rest)
+        for link, own in zip(links, rates, strict=True)
+        if not own
+    ]
     good = min(filter(None, rates), default=0)
     return results or [passed("cluster", good, evidence=plural(len(links), "cable"), **rest)]
 
@@ -95,8 +104,15 @@ def _place(owners: Owners, link: Link) -> Place:
     return place(plug.host, plug.device) if plug else Place()
 
 
-def _limit(view: View) -> tuple[float, str]:
-    own = float(view.profile.hardware.fabric.rate_gbps), f"profile {view.profile.name}"
+def _limit(view: View, host: str | None = None) -> tuple[float, str]:
+    """Of a GPU host's cable by its class, of one between switches the lowest rate that any class has."""
+    if host:
+        view = view.of(host)
+        chosen = view.profile
+    else:
+        of_fabric = [profile for profile in view.profiles if has_infiniband(profile)]
+        chosen = min(of_fabric, key=lambda profile: profile.hardware.fabric.rate_gbps)
+    own = float(chosen.hardware.fabric.rate_gbps), f"profile {chosen.name}"
     return view.number(ids.LINKS) or own
 
 
@@ -110,6 +126,7 @@ def _slow(link: Link, at: Place, wanted: float, rest: dict[str, object]) -> Judg
         f"the cable between {_ends(link)} trained at {half}{what}: {link.width} {link.speed}, "
         f"{rate(link):g} of {wanted:g} Gb/s",
         "reseat that cable at both ends and clean optical connectors; if it comes back as slow, replace it",
+        aspect=_ends(link),
         value=rate(link),
         evidence=f"{link.width} {link.speed}",
         **rest,
@@ -118,9 +135,9 @@ def _slow(link: Link, at: Place, wanted: float, rest: dict[str, object]) -> Judg
 
 def _unread(link: Link, at: Place, rest: dict[str, object]) -> Judgement:
     said = f"{link.width} {link.speed}".strip() or "nothing"
-    cause = f"discovery says {said} of the cable between {_ends(link)}, which is no known rate"
+    cause = f"discovery reports {said} for the cable between {_ends(link)}, which is no known rate"
     why = Gap(cause, (at.host,) if at.host else ())
-    return not_assessed(at, why, required=False, **rest)
+    return not_assessed(at, why, required=False, aspect=_ends(link), **rest)
 
 
 def _ends(link: Link) -> str:
@@ -132,8 +149,8 @@ CHECKS: tuple[Check, ...] = (
         id=ids.LINKS,
         title="Cables run at full width and speed",
         judge=judge_links,
-        explain="Width and speed of every cable as discovery reads them, of hosts and between switches, which no "
-        "host can see. A cable that lost a lane still works; every job that crosses it waits for it.",
+        explain="Width and speed of every cable as discovery reads them, including cables between switches, which no host can see. A cable that "
+        "lost a lane still works, but every job that uses it waits for it.",
         limit="hardware.fabric.rate_gbps of the profile",
         bound=RATE,
         nature=Nature.SYMPTOM,

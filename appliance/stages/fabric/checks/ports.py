@@ -1,12 +1,12 @@
 """The ports of a host, one by one: there, linked, configured, at full rate."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from appliance.checks.check import View, failed, not_assessed, passed
+from appliance.checks.check import View, failed, not_assessed, passed, warned
 from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement, place
-from appliance.models.site import Host
+from appliance.models.site import Host, Role
 from appliance.stages.fabric import ids
 from appliance.stages.fabric.cabling import Socket, ends_of
 from appliance.stages.fabric.checks.subnet import discovered
@@ -17,18 +17,18 @@ from appliance.text import plural
 OBSTACLES = {
     "disabled": ("the port is disabled", "enable it with ibportstate, or at the switch"),
     "polling": (
-        "no signal: no cable, a dead one, or nothing at its far end",
-        "reseat or replace the cable of {device}, then look at the switch's port",
+        "no signal: the cable is missing or broken, or nothing is at its far end",
+        "reseat or replace the cable of {device}, then check the switch's port",
     ),
-    "down": ("the link is down", "look at the cable of {device} and at the switch's port"),
+    "down": ("the link is down", "check the cable of {device} and the switch's port"),
 }
 DARK_ETHERNET = (
-    "no cable, a dead one, a far end that is down, or an interface that is",
-    "ls /sys/class/infiniband/{device}/device/net names its interface: ip link set it up; if it stays down, reseat or replace "
-    "the cable of {device} and look at the switch's port",
+    "no cable, a broken cable, or an interface or far end that is down",
+    "ls /sys/class/infiniband/{device}/device/net shows its interface: ip link set it up; if it stays down, reseat or replace "
+    "the cable of {device} and check the switch's port",
 )
 """The kernel calls every Ethernet port without a carrier disabled."""
-UNKNOWN_OBSTACLE = ("the link is not usable", "look at iblinkinfo and at the cable of {device}")
+UNKNOWN_OBSTACLE = ("the link is not usable", "check iblinkinfo and the cable of {device}")
 UNCONFIGURED = {
     "init": (
         "the link is up, but no subnet manager has configured it",
@@ -36,7 +36,7 @@ UNCONFIGURED = {
     ),
     "armed": (
         "the subnet manager has not finished configuring it",
-        "wait a minute, then look at /var/log/opensm.log on the control host",
+        "wait a minute, then read /var/log/opensm.*log on the control host",
     ),
 }
 
@@ -51,6 +51,8 @@ def judge_ports(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
         "limit_source": f"profile {view.profile.name}",
         "simulated": is_simulated(facts),
     }
+    if extra := beyond(view, facts):
+        return [_too_many(host, found, extra, expectation.link_layer, common)]
     if found >= expectation.ports:
         return [passed(host.name, found, **common)]
     if "fabric" in facts.errors and not facts.ports:
@@ -60,6 +62,49 @@ def judge_ports(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
     if wrong and found + len(wrong) >= expectation.ports:
         return [_wrong_kind(host, port, expectation.link_layer, common) for port in wrong]
     return _missing(view, host, facts, found, common | {"value": found})
+
+
+def beyond(view: View, facts: HostFacts) -> tuple[Port, ...]:
+    """Excess ports: without a link on all GPU hosts, and at most as many as exceed the class."""
+    own = ports_of_kind(view, facts)
+    expected = view.profile.hardware.fabric.ports
+    if not expected or len(own) <= expected:
+        return ()
+    linked = view.once(_linked)
+    unused = [p for p in own if not is_linked(p) and (p.device, p.port) not in linked]
+    return tuple(unused) if len(unused) <= len(own) - expected else ()
+
+
+def _linked(view: View) -> frozenset[tuple[str, int]]:
+    """Devices and ports that have a link on any GPU host."""
+    hosts = (view.facts[h.name] for h in view.site.with_role(Role.GPU) if h.name in view.facts)
+    ports = (port for facts in hosts for port in ports_of_kind(view, facts))
+    return frozenset((port.device, port.port) for port in ports if is_linked(port))
+
+
+def ports_of_class(view: View, facts: HostFacts) -> tuple[Port, ...]:
+    """The ports of the profile's kind, without those beyond the class."""
+    extra = beyond(view, facts)
+    return tuple(port for port in ports_of_kind(view, facts) if port not in extra)
+
+
+def _too_many(
+    host: Host, found: int, extra: Sequence[Port], kind: str, common: dict[str, object]
+) -> Judgement:
+    names = [port.device for port in extra]
+    is_one = len(names) == 1
+    cause = (
+        f"{plural(found, f'{kind} port')}, the class has {common['limit']}: {', '.join(names)} "
+        f"{'has' if is_one else 'have'} no link and {'is one' if is_one else f'are {len(names)}'} too many"
+    )
+    fix = f"if nothing uses {'it' if is_one else 'them'}, take {'it' if is_one else 'them'} out of the host"
+    if kind == "InfiniBand":
+        first = extra[0]
+        fix = (
+            f"mlxconfig -d {first.device} set LINK_TYPE_P{first.port}=2 makes {'it' if is_one else 'each'} an Ethernet port; "
+            "or remove it from the host"
+        )
+    return warned(place(host.name, *names), cause, fix, value=found, **common)
 
 
 def _missing(
@@ -85,12 +130,12 @@ def _missing(
 
 
 def _turned(view: View, facts: HostFacts) -> list[Port]:
-    """Ports that should be of the class's kind: not those of storage, which hosts with all of theirs have beside them."""
+    """Ports that should be of the class's kind, without additional ports for storage."""
     expected = view.profile.hardware.fabric
     others = [port for port in facts.ports if port.link_layer != expected.link_layer]
     whole = [
         other
-        for other in view.facts.values()
+        for other in alike(view, facts.host)
         if len(ports_of_kind(view, other)) >= expected.ports and other is not facts
     ]
     if not whole:
@@ -105,7 +150,7 @@ def _wrong_kind(host: Host, port: Port, wanted: str, common: dict[str, object]) 
     kind = {"InfiniBand": "1", "Ethernet": "2"}.get(wanted, "")
     return failed(
         place(host.name, port.device),
-        f"port {port.port} of {port.device} speaks {port.link_layer}, the class has {wanted} ports",
+        f"port {port.port} of {port.device} uses {port.link_layer}, the class has {wanted} ports",
         f"mlxconfig -d {port.device} set LINK_TYPE_P{port.port}={kind}, then restart the host",
         value=port.link_layer,
         **{**common, "limit": wanted, "unit": ""},
@@ -113,8 +158,8 @@ def _wrong_kind(host: Host, port: Port, wanted: str, common: dict[str, object]) 
 
 
 def judge_state(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Every port has a link. What a subnet manager does with it is ``judge_active``'s."""
-    ports = ports_of_kind(view, facts)
+    """Every port has a link. ``judge_active`` checks the subnet manager's part."""
+    ports = ports_of_class(view, facts)
     if not ports:
         return silent(view, host, facts, "no port was found")
     dark = [port for port in ports if not is_linked(port)]
@@ -126,7 +171,7 @@ def judge_state(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
 
 def judge_active(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Every port with a link is ACTIVE."""
-    ports = [port for port in ports_of_kind(view, facts) if is_linked(port)]
+    ports = [port for port in ports_of_class(view, facts) if is_linked(port)]
     if not ports:
         return silent(view, host, facts, "no port has a link")
     waiting = [port for port in ports if not is_active(port)]
@@ -154,7 +199,7 @@ def judge_rate(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     results = [_slow(host, port, wanted, ends, common) for port in slow]
     unread = ", ".join(port.device for port in ports if not port.rate)
     if unread:
-        results.append(not_assessed(host.name, f"the kernel tells no rate of {unread}", **common))
+        results.append(not_assessed(host.name, f"the kernel reports no rate of {unread}", **common))
     if results:
         return results
     rate = min(port.rate for port in ports)
@@ -162,9 +207,15 @@ def judge_rate(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
 
 
 def ports_of_kind(view: View, facts: HostFacts) -> tuple[Port, ...]:
-    """The ports that speak what the profile's do."""
-    kind = view.profile.hardware.fabric.link_layer
+    """The ports with the link layer of the host's class."""
+    kind = view.profile_of(facts.host).hardware.fabric.link_layer
     return tuple(port for port in facts.ports if port.link_layer == kind)
+
+
+def alike(view: View, host: str) -> list[HostFacts]:
+    """What hosts of the same class answered, among them this one."""
+    own = view.profile_of(host)
+    return [facts for name, facts in view.facts.items() if view.profile_of(name) is own]
 
 
 def is_linked(port: Port) -> bool:
@@ -183,11 +234,11 @@ def is_simulated(facts: HostFacts) -> bool:
 
 
 RATE = Bound("Gb/s", most=1600)
-"""What limits of a port's rate and of a cable's may be."""
+"""Accepted limits of a port's rate and of a cable's rate."""
 
 
 def wanted_rate(view: View) -> tuple[float, str]:
-    """Gb/s of a port, and who says so."""
+    """Required Gb/s of a port, and the source."""
     own = float(view.profile.hardware.fabric.rate_gbps), f"profile {view.profile.name}"
     return view.number(ids.RATE) or own
 
@@ -207,7 +258,7 @@ def _missing_devices(view: View, facts: HostFacts) -> list[str]:
     """Devices other GPU hosts have and this one lacks; else the gaps in its own numbering."""
     own = {port.device for port in facts.ports}
     others = {
-        port.device for other in view.facts.values() for port in ports_of_kind(view, other)
+        port.device for other in alike(view, facts.host) for port in ports_of_kind(view, other)
     } - own
     stems = {device.rstrip("0123456789") for device in own}
     if not others and len(stems) == 1:

@@ -1,4 +1,4 @@
-"""What the fabric's stage sets up beside the ports: standby managers, partitions, IP over InfiniBand."""
+"""Checks standby managers, partitions and IP over InfiniBand."""
 
 from collections.abc import Iterable
 
@@ -19,7 +19,7 @@ OPENSM = "opensm.service"
 
 
 def judge_standby(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Where a second subnet manager shall stand by, it runs."""
+    """The standby subnet manager runs."""
     if not infiniband(view) or host.name not in view.site.fabric.standby:
         return []
     common = {"limit": "active", "simulated": is_simulated(facts)}
@@ -34,7 +34,7 @@ def judge_standby(view: View, host: Host, facts: HostFacts) -> Iterable[Judgemen
         failed(
             target,
             f"opensm is {unit.active}: no standby takes over when the master fails",
-            f"on {host.name}: systemctl restart opensm, then look at /var/log/opensm.log",
+            f"on {host.name}: systemctl restart opensm, then read /var/log/opensm.*log",
             value=unit.active,
             **common,
         )
@@ -48,11 +48,11 @@ def judge_partitions(view: View, host: Host, facts: HostFacts) -> Iterable[Judge
         return []
     common = {"limit_source": "site.fabric.partitions", "simulated": is_simulated(facts)}
     if is_simulated(facts):
-        cause = "the simulated ports do not show the keys the subnet manager gave them"
+        cause = "the simulated ports do not report the keys of the subnet manager"
         return [not_assessed(host.name, cause, required=False, **common)]
     ports = [port for port in ports_of_kind(view, facts) if is_active(port)]
     if not ports:
-        cause = "no port is active, and only an active one has been given its keys"
+        cause = "no port is active, and only active ports have keys"
         return [not_assessed(host.name, cause, **common)]
     unread = [port.device for port in ports if port.pkeys is None]
     if unread:
@@ -89,7 +89,7 @@ def judge_ipoib(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
             failed(
                 host.name,
                 f"no interface has {address}",
-                "systemctl status appliance-ipoib on the host says why; then restart it",
+                "systemctl status appliance-ipoib on the host shows why; then restart it",
                 **common,
             )
         ]
@@ -108,8 +108,8 @@ def _outside(
         place(host.name, port.device),
         f"the port is no {partition.membership} member of {partition.name} "
         f"({_key(partition):#06x}); it has {found}",
-        "appliance deploy --stage fabric writes partitions.conf anew; with several subnet managers, "
-        "see that the master is one of this site",
+        "appliance deploy --stage fabric writes partitions.conf again; with several subnet managers, "
+        "check that the master is one of this site",
         value=found,
         limit=f"{_key(partition):#06x}",
         **common,
@@ -123,7 +123,7 @@ def _interface(host: Host, own: Interface, mtu: int, common: dict[str, object]) 
     return failed(
         place(host.name, own.name),
         f"{own.name} has the address, but {wrong}",
-        "systemctl restart appliance-ipoib on the host; a datagram MTU above 2044 needs a fabric of MTU 4096",
+        "systemctl restart appliance-ipoib on the host; a datagram MTU above 2044 requires a fabric MTU of 4096",
         value=own.mtu,
         **common,
     )
@@ -135,8 +135,8 @@ CHECKS: tuple[Check, ...] = (
         title="A second subnet manager stands by",
         roles=MEMBERS,
         judge=judge_standby,
-        explain="On the hosts of fabric.standby the subnet manager runs with a lower priority. When the master is gone, "
-        "ports that come or go stay as they are until another takes over.",
+        explain="On the hosts of fabric.standby, the subnet manager runs with a lower priority. If no standby takes over after the master is lost, "
+        "changes of ports have no effect.",
         limit="active, on the hosts of fabric.standby",
     ),
     HostCheck(
@@ -144,8 +144,8 @@ CHECKS: tuple[Check, ...] = (
         title="Ports are in their partitions",
         roles=MEMBERS,
         judge=judge_partitions,
-        explain="Reads each active port's partition table. A port without the key cannot speak with the partition's "
-        "members at all; usually a subnet manager that is not of this site has become master.",
+        explain="The partition table of each active port. A port without the key cannot communicate with the partition's members. Usual cause: an "
+        "unmanaged subnet manager has become master.",
         limit="fabric.partitions of the site",
     ),
     HostCheck(
@@ -153,8 +153,8 @@ CHECKS: tuple[Check, ...] = (
         title="IP over InfiniBand is up",
         roles=MEMBERS,
         judge=judge_ipoib,
-        explain="Looks for the host's address of the fabric's network, and at that interface's MTU and state. An MTU that "
-        "differs between hosts loses large packets and nothing else.",
+        explain="The host's address in the fabric's network, and the MTU and state of its interface. An MTU that differs between hosts loses only "
+        "large packets.",
         limit="hosts[].addresses and the network's mtu",
         by_container=True,
     ),

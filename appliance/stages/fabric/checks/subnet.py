@@ -6,26 +6,27 @@ from functools import cached_property
 from appliance.checks.check import View, failed, judged, not_assessed, passed
 from appliance.models.facts import HostFacts, ProblemKind
 from appliance.models.gap import Gap
+from appliance.models.profile import Profile
 from appliance.models.result import Judgement, Status, place
 from appliance.models.site import Host, Role
-from appliance.stages.fabric.cabling import Cables, Known, found_cables, number
+from appliance.stages.fabric.cabling import INFINIBAND, Cables, Known, found_cables, number
 from appliance.stages.fabric.facts import Port, SubnetManager, Topology
 from appliance.text import plural
 
 
 def judge_subnet_manager(view: View) -> Iterable[Judgement]:
-    """One master answers, all who asked name the same one, and whoever hangs on a fabric hears it."""
+    """One master answers, and all hosts of the fabric see the same one."""
     if not infiniband(view):
         return []
     simulated = is_simulated(view)
-    answers = {name: f.subnet_manager for name, f in view.facts.items() if f.subnet_manager}
-    unanswered = {
-        name: f for name, f in view.facts.items() if f.has("fabric", ProblemKind.UNANSWERED)
-    }
+    beside = outside(view)
+    asked = {name: f for name, f in view.facts.items() if name not in beside}
+    answers = {name: f.subnet_manager for name, f in asked.items() if f.subnet_manager}
+    unanswered = {name: f for name, f in asked.items() if f.has("fabric", ProblemKind.UNANSWERED)}
     if not answers and unanswered:
         return [_no_master(view, next(iter(unanswered)), "silence", simulated)]
     if not answers:
-        gap = why(view, ("fabric",), "no host could ask for the subnet manager")
+        gap = why(view, ("fabric",), "no host could query the subnet manager")
         return [not_assessed("cluster", gap, simulated=simulated)]
     masters = {name: sm for name, sm in answers.items() if "MASTER" in sm.state.upper()}
     if not masters:
@@ -35,9 +36,11 @@ def judge_subnet_manager(view: View) -> Iterable[Judgement]:
         return [_two_masters(masters, simulated)]
     asked_from, master = next(iter(masters.items()))
     slaves = answers.keys() - masters
-    deaf = [name for name in view.facts if name in unanswered or name in slaves]
+    deaf = [name for name in asked if name in unanswered or name in slaves]
     if deaf:
         return [_unheard(view.facts[name], asked_from, master, simulated) for name in deaf]
+    if stranger := _stranger(view, master, simulated):
+        return [stranger]
     others = f" and {len(masters) - 1} more" if len(masters) > 1 else ""
     evidence = f"asked from {asked_from}{others}, priority {master.priority}"
     value = master.guid or "master"
@@ -54,10 +57,11 @@ def judge_topology(view: View) -> Iterable[Judgement]:
         gap = why(view, ("topology", "fabric"), "no control host could discover the fabric")
         return [not_assessed("cluster", gap, simulated=simulated)]
     origin, topology = seen
-    hosts = view.site.with_role(Role.GPU)
+    known = gpu_hosts(view)
+    hosts = [host for host in view.site.with_role(Role.GPU) if host.name in known]
     adapters = Adapters(topology)
-    if not any(_is_linked(port) for f in gpu_hosts(view).values() if f for port in f.ports):
-        cause = "no port of a GPU host is known to have a link, so there is nothing to find again"
+    if not any(_is_linked(port) for f in known.values() if f for port in f.ports):
+        cause = "no port of a GPU host is known to have a link, so discovery has nothing to confirm"
         return [not_assessed("cluster", cause, simulated=simulated)]
     results = [r for host in hosts for r in _host_results(view, host, adapters, simulated)]
     if results:
@@ -68,8 +72,13 @@ def judge_topology(view: View) -> Iterable[Judgement]:
 
 
 def infiniband(view: View) -> bool:
-    """Whether the class has InfiniBand."""
-    return view.profile.hardware.fabric.link_layer == "InfiniBand"
+    """Whether any GPU host's class has InfiniBand."""
+    return any(has_infiniband(profile) for profile in view.profiles)
+
+
+def has_infiniband(profile: Profile) -> bool:
+    """Whether hosts of this class have InfiniBand."""
+    return profile.hardware.fabric.link_layer == INFINIBAND
 
 
 def is_simulated(view: View) -> bool:
@@ -78,12 +87,22 @@ def is_simulated(view: View) -> bool:
 
 
 def gpu_hosts(view: View) -> Known:
-    """The site's GPU hosts, each with its facts if it answered."""
-    return {host.name: view.facts.get(host.name) for host in view.site.with_role(Role.GPU)}
+    """The GPU hosts of the fabric, each with its facts if it answered; not those whose class has another fabric."""
+    names = [host.name for host in view.site.with_role(Role.GPU)]
+    beside = outside(view)
+    return {name: view.facts.get(name) for name in names if name not in beside}
+
+
+def outside(view: View) -> frozenset[str]:
+    """GPU hosts whose class has no InfiniBand, on a site where another class has it."""
+    if not view.site.has_classes or not infiniband(view):
+        return frozenset()
+    names = (host.name for host in view.site.with_role(Role.GPU))
+    return frozenset(name for name in names if not has_infiniband(view.profile_of(name)))
 
 
 def discovered(view: View) -> tuple[str, Topology] | None:
-    """The first control host that could discover the fabric, and what it found."""
+    """The first control host that could discover the fabric, and its result."""
     for host in view.site.with_role(Role.CONTROL):
         facts = view.facts.get(host.name)
         if facts and facts.topology:
@@ -92,23 +111,25 @@ def discovered(view: View) -> tuple[str, Topology] | None:
 
 
 def cables_of(view: View, topology: Topology) -> Cables:
-    """The cables of the GPU hosts, by adapter; of what was discovered found once for all checks."""
+    """The cables of the GPU hosts by adapter, cached for all checks."""
     seen = discovered(view)
     if seen is None or seen[1] is not topology:
-        return found_cables(_bounded(view), topology)
+        return found_cables(_bounded(view, gpu_hosts(view)), topology, view.standing.facts)
     return view.once(_cables)
 
 
 def _cables(view: View) -> Cables:
     seen = discovered(view)
-    return found_cables(_bounded(view), seen[1]) if seen else {}
+    return (
+        found_cables(_bounded(view, gpu_hosts(view)), seen[1], view.standing.facts) if seen else {}
+    )
 
 
-def _bounded(view: View) -> Known:
+def _bounded(view: View, said: Known) -> Known:
     """The same, each without the ports whose GUIDs were accepted of another: else one host's word would move another's cables."""
     standing = view.standing.facts
     owners = {number(p.guid): name for name, facts in standing.items() for p in facts.ports}
-    return {name: _without_others(name, facts, owners) for name, facts in gpu_hosts(view).items()}
+    return {name: _without_others(name, facts, owners) for name, facts in said.items()}
 
 
 def _without_others(
@@ -125,7 +146,7 @@ def why(view: View, areas: tuple[str, ...], otherwise: str) -> Gap:
     for host in view.site.with_role(Role.CONTROL):
         facts = view.facts.get(host.name)
         if facts is None:
-            text = f"{host.name} did not answer, and the fabric is asked from there"
+            text = f"{host.name} did not answer, and discovery runs from there"
             return Gap(text, (host.name,))
         for area in areas:
             if area in facts.errors:
@@ -136,14 +157,55 @@ def why(view: View, areas: tuple[str, ...], otherwise: str) -> Gap:
 def _no_master(view: View, asked_from: str, said: str, simulated: bool) -> Judgement:
     control = ", ".join(host.name for host in view.site.with_role(Role.CONTROL))
     ours = view.site.fabric.subnet_manager == "opensm"
+    if ours and "STANDBY" in said.upper():
+        return failed(
+            "cluster",
+            f"opensm of {control} is on standby and no master answers (asked from {asked_from}): another subnet manager replaced it, or has just stopped",
+            f"on each host: pgrep -a opensm; stop each except on {control}; opensm of {control} then becomes master within a minute",
+            value=said,
+            simulated=simulated,
+        )
     return failed(
         "cluster",
         f"no master subnet manager answers (asked from {asked_from}: {said})",
-        f"on {control}: systemctl restart opensm, then look at /var/log/opensm.log"
+        f"on {control}: systemctl restart opensm, then read /var/log/opensm.*log"
         if ours
         else "start the subnet manager of the switch or of UFM (site.fabric.subnet_manager is "
         f"{view.site.fabric.subnet_manager})",
         value=said,
+        simulated=simulated,
+    )
+
+
+def _stranger(view: View, master: SubnetManager, simulated: bool) -> Judgement | None:
+    """A master that is not opensm of a control host, where the site wants that."""
+    if view.site.fabric.subnet_manager != "opensm" or not number(master.guid):
+        return None
+    control = [host.name for host in view.site.with_role(Role.CONTROL)]
+    known = {
+        number(port.guid): (name, port.device)
+        for name, facts in _bounded(view, view.facts).items()
+        for port in (facts.ports if facts else ())
+    }
+    name, device = known.get(number(master.guid), ("", ""))
+    if name in control:
+        return None
+    named = ", ".join(control)
+    if any(host not in view.facts or not view.facts[host].ports for host in control):
+        cause = f"the ports of {named} are not all known, so the owner of {master.guid} is unknown"
+        return not_assessed("cluster", cause, simulated=simulated)
+    whose = f"of {name} ({device})" if name else "of a switch, or of a machine outside the site"
+    there = f"on {name}: pgrep -a opensm; systemctl disable --now opensm, or kill the process"
+    nobody = "ibnetdiscover shows the node with that GUID: stop its subnet manager, or set fabric.subnet_manager: external"
+    return failed(
+        "cluster",
+        f"the master subnet manager is {master.guid} {whose}, not opensm of {named}: it sets its own routes and partitions",
+        f"{there if name else nobody}; opensm of {control[0]} then becomes master within a minute",
+        value=master.guid,
+        limit="opensm of the control hosts",
+        limit_source="fabric.subnet_manager of the site",
+        names=(name,) if name else (),
+        evidence=f"sminfo: priority {master.priority}",
         simulated=simulated,
     )
 
@@ -153,7 +215,7 @@ def _two_masters(masters: Mapping[str, SubnetManager], simulated: bool) -> Judge
     return failed(
         "cluster",
         f"the hosts are in different subnets: {said}",
-        "connect the switches with each other (iblinkinfo on both sides), or take away the second manager",
+        "connect the switches with each other (iblinkinfo on both sides), or stop the second manager",
         value=len({sm.guid for sm in masters.values()}),
         limit=1,
         simulated=simulated,
@@ -161,19 +223,19 @@ def _two_masters(masters: Mapping[str, SubnetManager], simulated: bool) -> Judge
 
 
 def _unheard(facts: HostFacts, other: str, master: SubnetManager, simulated: bool) -> Judgement:
-    """A host whose ports are all active has been served, and may have asked at a bad moment."""
+    """If all ports are active, the subnet manager has configured them, and the query failed by chance."""
     name = facts.host
     was_served = all("ACTIVE" in port.state.upper() for port in facts.ports if _is_linked(port))
-    served = (
-        f"{name} hears no master subnet manager, and {other} is served by {master.guid or 'one'}"
-    )
+    served = f"{name} does not reach a master subnet manager, but {other} is served by {master.guid or 'one'}"
     return judged(
         name,
         Status.WARN if was_served else Status.FAIL,
         value="silence",
         cause=served
-        + (", though its ports are active" if was_served else ": it hangs on another fabric"),
-        fix=("look again; if it stays, " if was_served else "")
+        + (
+            ", though its ports are active" if was_served else ": it is connected to another fabric"
+        ),
+        fix=("run appliance health again; if it stays,  " if was_served else "")
         + f"iblinkinfo on {name} shows where its cables end: connect that switch with the others",
         simulated=simulated,
     )
@@ -220,16 +282,16 @@ def _is_linked(port: Port) -> bool:
 def _host_results(view: View, host: Host, seen: Adapters, simulated: bool) -> Iterable[Judgement]:
     facts = view.facts.get(host.name)
     if facts is None:
-        cause = f"{host.name} did not answer: which adapters it has is not known"
+        cause = f"{host.name} did not answer: its adapters are unknown"
         yield not_assessed(host.name, cause, simulated=simulated)
         return
     if not facts.ports and "fabric" in facts.errors:
-        unread = facts.gap("fabric").after(f"which adapters {host.name} has was not read: ")
+        unread = facts.gap("fabric").after(f"the adapters of {host.name} were not read:  ")
         yield not_assessed(host.name, unread, simulated=simulated)
     for port in seen.unmet(host, facts):
         yield failed(
             place(host.name, port.device),
-            f"discovery does not find {port.device} of {host.name}, though its link is up: it hangs on another fabric",
+            f"discovery does not find {port.device} of {host.name}, though its link is up: it is connected to another fabric",
             f"follow the cable of {port.device}; ibnetdiscover on the control host lists what is connected",
             simulated=simulated,
         )

@@ -1,4 +1,4 @@
-"""Are the switches connected with each other as the site says, or at least all alike."""
+"""Compares the cables between switches with the site, or with each other."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def _unlike(view: View, topology: Topology, found: Counter[Pair]) -> Iterator[Ju
             short = {s: n for s, n in spines.items() if own.get(s, 0) < n}
             above = next(iter(sorted(short)), "the switches above")
             limit = short.get(above, usual)
-            yield _lacking(view, (leaf, above), own.get(above, 0), limit, "as other leaves have")
+            yield _lacking(view, (leaf, above), own.get(above, 0), limit, "equal to other leaves")
 
 
 def _usual(up: dict[str, dict[str, int]]) -> dict[str, int]:
@@ -72,7 +72,8 @@ def _lacking(view: View, pair: Pair, found: int, limit: int, source: str) -> Jud
     return failed(
         "cluster",
         f"{found} of {limit} cables between {a} and {b} are up",
-        f"look at the ports of {a} towards {b}: iblinkinfo -l on the control host; reseat or replace the cable",
+        f"check the ports of {a} towards {b}: iblinkinfo -l on the control host; reseat or replace the cable",
+        aspect=f"{a} to {b}",
         value=found,
         limit=limit,
         unit="cables",

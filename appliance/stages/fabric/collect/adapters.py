@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 INFINIBAND = "/class/infiniband"
 ROCE_UNIT = "/etc/systemd/system/appliance-roce.service"
-"""Where stage fabric has set up lossless Ethernet; elsewhere nobody pays for reading it."""
+"""Exists if stage fabric configured lossless Ethernet; otherwise it is not read, to save time."""
 SILENCE = "madrpc failed"
-"""What libibmad says when a query went out and nobody answered it; other troubles of sminfo are its own."""
+"""libibmad's message for a query without an answer; other messages are errors of sminfo."""
 SMINFO = re.compile(
     r"sm lid \d+ sm guid (0x[0-9a-f]+).*?priority (\d+) state \d+ SMINFO_(\w+)", re.S
 )
@@ -64,8 +64,19 @@ def _port(device_at: str, device: str, port: str) -> Facts:
         "numa_node": None if numa is None or numa < 0 else numa,
         "pci_path": pci_path(device_at + "device"),
         "pkeys": _pkeys(at + "pkeys"),
+        **_pcie(device_at + "device/"),
         "counters": {**_counters(at + "hw_counters/"), **_counters(at + "counters/")},
     }
+
+
+def _pcie(at: str) -> Facts:
+    """Width and speed (GT/s) of the adapter's PCIe link, now and at most; None where the kernel does not tell."""
+    found: Facts = {}
+    for key, name in (("pcie", "current"), ("pcie_max", "max")):
+        width = files.number(f"{at}{name}_link_width")
+        found[key + "_width"] = width if width and width > 0 else None
+        found[key + "_speed"] = rate(files.text(f"{at}{name}_link_speed")) or None
+    return found
 
 
 def _roce(ask: Ask, device_at: str, device: str, port: int) -> Facts | None:

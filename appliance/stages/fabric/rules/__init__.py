@@ -1,4 +1,4 @@
-"""Rules over the fabric's managers, partitions, IP and lossless Ethernet."""
+"""Rules for the fabric's managers, partitions, IP and lossless Ethernet."""
 
 from collections.abc import Iterator
 
@@ -11,11 +11,11 @@ from appliance.stages.fabric.rules import cabling
 from appliance.stages.fabric.site import DEFAULT_PARTITION
 
 INFINIBAND_MTU = {"datagram": 4092, "connected": 65520}
-"""The largest IP packet of each mode, bytes: a link MTU of 4096 less the header, and what RFC 4755 allows."""
+"""The largest IP packet of each mode, bytes: a link MTU of 4096 less the header, and the limit of RFC 4755."""
 
 
 def managers(case: Case) -> Iterator[Finding]:
-    """A subnet manager stands by on hosts of this site that have none anyway, and only where ours is the master."""
+    """A standby subnet manager runs on hosts that have none otherwise, and only if the master is ours."""
     given = case.site.fabric
     for i, name in enumerate(given.standby):
         path: KeyPath = ("fabric", "standby", i)
@@ -24,29 +24,29 @@ def managers(case: Case) -> Iterator[Finding]:
         host = next((h for h in case.site.hosts if h.name == name), None)
         if host is None:
             names = [h.name for h in case.site.hosts]
-            yield case.problem(path, f'no host is called "{name}"', nearest(name, names, "hosts"))
+            yield case.problem(path, f'there is no host "{name}"', nearest(name, names, "hosts"))
         elif Role.CONTROL in host.roles:
-            message = f"{name} is a control host, which manages the subnet or stands by anyway"
-            yield case.problem(path, message, "take this line out")
+            message = f"{name} is a control host, which is master or standby already"
+            yield case.problem(path, message, "remove this line")
         elif Role.GPU not in host.roles:
-            message = f"{name} takes no part in stage fabric"
+            message = f"{name} is not part of stage fabric"
             yield case.problem(path, message, "name a GPU host")
     if given.standby and given.subnet_manager != "opensm":
         yield case.problem(
             ("fabric", "standby"),
             f"is given, but fabric.subnet_manager is {given.subnet_manager}",
-            "let the switch or UFM have its own standby, or take opensm",
+            "configure the standby of the switch or UFM itself, or use opensm",
         )
 
 
 def partitions(case: Case) -> Iterator[Finding]:
-    """Partitions have names and keys of their own, and members there are; opensm hands them out."""
+    """Partitions have unique names and keys, and their members exist; opensm configures them."""
     given = case.site.fabric.partitions
     if given and case.site.fabric.subnet_manager != "opensm":
         yield case.problem(
             ("fabric", "partitions"),
             f"are given, but fabric.subnet_manager is {case.site.fabric.subnet_manager}",
-            "set them where that manager keeps them, or take opensm",
+            "configure them in that manager, or use opensm",
         )
     names: list[tuple[KeyPath, str]] = [
         (("fabric", "partitions", i, "name"), p.name.lower()) for i, p in enumerate(given)
@@ -57,10 +57,12 @@ def partitions(case: Case) -> Iterator[Finding]:
     ]
     for path, text, first in repeated([names[-1], *names[:-1]]):
         also = "the default partition" if len(first) == 2 else f"line {case.line(first)}"
-        yield case.problem(path, f'"{text}" stands twice (also {also})', "give each its own")
+        yield case.problem(
+            path, f'"{text}" is given twice (also {also})', "give each a unique name"
+        )
     for path, text, first in repeated(keys):
         yield case.problem(
-            path, f"{text} stands twice (also line {case.line(first)})", "give each its own key"
+            path, f"{text} is given twice (also line {case.line(first)})", "give each a unique key"
         )
     known = [h.name for h in case.site.hosts]
     for i, partition in enumerate(given):
@@ -68,31 +70,31 @@ def partitions(case: Case) -> Iterator[Finding]:
             if name not in known and case.checked.whole("hosts"):
                 yield case.problem(
                     ("fabric", "partitions", i, "hosts", j),
-                    f'no host is called "{name}"',
+                    f'there is no host "{name}"',
                     nearest(name, known, "hosts"),
                 )
 
 
 def driver(case: Case) -> Iterator[Finding]:
-    """DOCA-OFED comes in a release, from a repository."""
+    """DOCA-OFED has a release and a repository."""
     if case.site.fabric.driver != "doca":
         return
     at: KeyPath = ("fabric", "driver")
     if case.site.repositories.doca is None:
         yield case.problem(
             at,
-            "doca wants a repository to come from",
+            "doca needs a repository",
             "add repositories.doca: mirror and fingerprint (docs/fabric.md)",
         )
     own = case.site.software.get("doca_ofed")
-    if case.profile and not own and case.profile.software.doca_ofed is None:
+    if not own and any(profile.software.doca_ofed is None for profile in case.profiles):
         lines = ", ".join(table().lines("doca_ofed"))
-        message = "doca wants a release, and neither profile nor site names one"
+        message = "doca needs a release, but neither profile nor site sets one"
         yield case.problem(at, message, f"add software: doca_ofed, one of {lines}")
 
 
 def firmware(case: Case) -> Iterator[Finding]:
-    """One minimum for each kind of adapter."""
+    """One minimum firmware per adapter type."""
     given = case.site.fabric.firmware_minimum
     kinds: list[tuple[KeyPath, str]] = [
         (("fabric", "firmware_minimum", i), version.split(".")[0])
@@ -101,42 +103,49 @@ def firmware(case: Case) -> Iterator[Finding]:
     for path, kind, first in repeated(kinds):
         yield case.problem(
             path,
-            f"firmware {kind}.x has a minimum already (line {case.line(first)})",
+            f"firmware {kind}.x already has a minimum (line {case.line(first)})",
             "keep one of them",
         )
 
 
 def roce(case: Case) -> Iterator[Finding]:
-    """Lossless Ethernet wants Ethernet ports."""
+    """Lossless Ethernet needs Ethernet ports."""
     if case.site.fabric.roce is None or case.profile is None:
         return
-    if case.profile.hardware.fabric.link_layer != "Ethernet":
-        message = f"is given, but profile {case.profile.name} has no Ethernet fabric"
-        yield case.problem(("fabric", "roce"), message, "take it out")
+    if not _have(case, "Ethernet"):
+        message = f"is given, but {_named(case)} no Ethernet fabric"
+        yield case.problem(("fabric", "roce"), message, "remove it")
+
+
+def _have(case: Case, link_layer: str) -> bool:
+    return any(profile.hardware.fabric.link_layer == link_layer for profile in case.profiles)
+
+
+def _named(case: Case) -> str:
+    names = [profile.name for profile in case.profiles]
+    return f"{'profiles' if len(names) > 1 else 'profile'} {' and '.join(names)} {'have' if len(names) > 1 else 'has'}"
 
 
 def ipoib(case: Case) -> Iterator[Finding]:
-    """IP on InfiniBand has a network of its own, a partition there is and a size its mode can carry."""
+    """IP on InfiniBand has a dedicated network, an existing partition, and an MTU that its mode supports."""
     given = case.site.fabric.ipoib
     if given is None:
         return
     at: KeyPath = ("fabric", "ipoib")
-    if case.profile and case.profile.hardware.fabric.link_layer != "InfiniBand":
-        yield case.problem(
-            at, f"is given, but profile {case.profile.name} has no InfiniBand", "take it out"
-        )
+    if case.profile and not _have(case, "InfiniBand"):
+        yield case.problem(at, f"is given, but {_named(case)} no InfiniBand", "remove it")
     networks = [name for name in case.site.networks if name != MANAGEMENT]
     if given.network not in networks:
         if case.checked.whole("networks"):
-            message = f'"{given.network}" is no network of its own'
+            message = f'"{given.network}" is not a dedicated network'
             yield case.problem(
                 (*at, "network"), message, nearest(given.network, networks, "networks")
             )
         return
     mtu, most = case.site.networks[given.network].mtu, INFINIBAND_MTU[given.mode]
     if mtu > most:
-        message = f"{mtu} is more than mode {given.mode} carries"
-        yield case.problem(("networks", given.network, "mtu"), message, f"take at most {most}")
+        message = f"{mtu} exceeds the limit of mode {given.mode}"
+        yield case.problem(("networks", given.network, "mtu"), message, f"use at most {most}")
     if not any(given.network in host.addresses for host in case.site.hosts):
         message = f"no host has an address in {given.network}"
         yield case.problem(
@@ -146,13 +155,13 @@ def ipoib(case: Case) -> Iterator[Finding]:
     if given.partition is not None and given.partition not in names:
         yield case.problem(
             (*at, "partition"),
-            f'no partition is called "{given.partition}"',
+            f'there is no partition "{given.partition}"',
             nearest(given.partition, names, "partitions"),
         )
 
 
 def ipoib_members(case: Case) -> Iterator[Finding]:
-    """Who has an address in a partition is in it: without its key the port's interface gets no link."""
+    """Hosts with an address in a partition are members of it: without its key, the interface gets no link."""
     given = case.site.fabric.ipoib
     if given is None or not case.checked.whole("fabric"):
         return
@@ -163,22 +172,21 @@ def ipoib_members(case: Case) -> Iterator[Finding]:
             continue
         if chosen and host.name not in chosen.hosts:
             message = f"{host.name} is not in partition {chosen.name}, which carries network {given.network}"
-            remedy = "add it to hosts of that partition, or take the address out"
+            remedy = "add it to hosts of that partition, or remove the address"
             yield case.problem(("hosts", i, "addresses", given.network), message, remedy)
 
 
 def subnet_manager(case: Case) -> Iterator[Finding]:
-    """InfiniBand does not come up without a subnet manager."""
-    if case.profile is None or case.profile.hardware.fabric.link_layer != "InfiniBand":
+    """InfiniBand needs a subnet manager."""
+    own = next((p for p in case.profiles if p.hardware.fabric.link_layer == "InfiniBand"), None)
+    if own is None:
         return
     if case.site.fabric.subnet_manager == "none":
-        message = (
-            f"none, but profile {case.profile.name} has InfiniBand, which needs a subnet manager"
-        )
+        message = f"none, but profile {own.name} has InfiniBand, which needs a subnet manager"
         yield case.problem(
             ("fabric", "subnet_manager"),
             message,
-            "take opensm, or external where a switch or UFM does it",
+            "use opensm, or external if a switch or UFM runs it",
         )
 
 

@@ -8,8 +8,9 @@ from appliance.models.result import Judgement
 from appliance.models.site import Host
 from appliance.stages.gpu import ids
 from appliance.stages.gpu.checks.each import (
-    Seen,
+    GpuResult,
     bad,
+    devices,
     doubtful,
     each,
     good,
@@ -21,23 +22,29 @@ from appliance.stages.gpu.facts import Gpu
 HW_SLOWDOWN, SW_THERMAL, HW_THERMAL, POWER_BRAKE = 0x8, 0x20, 0x40, 0x80
 HARD = {
     HW_THERMAL: (
-        "it is so hot that the hardware halves its clocks",
-        "look at fans, air flow and inlet temperature",
+        "heat: the hardware halves its clocks",
+        "check fans, air flow and inlet temperature",
     ),
     POWER_BRAKE: (
-        "the host's power supply orders it to slow down (power brake)",
-        "look at the power supplies and the management controller's event log",
+        "the host's power supply slows it down (power brake)",
+        "check the power supplies and the BMC's event log",
     ),
     HW_SLOWDOWN: (
         "the hardware slows it down",
-        "look at its power cables, the power supplies and its temperature (nvidia-smi -q -d PERFORMANCE)",
+        "check its power cables, the power supplies and its temperature (nvidia-smi -q -d PERFORMANCE)",
     ),
 }
 CLOCK_SOURCE = "NVML clock event reasons"
 NEAR = 5
-"""Degrees below the threshold that are worth a word."""
+"""Degrees below the threshold that are reported."""
 NEAR_SOURCE = "the GPU's own threshold (NVML)"
-COOL = "look at fans, air flow and inlet temperature; compare with its neighbours (nvidia-smi -q -d TEMPERATURE)"
+APART = 25
+"""Degrees that an idle GPU may be above the median of its idle neighbours."""
+APART_SOURCE = "own choice: the median of the host's idle GPUs, and 25 °C"
+IDLE_PERCENT = 5
+FEW = 3
+"""Idle GPUs that are necessary for a median."""
+COOL = "check fans, air flow and inlet temperature; compare with its neighbours (nvidia-smi -q -d TEMPERATURE)"
 
 
 def judge_clocks(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
@@ -46,10 +53,10 @@ def judge_clocks(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
     return each(host, facts, _clocks)
 
 
-def _clocks(gpu: Gpu) -> Seen:
+def _clocks(gpu: Gpu) -> GpuResult:
     reasons = gpu.clock_event_reasons
     if reasons is None:
-        return unknown("the driver does not tell what slows it down")
+        return unknown("the driver does not report why its clocks are reduced")
     limit = f"none of {HW_SLOWDOWN | HW_THERMAL | POWER_BRAKE:#x}"
     for bit, (cause, fix) in HARD.items():
         if reasons & bit:
@@ -63,10 +70,21 @@ def _clocks(gpu: Gpu) -> Seen:
 def judge_temperature(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     """Below the temperature at which the GPU slows down; close to it is worth a word."""
     own = view.number(ids.TEMPERATURE)
-    return each(host, facts, lambda gpu: _temperature(gpu, own), "°C")
+    usual = _usual(devices(facts))
+    return each(host, facts, lambda gpu: _temperature(gpu, own, usual), "°C")
 
 
-def _temperature(gpu: Gpu, own: tuple[float, str] | None) -> Seen:
+def _usual(gpus: tuple[Gpu, ...]) -> float | None:
+    """The temperature of the host's idle GPUs, by their median; None if there are too few."""
+    idle = sorted(gpu.temperature for gpu in gpus if gpu.temperature is not None and _rests(gpu))
+    return idle[len(idle) // 2] if len(idle) >= FEW else None
+
+
+def _rests(gpu: Gpu) -> bool:
+    return gpu.utilization is not None and gpu.utilization <= IDLE_PERCENT
+
+
+def _temperature(gpu: Gpu, own: tuple[float, str] | None, usual: float | None) -> GpuResult:
     now = gpu.temperature
     if now is None:
         return unknown("its temperature was not read")
@@ -74,14 +92,17 @@ def _temperature(gpu: Gpu, own: tuple[float, str] | None) -> Seen:
     if threshold is None and gpu.temperature_margin is not None:
         threshold = now + gpu.temperature_margin
     if threshold is None:
-        return unknown(
-            "the driver tells no temperature it slows down at: set the limit gpu.temperature"
-        )
+        return unknown("the driver reports no slowdown temperature: set the limit gpu.temperature")
     source = own[1] if own else NEAR_SOURCE
     if now >= threshold:
         return bad(now, f"{now} °C: it slows down from {threshold:g} °C", COOL, threshold, source)
+    if usual is not None and _rests(gpu) and now >= usual + APART:
+        cause = (
+            f"{now} °C when idle, but its idle neighbours have {usual:g} °C: its cooling is worse"
+        )
+        return bad(now, cause, COOL, usual + APART, APART_SOURCE)
     if now > threshold - NEAR:
-        cause = f"{now} °C, {threshold - now:g} below where it slows down"
+        cause = f"{now} °C, {threshold - now:g} below its slowdown temperature"
         return doubtful(now, cause, COOL, threshold, source)
     return good(now, threshold, source)
 
@@ -92,7 +113,7 @@ def judge_power(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
     return each(host, facts, lambda gpu: _power(gpu, own), "W")
 
 
-def _power(gpu: Gpu, own: tuple[float, str] | None) -> Seen:
+def _power(gpu: Gpu, own: tuple[float, str] | None) -> GpuResult:
     part = part_of(gpu)
     if gpu.power_limit is None:
         return unknown("its power limit was not read")
@@ -111,6 +132,6 @@ def _power(gpu: Gpu, own: tuple[float, str] | None) -> Seen:
     )
     fix = f"nvidia-smi -i {gpu.index} -pl {least:g}"
     if gpu.power_most is not None and gpu.power_most < least:
-        fix = f"its board takes {gpu.power_most:g} W at most: compare its part number (nvidia-smi -q) with the order"
-    fix += "; where the cut is meant, say so in the limit gpu.power"
+        fix = f"its board allows {gpu.power_most:g} W at most: compare its part number (nvidia-smi -q) with the order"
+    fix += "; if the lower limit is intended, set the limit gpu.power"
     return bad(gpu.power_limit, cause, fix, least, source)

@@ -1,4 +1,4 @@
-"""What the checks of single GPUs share: each GPU judged, what cannot be judged said once, the rest one pass."""
+"""Shared by checks of single GPUs: failures for each GPU, one result for unknown values, one pass for the rest."""
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -19,7 +19,7 @@ GOOD = Status.PASS
 NO_ANSWER = "the GPU does not answer (gpu.error)"
 
 
-class Seen(NamedTuple):
+class GpuResult(NamedTuple):
     """What one GPU's measurement came to. NOT_ASSESSED: there was none."""
 
     status: Status
@@ -32,28 +32,30 @@ class Seen(NamedTuple):
 
 
 @lru_cache(4096, typed=True)
-def good(value: Value, limit: Value = None, source: str = "") -> Seen:
+def good(value: Value, limit: Value = None, source: str = "") -> GpuResult:
     """As it should be."""
-    return Seen(Status.PASS, value, limit=limit, source=source)
+    return GpuResult(Status.PASS, value, limit=limit, source=source)
 
 
-def bad(value: Value, cause: str, fix: str, limit: Value = None, source: str = "") -> Seen:
+def bad(value: Value, cause: str, fix: str, limit: Value = None, source: str = "") -> GpuResult:
     """Broken."""
-    return Seen(Status.FAIL, value, cause, fix, limit, source)
+    return GpuResult(Status.FAIL, value, cause, fix, limit, source)
 
 
-def doubtful(value: Value, cause: str, fix: str, limit: Value = None, source: str = "") -> Seen:
+def doubtful(
+    value: Value, cause: str, fix: str, limit: Value = None, source: str = ""
+) -> GpuResult:
     """To be looked at, but not broken."""
-    return Seen(Status.WARN, value, cause, fix, limit, source)
+    return GpuResult(Status.WARN, value, cause, fix, limit, source)
 
 
-def unknown(cause: str, required: bool = True) -> Seen:
+def unknown(cause: str, required: bool = True) -> GpuResult:
     """Not measured."""
-    return Seen(Status.NOT_ASSESSED, cause=cause, required=required)
+    return GpuResult(Status.NOT_ASSESSED, cause=cause, required=required)
 
 
 def is_simulated(facts: HostFacts) -> bool:
-    """Whether what NVML says here is made up."""
+    """Whether NVML is simulated."""
     return AREA in facts.simulated
 
 
@@ -83,7 +85,7 @@ def silence(facts: HostFacts) -> Gap:
 
 
 def each(
-    host: Host, facts: HostFacts, judge: Callable[[Gpu], Seen], unit: str = ""
+    host: Host, facts: HostFacts, judge: Callable[[Gpu], GpuResult], unit: str = ""
 ) -> list[Judgement]:
     """Bad GPUs one by one, those without a measurement in one result per reason, or one pass for all."""
     simulated = is_simulated(facts)
@@ -100,7 +102,7 @@ def each(
     return results or [_all_good(host, seen, seen, unit, simulated)]
 
 
-def _result(host: Host, gpu: Gpu, seen: Seen, unit: str, simulated: bool) -> Judgement:
+def _result(host: Host, gpu: Gpu, seen: GpuResult, unit: str, simulated: bool) -> Judgement:
     """An index moves when another GPU is gone; the address and the serial number stay with the board."""
     return judged(
         place(host.name, f"GPU {gpu.index}"),
@@ -116,7 +118,9 @@ def _result(host: Host, gpu: Gpu, seen: Seen, unit: str, simulated: bool) -> Jud
     )
 
 
-def _unmeasured(host: Host, seen: Iterable[tuple[Gpu, Seen]], simulated: bool) -> list[Judgement]:
+def _unmeasured(
+    host: Host, seen: Iterable[tuple[Gpu, GpuResult]], simulated: bool
+) -> list[Judgement]:
     reasons: dict[tuple[str, bool], list[str]] = {}
     open_ = Status.NOT_ASSESSED
     for gpu, one in seen:
@@ -134,7 +138,7 @@ def _unmeasured(host: Host, seen: Iterable[tuple[Gpu, Seen]], simulated: bool) -
 
 
 def _all_good(
-    host: Host, seen: list[Seen], unlike: list[Seen], unit: str, simulated: bool
+    host: Host, seen: list[GpuResult], unlike: list[GpuResult], unit: str, simulated: bool
 ) -> Judgement:
     """The value of all, or the first and the last of those there are; ``unlike``: at least one of each there is."""
     found = {one.value for one in unlike if one.value is not None}

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 from appliance.checks.check import View, failed, not_assessed, passed
 from appliance.models.facts import HostFacts
-from appliance.models.gpus import gpu_count
+from appliance.models.gpu_counts import gpu_count
 from appliance.models.result import Judgement, Status, place
 from appliance.models.site import Host
 from appliance.stages.gpu.checks.each import (
-    Seen,
+    GpuResult,
     address,
     bad,
     devices,
@@ -22,7 +22,7 @@ from appliance.stages.gpu.facts import Gpu
 from appliance.text import plural
 
 GB = 10**9
-LOST = "drain and reboot the host; if it is gone again, look for Xid 79 (gpu.xid), reseat it or send it to service"
+LOST = "drain and reboot the host; if it is lost again, check for Xid 79 (gpu.xid), then reseat or replace it"
 
 
 def judge_count(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
@@ -38,12 +38,12 @@ def judge_count(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
         return [not_assessed(host.name, silence(facts), **common)]
     results = _on_bus(view, host, facts, common)
     if facts.gpus is None:
-        why = silence(facts).after("the driver could not be asked: ")
+        why = silence(facts).after("the driver could not be queried:  ")
         return results or [not_assessed(host.name, why, **common)]
     results += _fallen_off(host, facts, common)
     answering = sum(1 for gpu in devices(facts) if gpu.bus_id)
     if not results and answering != facts.pci_gpus:
-        cause = f"the driver answers for {plural(answering, 'GPU')} and the PCI bus has {facts.pci_gpus}"
+        cause = f"the driver lists {plural(answering, 'GPU')}, the PCI bus has {facts.pci_gpus}"
         results = [failed(host.name, cause, LOST, value=answering, **common)]
     return results or [passed(host.name, answering, **common)]
 
@@ -58,9 +58,11 @@ def _on_bus(view: View, host: Host, facts: HostFacts, common: dict[str, object])
         f"{plural(facts.pci_gpus or 0, 'GPU is', 'GPUs are')} on the PCI bus, {whose} {expected}"
     )
     cause += f"; none at {', '.join(missing)}, where the other hosts have one" if missing else ""
-    fix = "power the host off and on; if it stays away, power off again, and reseat it and its power cable (lspci -d 10de: lists those that are there); where it was never built in, hosts[].gpus of site.yml says how many there are"
+    fix = "power the host off and on; if it is still missing, power off again, and reseat it and its power cable (lspci -d 10de: lists the present ones); if it was never installed, set hosts[].gpus in site.yml"
     if (facts.pci_gpus or 0) > expected:
-        fix = "lspci -d 10de: lists them; choose the profile of this hardware, or take out what does not belong to it"
+        fix = (
+            "lspci -d 10de: lists them; choose the profile of this hardware, or remove excess GPUs"
+        )
     return [failed(host.name, cause, fix, value=facts.pci_gpus, **common)]
 
 
@@ -79,7 +81,9 @@ def _missing_addresses(view: View, host: Host, facts: HostFacts) -> list[str]:
     others = (
         set(other.pci_gpu_ids)
         for name, other in view.facts.items()
-        if name != host.name and other.pci_gpus == gpu_count(view.profile, host)
+        if name != host.name
+        and view.profile_of(name) is view.profile
+        and other.pci_gpus == gpu_count(view.profile, host)
     )
     complete = list(others)
     alike = complete and all(ids == complete[0] for ids in complete)
@@ -91,20 +95,22 @@ def judge_model(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
     accepted = view.profile.hardware.gpu.models
     limit, source = ", ".join(accepted), f"profile {view.profile.name}"
 
-    def judge(gpu: Gpu) -> Seen:
+    def judge(gpu: Gpu) -> GpuResult:
         if not gpu.name:
-            return unknown("the driver does not name it")
+            return unknown("the driver does not report its name")
         if gpu.name in accepted:
             return good(gpu.name, limit, source)
         cause = f"{gpu.name} is not a GPU of this class"
-        fix = "choose the profile of this hardware, or add the name to hardware.gpu.models of a profile of your own"
+        fix = "choose the profile of this hardware, or add the name to hardware.gpu.models of your own profile"
         return bad(gpu.name, cause, fix, limit, source)
 
     results = each(host, facts, judge)
     names = sorted({gpu.name for gpu in devices(facts) if gpu.name})
     if len(names) > 1 and set(names) <= set(accepted):
         cause = f"different GPUs in one host: {' and '.join(names)}"
-        fix = "a job over all of them runs at the pace of the slower: make the host's GPUs alike"
+        fix = (
+            "a job over all of them runs at the pace of the slower: install equal GPUs in the host"
+        )
         mixed = {"value": len(names), "limit": 1, "simulated": is_simulated(facts)}
         results = [r for r in results if r.status is not Status.PASS] + [
             failed(host.name, cause, fix, **mixed)
@@ -116,14 +122,14 @@ def judge_memory(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
     """At least the memory of the class; 80 GB on the label are 80 or more billions of bytes."""
     least, source = view.profile.hardware.gpu.memory_gib, f"profile {view.profile.name}"
 
-    def judge(gpu: Gpu) -> Seen:
+    def judge(gpu: Gpu) -> GpuResult:
         if not gpu.memory:
             return unknown("its memory was not read")
         found = round(gpu.memory / GB, 1)
         if gpu.memory >= least * GB:
             return good(found, least, source)
         cause = f"{found} GB of memory, the class has {least} GB"
-        fix = "compare its part number (nvidia-smi -q) with the order; the right part with too little goes to service"
+        fix = "compare its part number (nvidia-smi -q) with the order; if the part is correct, replace it"
         return bad(found, cause, fix, least, source)
 
     return each(host, facts, judge, "GB")
@@ -143,7 +149,7 @@ def judge_error(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
         failed(
             place(host.name, f"GPU {gpu.index}"),
             f"the driver cannot reach it: {gpu.error or 'no address'}",
-            f"drain the host, nvidia-smi --gpu-reset -i {gpu.index}; if it stays lost, reboot; lost again: reseat or replace it",
+            f"drain the host, nvidia-smi --gpu-reset -i {gpu.index}; if it stays lost, reboot; if it is lost again, reseat or replace it",
             simulated=simulated,
         )
         for gpu in ill

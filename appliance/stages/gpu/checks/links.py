@@ -9,7 +9,7 @@ from appliance.models.result import Judgement, place
 from appliance.models.site import Host
 from appliance.stages.gpu import ids
 from appliance.stages.gpu.checks.each import (
-    Seen,
+    GpuResult,
     bad,
     devices,
     doubtful,
@@ -23,7 +23,7 @@ from appliance.stages.gpu.facts import Gpu
 from appliance.text import plural
 
 BUSY_PERCENT = 10
-"""From here on a GPU is at work and its link must be, too."""
+"""Percent from which a GPU counts as busy and its link must run at full speed."""
 REPLAYS = 80
 REPLAYS_SOURCE = "NVIDIA DCGM, pcie plugin: at most 80 replays"
 IDLE = 0x1
@@ -37,7 +37,7 @@ def judge_pcie(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     limit = f"Gen{expected.pcie_generation} x{expected.pcie_width}"
     source = f"profile {view.profile.name}"
 
-    def judge(gpu: Gpu) -> Seen:
+    def judge(gpu: Gpu) -> GpuResult:
         if gpu.pcie_width is None or gpu.pcie_max_width is None:
             return unknown("the width of its PCIe link was not read")
         if gpu.pcie_generation is None or gpu.pcie_max_generation is None:
@@ -46,7 +46,9 @@ def judge_pcie(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
         if complaint := _width(gpu, expected) or _generation(gpu, expected):
             return bad(value, *complaint, limit, source)
         if gpu.pcie_generation < expected.pcie_generation and not _is_load_known(gpu):
-            cause = f"{value}, and the driver does not tell whether it works: an idle one is slow by itself"
+            cause = (
+                f"{value}, and the driver does not report its load: the link of an idle GPU is slow"
+            )
             return unknown(cause, required=not gpu.mig_enabled)
         if gpu.pcie_replays is not None and gpu.pcie_replays > REPLAYS:
             cause = f"{plural(gpu.pcie_replays, 'transfer')} over PCIe had to be repeated since the driver was loaded"
@@ -60,9 +62,12 @@ def _width(gpu: Gpu, expected: GpuExpectation) -> tuple[str, str] | None:
     wanted = expected.pcie_width
     if gpu.pcie_max_width is not None and gpu.pcie_max_width < wanted:
         cause = f"its slot allows x{gpu.pcie_max_width}, the class has x{wanted}"
-        return cause, "put it in a slot of full width; look for bifurcation in the firmware's setup"
+        return (
+            cause,
+            "move it to a slot of full width; check for bifurcation in the firmware's setup",
+        )
     if gpu.pcie_width is not None and gpu.pcie_width < wanted:
-        return f"it runs at x{gpu.pcie_width}, it could at x{gpu.pcie_max_width}", _reseat(gpu)
+        return f"it runs at x{gpu.pcie_width}, its maximum is x{gpu.pcie_max_width}", _reseat(gpu)
     return None
 
 
@@ -71,8 +76,8 @@ def _generation(gpu: Gpu, expected: GpuExpectation) -> tuple[str, str] | None:
     if best is not None and best < wanted:
         itself = gpu.pcie_gpu_generation
         if itself is not None and itself <= best:
-            cause = f"it allows Gen{best} at most, the class has Gen{wanted}"
-            return cause, "no slot mends that: choose the profile of this hardware (gpu.model)"
+            cause = f"the GPU allows Gen{best} at most, the class has Gen{wanted}"
+            return cause, "no slot changes that: choose the profile of this hardware (gpu.model)"
         cause = f"its slot allows Gen{best} at most, the class has Gen{wanted}"
         return (
             cause,
@@ -94,7 +99,7 @@ def _resting(gpu: Gpu, expected: GpuExpectation) -> str:
 
 
 def _is_load_known(gpu: Gpu) -> bool:
-    """A divided GPU tells no utilization; that nothing runs it may say by its clocks."""
+    """A divided GPU does not report utilization; its clock event reasons may show that it is idle."""
     return gpu.utilization is not None or bool((gpu.clock_event_reasons or 0) & IDLE)
 
 
@@ -109,7 +114,7 @@ def judge_nvlink(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
         return []
     own = view.number(ids.NVLINK)
 
-    def judge(gpu: Gpu) -> Seen:
+    def judge(gpu: Gpu) -> GpuResult:
         part = part_of(gpu)
         wanted = int(own[0]) if own else part.nvlinks if part else None
         source = own[1] if own else part.cite if part else ""
@@ -120,7 +125,7 @@ def judge_nvlink(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
         if gpu.mig_enabled and (gpu.nvlinks_active or 0) < wanted:
             return unknown(DIVIDED, required=False)
         if gpu.nvlinks_active is None:
-            return unknown("the driver does not tell the state of its NVLinks")
+            return unknown("the driver does not report the state of its NVLinks")
         if gpu.nvlinks_active < wanted:
             return _links_down(gpu, gpu.nvlinks_active, wanted, source)
         if (
@@ -137,23 +142,23 @@ def judge_nvlink(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
     ]
 
 
-def _links_down(gpu: Gpu, active: int, wanted: int, source: str) -> Seen:
+def _links_down(gpu: Gpu, active: int, wanted: int, source: str) -> GpuResult:
     cause = f"{wanted - active} of {wanted} NVLinks are down"
     fix = (
-        f"nvidia-smi nvlink -s -i {gpu.index} names them; restart nvidia-fabricmanager and reset all GPUs; "
-        "links that stay down: service"
+        f"nvidia-smi nvlink -s -i {gpu.index} lists them; restart nvidia-fabricmanager and reset all GPUs; "
+        "if links stay down, replace the GPU"
     )
     return bad(active, cause, fix, wanted, source)
 
 
-def _slow(gpu: Gpu, wanted: int, source: str) -> Seen:
+def _slow(gpu: Gpu, wanted: int, source: str) -> GpuResult:
     cause = f"its NVLinks run at {gpu.nvlink_speed} of {wanted} MB/s each"
-    fix = "reset all GPUs of the host; if it stays slow, the vendor's diagnostics (dcgmi diag -r 3)"
+    fix = "reset all GPUs of the host; if it stays slow, run the vendor's diagnostics (dcgmi diag -r 3)"
     return bad(gpu.nvlink_speed, cause, fix, wanted, source)
 
 
 def _speed_unknown(host: Host, facts: HostFacts) -> list[Judgement]:
-    """A speed nobody told is no speed; the simulated library may lack it."""
+    """A missing speed is unknown; the simulated library may not report it."""
     answering = (gpu for gpu in devices(facts) if gpu.bus_id)
     if all(gpu.nvlink_speed is not None or not gpu.nvlinks_active for gpu in answering):
         return []
@@ -161,7 +166,7 @@ def _speed_unknown(host: Host, facts: HostFacts) -> list[Judgement]:
     return [
         not_assessed(
             place(host.name, "NVLink speed"),
-            "the driver does not tell the speed of its NVLinks",
+            "the driver does not report the speed of its NVLinks",
             required=not simulated,
             simulated=simulated,
         )

@@ -6,12 +6,12 @@ from appliance.checks.check import View
 from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement
 from appliance.models.site import Host
-from appliance.stages.gpu.checks.each import Seen, bad, doubtful, each, good, unknown
+from appliance.stages.gpu.checks.each import GpuResult, bad, doubtful, each, good, unknown
 from appliance.stages.gpu.facts import Gpu
 from appliance.text import plural
 
 SRAM_MOST = 4
-SRAM_SOURCE = "ml-engineering: more than 4 aggregate SRAM errors are a case for RMA"
+SRAM_SOURCE = "ml-engineering: more than 4 aggregate SRAM errors justify an RMA"
 ECC_SOURCE = "NVIDIA GPU memory error management"
 REMAP_SOURCE = "NVIDIA GPU memory error management, row remapping and RMA policy"
 RMA = "take it out of service: run the vendor's field diagnostics and ask for a replacement (RMA)"
@@ -24,41 +24,43 @@ def judge_ecc(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     return each(host, facts, _ecc, "errors")
 
 
-def _ecc(gpu: Gpu) -> Seen:
+def _ecc(gpu: Gpu) -> GpuResult:
     if gpu.ecc_enabled is None:
-        return unknown("the driver does not tell whether ECC is on")
+        return unknown("the driver does not report whether ECC is on")
     if not gpu.ecc_enabled:
         fix = f"nvidia-smi -e 1 -i {gpu.index}, then reboot the host"
         return bad(
-            "off", "ECC is off: memory errors go unnoticed into results", fix, "on", ECC_SOURCE
+            "off", "ECC is off: memory errors corrupt results unnoticed", fix, "on", ECC_SOURCE
         )
     if gpu.sram_exceeded:
-        cause = "its on-chip memory (SRAM) is spent: the GPU counts its errors over the threshold"
+        cause = "its on-chip memory (SRAM) has failed: its errors exceed the GPU's threshold"
         return bad("exceeded", cause, RMA, "not exceeded", ECC_SOURCE)
     if (errors := gpu.sram_uncorrected or 0) > SRAM_MOST:
-        cause = f"its on-chip memory (SRAM) is spent: {plural(errors, 'uncorrectable error')} over its life"
+        cause = f"its on-chip memory (SRAM) has failed: {plural(errors, 'uncorrectable error')} over its life"
         return bad(errors, cause, RMA, SRAM_MOST, SRAM_SOURCE)
     if gpu.ecc_uncorrected:
         cause = f"{plural(gpu.ecc_uncorrected, 'memory error')} could not be corrected since the driver was loaded"
-        fix = f"{RESET.format(gpu=gpu.index)}; gpu.remap says whether the rows were replaced"
+        fix = f"{RESET.format(gpu=gpu.index)}; gpu.remap shows whether the rows were replaced"
         return bad(gpu.ecc_uncorrected, cause, fix, 0, ECC_SOURCE)
     return _past(gpu)
 
 
-def _past(gpu: Gpu) -> Seen:
-    """Errors of earlier days. A divided GPU (MIG) tells only those over its life."""
+def _past(gpu: Gpu) -> GpuResult:
+    """Errors before the driver was loaded. A divided GPU (MIG) reports only lifetime errors."""
     over_life, since_load = gpu.ecc_uncorrected_aggregate, gpu.ecc_uncorrected
     if over_life is None or (since_load is None and not gpu.mig_enabled):
         return unknown("its ECC counters were not read")
     if over_life:
         when = "none since the driver was loaded"
         if since_load is None:
-            when = "and while it is divided (MIG) the driver does not tell since when"
+            when = "and while it is divided (MIG) the driver does not report since when"
         cause = f"{plural(over_life, 'uncorrectable memory error')} over its life, {when}"
-        fix = "nothing at once: note its serial; if the number grows, run dcgmi diag -r 3"
+        fix = "note its serial; if the number grows, run dcgmi diag -r 3"
         return doubtful(over_life, cause, fix, 0, ECC_SOURCE)
     if since_load is None:
-        why = "while it is divided (MIG) the driver tells errors over the GPU's life only, and there are none"
+        why = (
+            "while it is divided (MIG) the driver reports only lifetime errors, and there are none"
+        )
         return unknown(why, required=False)
     if gpu.sram_uncorrected is None and gpu.sram_exceeded is None:
         return unknown("the errors of its on-chip memory (SRAM) were not read")
@@ -71,9 +73,9 @@ def judge_remap(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
     return each(host, facts, _remap, "rows")
 
 
-def _remap(gpu: Gpu) -> Seen:
+def _remap(gpu: Gpu) -> GpuResult:
     if gpu.mig_enabled and (gpu.remap_pending is None or gpu.remap_failed is None):
-        why = "the driver does not tell replaced rows while the GPU is divided (MIG): read them with MIG off"
+        why = "the driver does not report replaced rows while the GPU is divided (MIG): read them with MIG off"
         return unknown(why, required=False)
     if gpu.remap_pending is None or gpu.remap_failed is None:
         return unknown("its replaced memory rows were not read")
@@ -81,7 +83,7 @@ def _remap(gpu: Gpu) -> Seen:
     if gpu.remap_failed:
         return bad(rows, "a failing memory row could not be replaced", RMA, 0, REMAP_SOURCE)
     if gpu.remap_pending:
-        cause = "a failing memory row waits to be replaced; running jobs are safe"
+        cause = "a failing memory row is replaced at the next reset; running jobs are safe"
         fix = f"soon: {RESET.format(gpu=gpu.index)}"
         return doubtful(rows, cause, fix, 0, REMAP_SOURCE)
     return good(rows, source=REMAP_SOURCE)

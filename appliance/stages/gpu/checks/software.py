@@ -10,7 +10,7 @@ from appliance.models.profile import Interconnect
 from appliance.models.result import Judgement, place
 from appliance.models.site import Host, Role
 from appliance.stages.gpu.checks.each import (
-    Seen,
+    GpuResult,
     bad,
     devices,
     each,
@@ -28,7 +28,7 @@ SERVICES = ("nvidia-dcgm.service", "nvidia-dcgm-exporter.service", "appliance-cd
 UNITS = (FABRIC_MANAGER, PERSISTENCE, *SERVICES)
 AT_BOOT = frozenset({"enabled", "static", "alias", "indirect", "generated"})
 FEW = 8
-"""Hosts that are named; more are a number."""
+"""Hosts that are listed; more are counted."""
 LOCKSTEP = "NVIDIA fabric manager guide: exactly the driver's version"
 
 
@@ -44,7 +44,7 @@ def judge_driver(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
         return [_no_driver(host, facts, common)]
     version = facts.gpus.driver
     if not version:
-        why = "the driver does not tell its version"
+        why = "the driver does not report its version"
         return [not_assessed(host.name, why, **common)]
     wanted = branch.split(".")
     if version.split(".")[: len(wanted)] == wanted:
@@ -57,15 +57,17 @@ def judge_driver(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
 
 
 def _no_driver(host: Host, facts: HostFacts, common: dict[str, object]) -> Judgement:
-    """The probe looked and met no working driver; or it could not look, which says nothing."""
+    """Fails if the probe found no working driver; not assessed if it could not read."""
     if facts.pci_gpus is None or "gpus" not in facts.errors:
         return not_assessed(host.name, silence(facts), **common)
     said = facts.errors["gpus"]
-    fix = "appliance deploy --stage gpu installs it; where it is: modprobe nvidia, then dmesg | grep NVRM says why it does not load"
+    fix = "appliance deploy --stage gpu installs it; if it is installed: modprobe nvidia, then dmesg | grep NVRM shows why it does not load"
     if facts.has("gpus", ProblemKind.VERSION_MISMATCH):
-        fix = "the driver was updated while its older module was loaded: drain and reboot the host, which loads the new one"
+        fix = "the driver was updated while its older module was loaded: drain and reboot the host, to load the new one"
     elif "nouveau" in facts.modules and "nvidia" not in facts.modules:
-        fix = "nouveau holds the GPUs: appliance deploy --stage gpu turns it off, then reboot the host"
+        fix = (
+            "nouveau holds the GPUs: appliance deploy --stage gpu disables it, then reboot the host"
+        )
     return failed(host.name, f"no driver answers: {said}", fix, **common)
 
 
@@ -84,12 +86,12 @@ def judge_driver_spread(view: View) -> Iterable[Judgement]:
         )
         few = [name for hosts in by_version.values() if len(hosts) <= FEW for name in hosts]
         common["names"] = tuple(few)
-        fix = "bring all GPU hosts to one version; jobs over several hosts must not mix drivers"
+        fix = "install one version on all GPU hosts; jobs over several hosts must not mix drivers"
         common |= {"value": len(versions), "unit": "versions", "limit": 1}
         return [failed("cluster", cause, fix, **common)]
     silent = _silent(view, known)
     if silent or not known:
-        why = Gap(f"no driver version known of {', '.join(silent) or 'any host'}", tuple(silent))
+        why = Gap(f"no known driver version of {', '.join(silent) or 'any host'}", tuple(silent))
         return [not_assessed("cluster", why, **common)]
     evidence = plural(len(known), "host")
     return [passed("cluster", next(iter(versions)), evidence=evidence, **common)]
@@ -115,7 +117,7 @@ def judge_vbios_spread(view: View) -> Iterable[Judgement]:
     results = [_outliers(view, p, v.most_common(1)[0][0], simulated) for p, v in mixed.items()]
     if unread or not groups:
         named = tuple(sorted(unread))
-        why = Gap(f"no firmware version known of {', '.join(named) or 'any GPU'}", named)
+        why = Gap(f"no known firmware version of {', '.join(named) or 'any GPU'}", named)
         results.append(not_assessed("cluster", why, simulated=simulated))
     if results:
         return results
@@ -133,7 +135,7 @@ def _outliers(view: View, product: str, usual: str, simulated: bool) -> Judgemen
     return warned(
         "cluster",
         f"{product}: firmware {usual} but for {', '.join(others[:FEW])}{' ...' if others[FEW:] else ''}",
-        "ask the vendor for one firmware for all, and bring the others to it",
+        "get one firmware for all from the vendor, and flash the others",
         value=len(others),
         unit="GPUs",
         limit=0,
@@ -155,7 +157,7 @@ def _any_simulated(view: View) -> bool:
 
 
 def _unit(facts: HostFacts, name: str) -> Unit | None:
-    """What systemd says of a unit; None where nobody could ask it."""
+    """The state of a unit in systemd; None if unknown."""
     unit = facts.units.get(name)
     return None if unit is None or unit.active == "unknown" else unit
 
@@ -179,7 +181,7 @@ def _unread(facts: HostFacts) -> Gap:
 def _needless(
     host: Host, facts: HostFacts, unit: Unit | None, common: dict[str, object]
 ) -> Judgement:
-    common |= {"limit": "absent", "limit_source": "only NVSwitch has a fabric to manage"}
+    common |= {"limit": "absent", "limit_source": "a fabric manager is only for NVSwitch"}
     if facts.fabric_manager is None or unit is None:
         why = _unread(facts)
         return not_assessed(host.name, why, **common)
@@ -204,15 +206,15 @@ def _in_step(
         fix = f"install nvidia-fabricmanager in version {driver or 'of the driver'} and enable it"
         return failed(host.name, cause, fix, value="absent", **common)
     if found and driver and found != driver:
-        cause = f"fabric manager {found} beside driver {driver}: it refuses to start"
+        cause = f"fabric manager {found} does not match driver {driver}: it refuses to start"
         fix = f"install nvidia-fabricmanager {driver} and hold both packages at one version"
         return failed(host.name, cause, fix, value=found, **common)
     if unit is not None and (unit.active != "active" or unit.enabled not in AT_BOOT):
         cause = f"the fabric manager is {unit.active}, {unit.enabled or 'not enabled'} at boot"
-        fix = f"journalctl -u {FABRIC_MANAGER} says why; systemctl enable --now {FABRIC_MANAGER}"
+        fix = f"journalctl -u {FABRIC_MANAGER} shows why; systemctl enable --now {FABRIC_MANAGER}"
         return failed(host.name, cause, fix, value=unit.active, **common)
     if not found or not driver or unit is None:
-        why = facts.gap("fabric_manager", "its version or state is not known")
+        why = facts.gap("fabric_manager", "its version or state is unknown")
         return not_assessed(host.name, why, **common)
     return passed(host.name, found, **common)
 
@@ -223,13 +225,13 @@ def judge_persistence(view: View, host: Host, facts: HostFacts) -> Iterable[Judg
     return [*each(host, facts, _persistence), *_daemon(host, facts)]
 
 
-def _persistence(gpu: Gpu) -> Seen:
+def _persistence(gpu: Gpu) -> GpuResult:
     if gpu.persistence is None:
-        return unknown("the driver does not tell whether persistence is on")
+        return unknown("the driver does not report whether persistence is on")
     if gpu.persistence:
         return good("on", "on")
-    cause = "persistence is off: the GPU starts anew for every job, and forgets its settings"
-    fix = f"nvidia-smi -i {gpu.index} -pm 1; {PERSISTENCE} keeps it on where it runs from boot on"
+    cause = "persistence is off: the driver restarts the GPU for every job, and loses its settings"
+    fix = f"nvidia-smi -i {gpu.index} -pm 1; {PERSISTENCE} keeps it on if it starts at boot"
     return bad("off", cause, fix, "on")
 
 
@@ -242,15 +244,15 @@ def _daemon(host: Host, facts: HostFacts) -> list[Judgement]:
     if unit.active == "active" and unit.enabled in AT_BOOT:
         return [passed(target, unit.active, **common)]
     state = f"{unit.active}, {unit.enabled or 'not enabled'} at boot"
-    fix = f"journalctl -u {PERSISTENCE} says why; systemctl enable --now {PERSISTENCE}"
+    fix = f"journalctl -u {PERSISTENCE} shows why; systemctl enable --now {PERSISTENCE}"
     if unit.load == "not-found":
         state, fix = "not installed", "appliance deploy --stage gpu"
-    cause = f"the persistence daemon is {state}: persistence is gone after the next boot"
+    cause = f"the persistence daemon is {state}: persistence is off after the next boot"
     return [warned(target, cause, fix, value=unit.active, **common)]
 
 
 def judge_services(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """What measures the GPUs and describes them to containers runs; the distribution's own packages have none of it."""
+    """DCGM, its exporter and the CDI unit run; the distribution's driver packages do not include them."""
     if view.site.repositories.gpu.source == "distribution":
         return []
     return [_service(host, facts, name) for name in SERVICES]
@@ -267,6 +269,6 @@ def _service(host: Host, facts: HostFacts, name: str) -> Judgement:
         return failed(target, cause, fix, value="absent", **common)
     if unit.active != "active" or unit.enabled not in AT_BOOT:
         cause = f"{name} is {unit.active}, {unit.enabled or 'not enabled'} at boot"
-        fix = f"journalctl -u {name} says why; systemctl enable --now {name}"
+        fix = f"journalctl -u {name} shows why; systemctl enable --now {name}"
         return failed(target, cause, fix, value=unit.active, **common)
     return passed(target, unit.active, **common)

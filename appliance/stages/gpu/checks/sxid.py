@@ -1,4 +1,4 @@
-"""What NVSwitches say in the kernel log: SXid messages, by the severity the driver itself gives each."""
+"""Judges SXid messages of NVSwitches in the kernel log by the driver's severity."""
 
 from appliance.checks.check import judged
 from appliance.models.facts import HostFacts
@@ -11,13 +11,13 @@ FATAL = ", Fatal"
 SOURCE = "NVIDIA fabric manager guide: the driver marks each SXid as fatal or non-fatal"
 FATAL_FIX = (
     "drain the host, stop nvidia-dcgm, nvidia-persistenced and nvidia-fabricmanager, nvidia-smi --gpu-reset (all GPUs and NVSwitches), "
-    "start them again, or reboot; if it comes back, collect nvidia-bug-report.sh and open a case"
+    "start them again, or reboot; if the message returns, collect nvidia-bug-report.sh and open a case"
 )
-HARMLESS_FIX = "look at gpu.nvlink; if the same link says so again, collect nvidia-bug-report.sh and open a case"
+HARMLESS_FIX = "check gpu.nvlink; if the same link reports it again, collect nvidia-bug-report.sh and open a case"
 
 
 def judge_switches(host: Host, facts: HostFacts, hours: float, simulated: bool) -> list[Judgement]:
-    """Each code of each NVSwitch: fatal ones fail, others warn; what is older than ``hours`` warns only if it was fatal."""
+    """Each code of each NVSwitch: fatal ones fail, others warn; older than ``hours``, only fatal ones warn."""
     alike: dict[tuple[str, int], list[Xid]] = {}
     for event in facts.switch_events:
         alike.setdefault((event.bus_id, event.code), []).append(event)
@@ -42,6 +42,7 @@ def _result(host: Host, told: Xid, same: list[Xid], young: bool, simulated: bool
     return judged(
         place(host.name, f"NVSwitch {told.bus_id}"),
         Status.FAIL if fatal and young else Status.WARN,
+        aspect=f"SXid {told.code}",
         value=told.code,
         unit="SXid",
         limit_source=SOURCE,

@@ -1,4 +1,4 @@
-"""What the driver's Xid messages in the kernel log say of the GPUs, judged by the map in xid.yml."""
+"""Judges Xid messages of the driver in the kernel log by the map in xid.yml."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ from appliance.text import plural
 RECOVERY = 154
 UNLISTED = XidClass(
     verdict="warn",
-    action="look it up: docs.nvidia.com/deploy/xid-errors; nvidia-bug-report.sh keeps the traces",
+    action="see docs.nvidia.com/deploy/xid-errors; save the traces with nvidia-bug-report.sh",
 )
 VERDICTS: tuple[Verdict, ...] = ("pass", "warn", "fail")
 
 
 @dataclass(frozen=True)
 class Judged:
-    """One message with what the map, or the site, makes of it."""
+    """One message with its verdict by the map or the site."""
 
     event: Xid
     gpu: str
@@ -64,20 +64,26 @@ def judge_xid(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
 
 def _judge(view: View, table: XidMap, facts: HostFacts, event: Xid) -> Judged:
     row = table.row(event.code)
-    kind = table.classes[row.kind] if row else UNLISTED
+    kind = table.class_of(row, event.severity) if row else UNLISTED
     if event.code == RECOVERY:
         kind = table.classes[table.recovery.get(_recommended(event.text), "support")]
-    source = table.cite(row.source) if row else "own choice: the map does not list it"
-    verdict, action = kind.verdict, (row.action if row else "") or kind.action
+    source = table.cite(row.source) if row else "own choice: not in the map"
+    verdict = kind.verdict
+    action = (row.action if row and kind is table.classes[row.kind] else "") or kind.action
     if (limit := view.limit(f"gpu.xid.{event.code}")) and limit.value in VERDICTS:
         if verdict == "pass":
-            action = (
-                f"drain its jobs and look at it: the site judges it by limit gpu.xid.{event.code}"
-            )
+            action = f"drain its jobs and check it: the site sets its verdict by limit gpu.xid.{event.code}"
         verdict, source = VERDICTS[VERDICTS.index(limit.value)], limit.source
     gpu = _gpu(facts, event)
     action = action.format(gpu=gpu.removeprefix("GPU "))
-    return Judged(event, gpu, verdict, row.means if row else "not in the map", action, source)
+    means = (row.means if row else "not in the map") + _said(event)
+    return Judged(event, gpu, verdict, means, action, source)
+
+
+def _said(event: Xid) -> str:
+    """Unit, severity and link of an NVLink 5 message: " (RLW_RXPIPE, Nonfatal, link 13)"."""
+    parts = [event.unit, event.severity, f"link {event.link}" if event.link else ""]
+    return f" ({', '.join(filter(None, parts))})" if event.severity else ""
 
 
 def _recommended(text: str) -> int:
@@ -94,11 +100,11 @@ def _gpu(facts: HostFacts, event: Xid) -> str:
 
 
 def _alike(judged: list[Judged]) -> list[list[Judged]]:
-    """Messages that are not good, one list per GPU and code."""
-    groups: dict[tuple[str, int], list[Judged]] = {}
+    """Messages that are not good, one list per GPU, code and severity."""
+    groups: dict[tuple[str, int, str], list[Judged]] = {}
     for one in judged:
         if one.verdict != "pass":
-            groups.setdefault((one.gpu, one.event.code), []).append(one)
+            groups.setdefault((one.gpu, one.event.code, one.event.severity), []).append(one)
     return list(groups.values())
 
 
@@ -111,6 +117,7 @@ def _result(host: Host, same: list[Judged], hours: float, simulated: bool) -> Ju
     return judged(
         place(host.name, last.gpu),
         Status.FAIL if fails else Status.WARN,
+        aspect=f"Xid {last.event.code} {last.event.severity}".strip(),
         value=last.event.code,
         unit="Xid",
         limit_source=last.source,
@@ -152,6 +159,7 @@ def _repeated(
     return judged(
         place(host.name, hit[0].gpu) if rule.same_gpu else host.name,
         Status(rule.verdict),
+        aspect=rule.name if rule.same_gpu else f"{rule.name}: Xid {codes}",
         value=len(hit),
         unit="messages",
         limit=rule.count,
@@ -163,13 +171,14 @@ def _repeated(
 
 
 def _unusable_limits(view: View, host: Host) -> list[Judgement]:
-    """A limit that is no verdict must not pass for one."""
+    """A limit whose value is not a verdict fails."""
     given = {**view.profile.limits, **view.site.limits}
     return [
         not_assessed(
             host.name,
             f"limit {name} is {limit.value}: no verdict",
             fix="its value is pass, warn or fail",
+            aspect=f"limit {name}",
         )
         for name, limit in given.items()
         if name.startswith("gpu.xid.") and limit.value not in VERDICTS
@@ -177,11 +186,12 @@ def _unusable_limits(view: View, host: Host) -> list[Judgement]:
 
 
 def _short(host: Host, span: float, hours: float, simulated: bool) -> Judgement:
-    """What was overwritten may have been anything; a limit of fewer hours asks for less."""
+    """Overwritten messages are unknown; a limit of fewer hours needs a shorter log."""
     return not_assessed(
         host.name,
-        f"the kernel log reaches back {span / HOUR:.1f} h of the {hours:g} h to judge: older messages were overwritten",
-        fix="journalctl --dmesg --boot --grep Xid on the host shows those; log_buf_len=16M on its kernel command line "
+        f"the kernel log reaches back {span / HOUR:.1f} h of the {hours:g} h to judge: older messages are overwritten",
+        aspect="kernel log",
+        fix="journalctl --dmesg --boot --grep Xid on the host shows them; to keep more, set log_buf_len=16M on its kernel command line "
         "keeps more, limit gpu.xid asks for fewer hours",
         simulated=simulated,
     )

@@ -1,4 +1,4 @@
-"""What NVML is asked of each GPU: one function per fact, None where this GPU or driver has no such thing."""
+"""NVML queries of each GPU: one function per fact, None if the GPU or driver does not support it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _current(name: str, place: int = 0) -> Getter:
 
 
 def _mig(library: Library, device: Any) -> object:
-    """Nothing to ask of a GPU that is whole: the import alone would cost more than all else about it."""
+    """Without MIG nothing is read: the import would cost more than all other queries."""
     pair = library.numbers("nvmlDeviceGetMigMode", 2, device)
     if pair is None:
         return None
@@ -52,7 +52,7 @@ def _mig(library: Library, device: Any) -> object:
 
 
 def _remapped(place: int) -> Getter:
-    """Row remapping: 2 says whether one is pending, 3 whether one failed."""
+    """Row remapping: field 2 is a pending remap, 3 a failed one."""
 
     def get(library: Library, device: Any) -> object:
         said = library.numbers("nvmlDeviceGetRemappedRows", 4, device)
@@ -86,14 +86,19 @@ def _bus_id(library: Library, device: Any) -> object:
     return info.bus_id.decode() if known else None
 
 
-def _memory(library: Library, device: Any) -> object:
-    import ctypes
+def _memory(field: str) -> Getter:
+    """Bytes: total, or used including the driver's reserve."""
 
-    from appliance.probe.nvml import Memory
+    def get(library: Library, device: Any) -> object:
+        import ctypes
 
-    memory = Memory()
-    known = library.works("nvmlDeviceGetMemoryInfo", device, ctypes.byref(memory))
-    return int(memory.total) if known else None
+        from appliance.probe.nvml import Memory
+
+        memory = Memory()
+        known = library.works("nvmlDeviceGetMemoryInfo", device, ctypes.byref(memory))
+        return int(getattr(memory, field)) if known else None
+
+    return get
 
 
 def _watts(name: str) -> Getter:
@@ -134,7 +139,7 @@ def _sram_uncorrected(library: Library, device: Any) -> object:
 
 
 def _sram_exceeded(library: Library, device: Any) -> object:
-    """Whether the driver holds the GPU's SRAM for spent; drivers before 550 do not say."""
+    """Whether the SRAM errors exceed the driver's threshold; unknown before driver 550."""
     import ctypes
 
     from appliance.probe.nvml import SramErrors, versioned
@@ -218,7 +223,7 @@ def _reasons(library: Library, device: Any) -> object:
 
 
 def _processes(library: Library, device: Any) -> object:
-    """Asked with no room for a list, NVML says only how many there are."""
+    """Without a buffer, NVML returns only the count."""
     import ctypes
 
     from appliance.probe.nvml import INSUFFICIENT_SIZE, SUCCESS, UINT
@@ -237,7 +242,8 @@ GETTERS: dict[str, Getter] = {
     "vbios": _text("nvmlDeviceGetVbiosVersion"),
     "bus_id": _bus_id,
     "minor": _number("nvmlDeviceGetMinorNumber"),
-    "memory": _memory,
+    "memory": _memory("total"),
+    "memory_used": _memory("used"),
     "pcie_generation": _number("nvmlDeviceGetCurrPcieLinkGeneration"),
     "pcie_width": _number("nvmlDeviceGetCurrPcieLinkWidth"),
     "pcie_max_generation": _number("nvmlDeviceGetMaxPcieLinkGeneration"),

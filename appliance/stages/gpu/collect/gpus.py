@@ -1,4 +1,4 @@
-"""NVIDIA GPUs: what NVML says of each, which the PCI bus shows, and the fabric manager's version."""
+"""NVIDIA GPUs: facts of NVML, GPUs on the PCI bus, and the fabric manager's version."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _is_gpu(at: str) -> bool:
 
 
 def _fabric_manager(ask: Ask) -> str | None:
-    """What the daemon's own program says: "" where it is not installed, None where it does not say."""
+    """The version that the daemon's program prints: "" if it is not installed, None if unknown."""
     try:
         said = ask.run(["nv-fabricmanager", "--version"])
     except Absent:
@@ -108,7 +108,7 @@ def _device(ask: Ask, library: Library, index: int) -> Facts:
 
 
 def pci_path(at: str) -> list[str]:
-    """The bridges above a device of the PCI bus, from the root down, as its place below /sys/devices tells them."""
+    """The bridges above a PCI device, from the root down, by its path in /sys/devices."""
     real = os.path.realpath(at)
     below = real.partition("/devices/pci")[2].split("/")
     return [f"pci{below[0]}", *below[1:-1]] if len(below) > 1 else []

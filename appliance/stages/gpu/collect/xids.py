@@ -7,7 +7,7 @@ import re
 import stat
 import time
 
-from appliance.probe import files
+from appliance.probe import files, kernel_log
 from appliance.probe.ask import Ask
 from appliance.probe.lines import lines_of
 from appliance.probe.problems import Unreadable
@@ -15,25 +15,28 @@ from appliance.stages.gpu.collect.gpus import pci_gpus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from appliance.probe.ask import Facts
 
 KEPT = 200
 KEPT_ALIKE = 50
-"""Of one code and one GPU: a job that floods the log must not push out what another GPU said once."""
+"""Most messages of one code and GPU: a job that floods the log must not displace messages of other GPUs."""
 DEVICE = "/dev/kmsg"
 RECORD = re.compile(
     r"(?P<priority>[0-9]{1,9}),(?P<number>[0-9]{1,20}),(?P<micros>[0-9]{1,20}),[^;]{0,200};(?P<text>.*)"
 )
 ADDRESS = r"(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.[0-7])?)"
-"""Whole, as the driver writes it: with what stands before it, it is longer than the 15 characters of a process's name (TASK_COMM_LEN),
-behind which the kernel writes ``[PID]:``, as in ``NAME[123]: segfault at 0 ip ... in FILE[...]``."""
+"""The complete prefix of the driver: it is longer than the 15 characters of a process name (TASK_COMM_LEN),
+after which the kernel writes ``[PID]:``, as in ``NAME[123]: segfault at 0 ip ... in FILE[...]``."""
 PARTS = re.compile(
     r"NVRM: Xid \((?:PCI:)?" + ADDRESS + r"(?: [A-Za-z0-9:.-]{1,40})?\): (?P<code>[0-9]{1,9})\b"
 )
-"""As in ``NVRM: Xid (PCI:0000:10:1c): 63, pid=1896, ...``; an instance of a GPU (MIG) may stand behind the address."""
-
+"""As in ``NVRM: Xid (PCI:0000:10:1c): 63, pid=1896, ...``; a MIG instance may follow the address."""
+LINK = re.compile(
+    r"\): (?:14[4-9]|150), (?P<unit>[A-Z0-9_]{1,40}) (?P<severity>Nonfatal|Fatal)\b(?:.{0,40}?\bLink (?P<link>[0-9]{1,3})\b)?"
+)
+"""Unit, severity and link of an NVLink 5 message, as in ``): 145, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x...``."""
 SWITCH = re.compile(
     r"nvidia-nvswitch[0-9]{1,4}: SXid \(PCI:"
     + ADDRESS
@@ -41,7 +44,7 @@ SWITCH = re.compile(
 )
 """As in ``nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 20009, Non-fatal, Link 28 ...``; lines of its data and severity follow it."""
 KERNEL = 0
-"""The facility (priority >> 3) of the kernel's own records; whoever writes into /dev/kmsg gets another one."""
+"""The facility (priority >> 3) of the kernel's records; records written to /dev/kmsg have another one."""
 
 
 def collect(ask: Ask) -> Facts:
@@ -54,12 +57,21 @@ def collect(ask: Ask) -> Facts:
     if ask.kmsg == DEVICE and not ask.root and not stat.S_ISCHR(os.stat(at).st_mode):  # noqa: PTH116
         raise Unreadable(f"{DEVICE} is not the kernel's log here (a container hides it)")
     log, unbroken = _log(at)
+    shared = ask.kmsg == DEVICE and bool(files.text(ask.path("/run/systemd/container")))
     return {
+        "kernel_events": None
+        if shared
+        else kernel_log.events(_records(log), ask.kernel_log, _now()),
         "xids": messages(log)[-KEPT:],
         "xid_events": latest(events(lines_of(log), _now())),
         "switch_events": latest(events(lines_of(log), _now(), SWITCH)),
         "kernel_log_span": span(unbroken, _now()),
     }
+
+
+def _records(log: str) -> Iterator[tuple[str, float]]:
+    for record in filter(None, map(_of_kernel, lines_of(log))):
+        yield record["text"], int(record["micros"]) / 1e6
 
 
 def messages(log: str) -> list[str]:
@@ -76,23 +88,29 @@ def events(lines: Iterable[str], now: float, shape: re.Pattern[str] = PARTS) -> 
         parts = shape.match(record["text"]) if record else None
         if record and parts:
             age = max(0.0, now - int(record["micros"]) / 1e6)
-            event = {"code": int(parts["code"]), "bus_id": parts["bus"]}
-            found.append({**event, "text": record["text"].strip(), "age": round(age, 1)})
+            event = {"code": int(parts["code"]), "bus_id": parts["bus"], "age": round(age, 1)}
+            found.append({**event, "text": record["text"].strip(), **_link(record["text"])})
     return found
 
 
+def _link(text: str) -> Facts:
+    """The unit, severity and link of an NVLink 5 message; nothing of others."""
+    said = LINK.search(text)
+    return {name: value for name, value in said.groupdict().items() if value} if said else {}
+
+
 def _of_kernel(line: str) -> re.Match[str] | None:
-    """A record that the kernel or a driver of it wrote. Names of people's programs stand in many, so that only its beginning tells whose it is."""
+    """A record of the kernel or a driver. Many contain names of users' programs, so only the beginning shows its author."""
     record = RECORD.fullmatch(line)
     return record if record and int(record["priority"]) >> 3 == KERNEL else None
 
 
 def latest(found: list[Facts]) -> list[Facts]:
-    """The last of each code of each GPU, oldest first."""
-    alike: dict[tuple[int, str], list[Facts]] = {}
+    """The last of each code and severity of each GPU, oldest first."""
+    alike: dict[tuple[int, str, str], list[Facts]] = {}
     kept = []
     for event in reversed(found):
-        same = alike.setdefault((event["code"], event["bus_id"]), [])
+        same = alike.setdefault((event["code"], event["bus_id"], event.get("severity", "")), [])
         if len(same) < KEPT_ALIKE:
             same.append(event)
             kept.append(event)
@@ -102,7 +120,7 @@ def latest(found: list[Facts]) -> list[Facts]:
 
 
 def span(log: str, now: float) -> float | None:
-    """Age in s of the oldest record that is left; None where none was overwritten since the boot, 0 where nothing tells."""
+    """Age in s of the oldest remaining record; None if none was overwritten since the boot, 0 if unknown."""
     first = RECORD.match(log)
     if first is None:
         return 0.0

@@ -32,14 +32,14 @@ from appliance.text import plural
 
 DEPLOY = "appliance deploy"
 ON_DEMAND = "appliance: MIG on demand"
-"""Why a host cordons itself while it divides its GPUs for a pod."""
+"""The reason of a host that cordons itself while it divides its GPUs for a pod."""
 MEMBERS = frozenset({Role.CONTROL, Role.GPU})
 UNITS = (
     *("containerd.service", "kubelet.service", "appliance-etcd.timer"),
     *("appliance-etcd-repair.timer", "appliance-certificates.timer", "systemd-resolved.service"),
 )
-"""What the probe must be asked for."""
-"""What is judged of a cluster of somebody else's; no stage makes it."""
+"""What the probe must read."""
+"""The checks of an external cluster, which no stage creates."""
 LATE = 2
 """A backup is late after this many times its interval."""
 
@@ -66,7 +66,7 @@ def _kubelet(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     if isinstance(known, Judgement):
         yield known
     elif not known.kubelet:
-        yield not_assessed(host.name, "kubelet was not asked")
+        yield not_assessed(host.name, "kubelet was not queried")
     elif known.kubelet == "ok":
         yield passed(host.name, "ok", limit="ok", evidence="/healthz")
     else:
@@ -81,12 +81,12 @@ def _dns(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     if isinstance(known, Judgement):
         yield known
     elif not known.dns:
-        yield not_assessed(host.name, "kubelet's configuration names no name server")
+        yield not_assessed(host.name, "kubelet's configuration has no name server")
     elif known.dns == "ok":
         yield passed(host.name, "ok", evidence="kubernetes.default.svc.cluster.local")
     else:
         fix = (
-            "kubectl -n kube-system get pods,endpoints -o wide shows the name server's; "
+            "kubectl -n kube-system get pods,endpoints -o wide shows the pods of DNS; "
             "kubectl -n kube-system logs -l k8s-app=kube-proxy --prefix"
         )
         yield failed(host.name, known.dns, fix)
@@ -98,13 +98,13 @@ def _api(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     if isinstance(known, Judgement):
         yield known
     elif known.api is None:
-        yield not_assessed(host.name, "there is no admin.conf here, so the API was not asked")
+        yield not_assessed(host.name, "admin.conf is missing, so the API was not queried")
     elif known.api == "ok":
         yield passed(host.name, "ok", limit="ok", evidence="/readyz")
     else:
         fix = f"on {host.name}: crictl ps -a or ctr -n k8s.io tasks ls, and journalctl -u kubelet"
         if known.stopped:
-            fix = "appliance etcd restore with the same backup goes on; appliance etcd abandon takes it back"
+            fix = "appliance etcd restore with the same backup continues; appliance etcd abandon reverts it"
         cause = f"the API is not ready: {known.api}"
         yield failed(host.name, cause, fix)
 
@@ -123,7 +123,7 @@ def _backup(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
         yield known
         return
     if known.backups is None:
-        yield not_assessed(host.name, "the folder of backups is not known on this host")
+        yield not_assessed(host.name, "the directory of backups is unknown on this host")
         return
     hours = view.site.kubernetes.etcd_backup.every_hours if view.site.kubernetes else 0
     most = LATE * hours
@@ -143,11 +143,11 @@ def _backup(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
         yield passed(host.name, **told)
 
 
-def _told(view: View) -> tuple[tuple[KubernetesNode, ...] | None, Gap]:
-    """The nodes as the first control plane that answers has them, or why nobody does."""
+def _nodes_of(view: View) -> tuple[tuple[KubernetesNode, ...] | None, Gap]:
+    """The nodes of the first control plane that answers, or the reason why none does."""
     if view.site.external_cluster:
         if view.external is None:
-            return None, Gap("the external cluster was not asked")
+            return None, Gap("the external cluster was not queried")
         return view.external.nodes, Gap(view.external.api)
     why = Gap("no host has the role control")
     for host in view.site.with_role(Role.CONTROL):
@@ -170,7 +170,7 @@ def _external(view: View) -> Iterator[Judgement]:
     if not view.site.external_cluster:
         return
     if found is None:
-        yield not_assessed("cluster", "it was not asked")
+        yield not_assessed("cluster", "it was not queried")
     elif found.api != "ok":
         yield failed("cluster", found.api, found.fix, limit="answers")
     else:
@@ -180,7 +180,7 @@ def _external(view: View) -> Iterator[Judgement]:
 
 
 def _nodes(view: View) -> Iterator[Judgement]:
-    nodes, why = _told(view)
+    nodes, why = _nodes_of(view)
     by_name = {node.name: node for node in nodes or ()}
     for host in members(view):
         node = by_name.get(host.name)
@@ -203,7 +203,7 @@ def _node(view: View, host: Host, node: KubernetesNode) -> Judgement:
         fix = f"journalctl -u kubelet -u containerd on {host.name}"
         return failed(host.name, cause, fix, value="not ready", limit="ready")
     if node.owner != owner:
-        cause = f"is given work as a host of {node.owner}, and the site says {owner}"
+        cause = f"has the taint of {node.owner}, but its owner in the site is {owner}"
         return failed(host.name, cause, DEPLOY, value=node.owner, limit=owner)
     if node.cordoned:
         return _cordoned(host, node)
@@ -211,27 +211,27 @@ def _node(view: View, host: Host, node: KubernetesNode) -> Judgement:
 
 
 def _cordoned(host: Host, node: KubernetesNode) -> Judgement:
-    """What the appliance has cordoned it gives back by itself; by hand that would be undone work."""
+    """The appliance uncordons its own cordons; by hand this would interrupt its work."""
     cause = "cordoned: takes no new pods"
     told: dict[str, Any] = {"value": "cordoned", "limit": "ready"}
     if not node.cordoned_for:
-        fix = f"once that is dealt with: kubectl uncordon {host.name}"
+        fix = f"when its reason no longer applies: kubectl uncordon {host.name}"
         return failed(host.name, cause, fix, **told)
     cause += f" ({node.cordoned_for})"
     if node.cordoned_for == ON_DEMAND:
-        fix = f"nothing, it takes a minute; if it stays: journalctl -u appliance-mig-demand on {host.name}"
+        fix = f"wait a minute; if it stays: journalctl -u appliance-mig-demand on {host.name}"
         return warned(host.name, cause, fix, **told)
-    return failed(host.name, cause, f"{DEPLOY} goes on and gives it back", **told)
+    return failed(host.name, cause, f"{DEPLOY} continues and uncordons it", **told)
 
 
 def _topology(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     del facts
-    nodes, why = _told(view)
+    nodes, why = _nodes_of(view)
     yield judge_tiers(view, host, nodes, why)
 
 
 def _versions(view: View) -> Iterator[Judgement]:
-    nodes, why = _told(view)
+    nodes, why = _nodes_of(view)
     if not nodes:
         none = Gap("the cluster has no nodes")
         yield not_assessed("cluster", why if nodes is None else none)
@@ -241,14 +241,14 @@ def _versions(view: View) -> Iterator[Judgement]:
     wanted = "one release" if view.site.external_cluster else _wanted(view)
     told: dict[str, Any] = {"value": ", ".join(found), "limit": wanted}
     if "" in found:
-        yield not_assessed("cluster", "a node does not say its kubelet's release")
+        yield not_assessed("cluster", "a node does not report its kubelet's release")
     elif (view.site.external_cluster and len(minors) == 1) or minors == {
         f"v{'.'.join(wanted.split('.')[:2])}"
     }:
         yield passed("cluster", **told)
     else:
-        cause = f"kubelets run {' and '.join(found)}, the site asks for {wanted}"
-        fix = f"{DEPLOY}: it upgrades what is behind, host by host (docs/kubernetes.md)"
+        cause = f"kubelets run {' and '.join(found)}, the site requires {wanted}"
+        fix = f"{DEPLOY}: it upgrades the older ones, host by host (docs/kubernetes.md)"
         if view.site.external_cluster:
             fix = "finish the upgrade of the external cluster"
         yield failed("cluster", cause, fix, **told)
@@ -263,18 +263,18 @@ def _wanted(view: View) -> str:
 CHECKS: tuple[Check, ...] = (
     HostCheck(
         ids.KUBELET,
-        "kubelet runs and is well",
+        "kubelet runs and is healthy",
         MEMBERS,
         _kubelet,
-        "kubelet starts the pods of its host and says that the host is alive; without it the host is not ready after 40 s and its "
-        "pods move away after five minutes. Usual causes: containerd is down, swap is on, its certificate expired.",
+        "kubelet starts the pods of its host and reports that the host is alive. Without it, the host is not ready after 40 s, and its pods "
+        "move away after five minutes. Usual causes: containerd is down, swap is on, or its certificate has expired.",
         causes=(
             Cause(
                 ids.SERVICES,
-                "kubelet does everything through it",
+                "kubelet requires it",
                 when=is_of("containerd"),
             ),
-            Cause(ids.SWAP, "kubelet does not start beside swap"),
+            Cause(ids.SWAP, "kubelet does not start with swap"),
             Cause(
                 ids.GROUND,
                 "kubelet does not start on control groups of version 1",
@@ -287,24 +287,24 @@ CHECKS: tuple[Check, ...] = (
         "The API is ready",
         CONTROL_HOSTS,
         _api,
-        "Each control plane's own API server is asked for /readyz, which covers etcd. Running pods go on without it; nothing new "
-        "starts. Usual causes: etcd's disk is full or slow, a certificate expired, a static pod's manifest is broken.",
+        "The endpoint /readyz of each control plane's API server, which includes etcd. If it fails, running pods continue, but nothing new "
+        "starts. Usual causes: etcd's disk is full or slow, a certificate has expired, or a static pod's manifest is invalid.",
         causes=(FULL,),
     ),
     ClusterCheck(
         ids.EXTERNAL,
         "The external cluster answers",
         _external,
-        "A site may use a Kubernetes cluster that others run (kubernetes.external). Its API is asked for its nodes from the control "
-        "machine, with that kubeconfig. Usual causes: the token has expired, the network does not reach the API server.",
+        "A site may use an existing Kubernetes cluster (kubernetes.external). The control machine queries its API for nodes with that "
+        "kubeconfig. Usual causes of a failure: the token has expired, or the network does not reach the API server.",
         of_external=True,
     ),
     ClusterCheck(
         ids.NODES,
         "Every host is a ready node of its owner",
         _nodes,
-        "Each control and GPU host must be a node of the cluster, ready and not cordoned, and its taint must name the owner the site "
-        "gives it: a host of Slurm takes no pods.",
+        "Each control and GPU host must be a node of the cluster, ready and not cordoned. Its taint must name the owner in the site: a host "
+        "of another owner runs no pods.",
         of_external=True,
         causes=(
             SILENT,
@@ -312,14 +312,14 @@ CHECKS: tuple[Check, ...] = (
             NO_API,
             Cause(
                 ids.SERVICES,
-                "kubelet does everything through it",
+                "kubelet requires it",
                 when=lambda cause, effect: (
                     is_of("containerd")(cause, effect) and effect.value != "cordoned"
                 ),
             ),
             Cause(
                 ids.KUBELET,
-                "a node is ready while its kubelet says so",
+                "a node is ready while its kubelet reports so",
                 when=lambda cause, effect: effect.value == "not ready",
             ),
             replace(FULL, when=lambda cause, effect: effect.value == "not ready"),
@@ -330,22 +330,22 @@ CHECKS: tuple[Check, ...] = (
         "Nodes are labelled with their place in the fabric",
         GPU_HOSTS,
         _topology,
-        "A scheduler keeps the pods of one job near each other by the labels fabric.topograph.run/tier-1 and up. They must be what "
-        "discovery says now, and none where the class has no InfiniBand. They differ after hosts were moved to other switches, or "
-        "after somebody changed them by hand.",
+        "The scheduler places the pods of a job near each other by the labels fabric.topograph.run/tier-1 and higher. They must match the "
+        "current discovery. A class without InfiniBand has none. They differ after hosts were moved to other switches, or after a change by "
+        "hand.",
         "the tree of appliance fabric topology --format kubernetes",
         causes=(
             UNASKED,
             NO_API,
             Cause(
                 fabric_ids.SM,
-                "without a subnet manager discovery meets no port",
+                "without a subnet manager discovery finds no port",
                 Reach.SITE,
                 lambda cause, effect: cause.host is None and is_unknown(cause, effect),
             ),
             Cause(
                 fabric_ids.TOPOLOGY,
-                "the tree is not whole without that host",
+                "the tree is incomplete without that host",
                 Reach.NAMED,
                 is_unknown,
             ),
@@ -355,8 +355,8 @@ CHECKS: tuple[Check, ...] = (
         ids.VERSIONS,
         "All kubelets are of the site's release",
         _versions,
-        "kubelets of several minor releases are an upgrade that was not finished. Kubernetes supports that for a while only, and "
-        "never a kubelet that is newer than the API.",
+        "Releases of all kubelets. Several minor releases indicate an unfinished upgrade. Kubernetes supports this only for a limited time, "
+        "and never a kubelet newer than the API server.",
         of_external=True,
         causes=(
             UNASKED,
@@ -368,26 +368,27 @@ CHECKS: tuple[Check, ...] = (
         "Service names resolve",
         MEMBERS,
         _dns,
-        "The cluster's name server is asked from every host for the API's own service, through the service network, kube-proxy and "
-        "the pod network, so a fault of any of these shows here.",
+        "A DNS query for the API's service from every host, through the service network, kube-proxy and the pod network. It fails if any of "
+        "these fails.",
     ),
     HostCheck(
         ids.CERTIFICATES,
         "No certificate is about to expire",
         MEMBERS,
         _certificates,
-        "Which of a host's certificates expires first, and when. kubeadm's live one year; the timer of appliance-certificates renews them on each control host 60 days before, and "
-        "kubelet renews its own. An expired one stops the control plane, or its host's kubelet.",
+        "The certificate of a host that expires first, and its date. kubeadm's certificates are valid for one year. The timer "
+        "appliance-certificates renews them on each control host 60 days before, and kubelet renews its own. An expired certificate stops "
+        "the control plane, or the host's kubelet.",
         "21 days (own choice)",
         Bound("days", below=365),
     ),
     HostCheck(
         ids.BACKUP,
-        "etcd was backed up lately",
+        "etcd has a recent backup",
         CONTROL_HOSTS,
         _backup,
-        "etcd holds all of the cluster's objects. A backup is taken every few hours on every control plane; appliance etcd restore "
-        "puts one back. Late means the timer stopped or the disk is full.",
+        "etcd stores all objects of the cluster. Every control plane takes a backup every few hours, and appliance etcd restore restores "
+        "one. If it is late, the timer stopped or the disk is full.",
         "twice kubernetes.etcd_backup.every_hours of the site",
     ),
 )

@@ -12,9 +12,7 @@ from appliance.stages.kubernetes import ids
 from appliance.text import plural
 
 EXPIRY_DAYS = 21.0
-OWN_CHOICE = (
-    "own choice: kubeadm's certificates live a year, kubelet renews its own when a third is left"
-)
+OWN_CHOICE = "own choice: kubeadm's certificates are valid for a year, kubelet renews its own when a third is left"
 
 
 def judge_certificates(
@@ -47,29 +45,29 @@ def judge_certificates(
 
 
 def _unread(facts: HostFacts) -> Gap | None:
-    """What the probe says of certificates it met and could not read; other troubles of the area are no matter here."""
+    """Unreadable certificates in the probe's errors; other errors of the area are ignored."""
     said = [p.text for p in facts.problems if p.area == "kubernetes" and p.at]
     return facts.gap("kubernetes").of("; ".join(said)) if said else None
 
 
 def _renewal(host: Host, name: str, days: float) -> str:
-    """kubeadm renews what it signed for the control plane, by the host's own timer, and neither a CA nor kubelet's own."""
+    """The host's timer renews kubeadm's certificates of the control plane, but no CA and no certificate of kubelet."""
     if name.endswith("ca.crt"):
         return (
-            "kubeadm renews no CA, and all the others hang on it: kubernetes.io, "
+            "rotate the CA by hand, which kubeadm does not renew: kubernetes.io, "
             "Manual Rotation of CA Certificates"
         )
     if "/kubelet/" in name:
         return (
-            f"on {host.name}: journalctl -u kubelet says why kubelet did not renew it; once it has expired: kubeadm kubeconfig user "
+            f"on {host.name}: journalctl -u kubelet shows why kubelet did not renew it; if it has expired: kubeadm kubeconfig user "
             f"--org system:nodes --client-name system:node:{host.name} on a control host prints a new /etc/kubernetes/kubelet.conf"
         )
     if days >= 0:
         return (
-            f"on {host.name}: journalctl -u appliance-certificates says why its timer did not renew it 60 days before; "
-            "at once: appliance-certificates --days 365"
+            f"on {host.name}: journalctl -u appliance-certificates shows why its timer did not renew it 60 days before; "
+            "to renew it now: appliance-certificates --days 365"
         )
     return (
         f"on {host.name}: kubeadm certs renew all, then move its manifests out of /etc/kubernetes/manifests "
-        "for 20 s and back, which starts its control plane anew"
+        "for 20 s and back, which restarts its control plane"
     )

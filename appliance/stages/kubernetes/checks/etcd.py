@@ -24,45 +24,61 @@ from appliance.stages.kubernetes.facts import EtcdMember
 
 FULL, DIFFER = "NOSPACE", "CORRUPT"
 MOST = 80.0
-OWN_CHOICE = "own choice: room for what else is written until somebody comes"
+OWN_CHOICE = "own choice: room for writes until an operator reacts"
 FREE, LEAST = 50.0, 500e6
-"""Percent of a database that is free space, from so many bytes on."""
+"""Percent of free space in a database, and the size from which it is judged."""
+SLOW_MS = 500.0
+"""Half of the time after which members elect another leader (etcd's tuning guide: 1000 ms). Its authors expect 10 ms of a good disk."""
 REPAIR = "appliance etcd repair"
 
 
 def judge_etcd(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
-    """An alarm fails; a database that is nearly full, or mostly free space, warns."""
+    """An alarm and a slow disk fail; a database that is nearly full, or mostly free space, warns."""
     known = facts.kubernetes.etcd if facts.kubernetes else None
     if known is None:
         why = facts.gap("kubernetes", "etcd of this host does not answer at 127.0.0.1:2381")
         yield not_assessed(host.name, why if facts.kubernetes else f"{host.name} has no kubelet")
     elif known.alarm:
         yield _alarmed(host, known, known.alarm)
+    elif known.sync_ms is not None and known.sync_ms >= SLOW_MS:
+        yield _slow(host, known.sync_ms)
     else:
         yield _sized(view, host, known)
 
 
+def _slow(host: Host, took: float) -> Judgement:
+    """A member whose disk is that slow loses its leader, and every change of the cluster waits for it."""
+    cause = (
+        f"etcd waits {took:.0f} ms for each write to its disk, and loses its leader from 1000 ms"
+    )
+    fix = (
+        f"on {host.name}: iostat -x 1 (or /proc/pressure/io) shows other writers to the disk of "
+        "/var/lib/etcd; move them to another disk, or give etcd a disk of its own"
+    )
+    return failed(host.name, cause, fix, value=took, unit="ms", limit=SLOW_MS)
+
+
 def _alarmed(host: Host, known: EtcdMember, alarm: str) -> Judgement:
     if alarm != FULL:
-        cause = f"etcd has raised the alarm {alarm}"
-        cause += ": its members do not have the same" if alarm == DIFFER else ""
-        fix = "appliance etcd list, then appliance etcd restore with a backup from before"
+        cause = f"etcd reports the alarm {alarm}"
+        cause += ": its members have different data" if alarm == DIFFER else ""
+        fix = "appliance etcd list, then appliance etcd restore with an earlier backup"
         return failed(host.name, cause, fix, value=alarm, limit="no alarm")
     size = ""
     if known.bytes is not None and known.quota:
-        size = f": its database has {told(known.bytes)} of {told(known.quota)}"
+        size = f": its database has {size_text(known.bytes)} of {size_text(known.quota)}"
     cause = f"etcd is full and refuses all changes but deletions{size}"
     return failed(host.name, cause, REPAIR, value=alarm, limit="no alarm")
 
 
 def _sized(view: View, host: Host, known: EtcdMember) -> Judgement:
     if known.bytes is None or known.in_use is None or not known.quota:
-        return not_assessed(host.name, "etcd's metrics do not say the size of its database")
+        return not_assessed(host.name, "etcd's metrics do not report the size of its database")
     if known.alarm is None:
-        return not_assessed(host.name, "etcd does not say whether it has raised an alarm")
+        return not_assessed(host.name, "etcd does not report its alarms")
     most, source = view.number(ids.ETCD) or (MOST, OWN_CHOICE)
     share = round(100 * known.bytes / known.quota, 1)
-    size = f"{told(known.bytes)} of {told(known.quota)}, {told(known.in_use)} in use"
+    size = f"{size_text(known.bytes)} of {size_text(known.quota)}, {size_text(known.in_use)} in use"
     said: dict[str, Any] = {"value": share, "unit": "%", "limit": most, "limit_source": source}
     if share >= most:
         cause = f"etcd's database has {size}; when it is full, all changes are refused"
@@ -74,7 +90,7 @@ def _sized(view: View, host: Host, known: EtcdMember) -> Judgement:
     return passed(host.name, **said, evidence=size)
 
 
-def told(size: int) -> str:
+def size_text(size: int) -> str:
     """As people read it."""
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
@@ -82,15 +98,16 @@ def told(size: int) -> str:
 CHECKS: tuple[Check, ...] = (
     HostCheck(
         ids.ETCD,
-        "etcd has room, and no alarm",
+        "etcd has room, a disk that is fast enough, and no alarm",
         CONTROL_HOSTS,
         judge_etcd,
-        "etcd refuses all changes but deletions once its database has the size of its quota. Then the scheduler and the controller "
-        "manager lose their leases, and no pod is admitted. It fails on such an alarm, and warns of a database that is nearly full, or above 500 MB and "
-        "more than half free space. Usual causes: many large objects of one namespace, or free space that no defragmentation gave back.",
+        "etcd refuses all changes except deletions when its database reaches its quota. Then the scheduler and the controller manager lose "
+        "their leases, and no pod is admitted. The check fails on this alarm, and if a disk write takes half a second on average. It warns "
+        "if the database is nearly full, or larger than 500 MB with more than half of it free. Usual causes: many large objects in one "
+        "namespace, or space that no defragmentation has freed.",
         "80 % of etcd's quota (own choice)",
         Bound("% of etcd's quota", below=100),
         nature=Nature.SYMPTOM,
-        causes=(Cause(ids.API, "etcd has no answer where the API has none", when=is_unknown),),
+        causes=(Cause(ids.API, "etcd does not answer if the API does not", when=is_unknown),),
     ),
 )

@@ -16,7 +16,7 @@ from appliance.stages.kubernetes.variables.releases import options, release
 
 MEMBERS = frozenset({Role.CONTROL, Role.GPU})
 CGROUP_2_SINCE = 35
-"""kubelet of this release does not start on control groups of version 1, unless its configuration says so (changelog 1.35)."""
+"""kubelet of this release does not start on control groups of version 1, unless its configuration allows it (changelog 1.35)."""
 LEAST_ROOM = 10 << 30
 """Own choice: the control plane's images, the operators' and some logs."""
 STATE = "/var/lib"
@@ -32,11 +32,11 @@ PORTS = {
 }
 EVERYWHERE = ("10250", "10256")
 CARRIED = {("debian", "12"): "1.6", ("debian", "13"): "1.7"}
-"""containerd of the distributions whose release does not move; the RHEL family has none."""
+"""containerd of distributions with a fixed release; the RHEL family has none."""
 
 
 def judge_ground(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Every obstacle of its own, or that there is none."""
+    """A result for each obstacle, or one pass."""
     found = facts.ground
     if found is None or "ground" in facts.errors:
         return [not_assessed(host.name, facts.gap("ground"))]
@@ -56,18 +56,18 @@ def judge_ground(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
 
 
 def judge_swap(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Nothing is swapped to: kubelet does not start beside it."""
+    """Swap is off: kubelet does not start with swap."""
     del view
     found = facts.ground
     if facts.os.container:
-        told = "swap is the machine's, and kubelet is told to bear it"
+        told = "swap belongs to the machine, and kubelet is configured to tolerate it"
         return [passed(host.name, evidence=told)]
     if found is None or "ground" in facts.errors:
         return [not_assessed(host.name, facts.gap("ground"))]
     if not found.swaps:
         return [passed(host.name, "off", evidence="/proc/swaps")]
     cause = f"swap is on: {', '.join(found.swaps)}; kubelet does not start again beside it"
-    fix = "appliance deploy turns it off; what turned it on is in: systemctl list-dependencies swap.target"
+    fix = "appliance deploy turns it off; find the unit that turned it on: systemctl list-dependencies swap.target"
     return [failed(host.name, cause, fix, value="on")]
 
 
@@ -95,27 +95,29 @@ def _kernel(host: Host, found: Ground) -> Iterator[Judgement]:
     for name in MODULES:
         state = found.modules.get(name)
         if state is None:
-            yield not_assessed(place(host.name, name), f"module {name} was not looked for")
+            yield not_assessed(place(host.name, name), f"module {name} was not read")
         elif not state:
             cause = f"the kernel has no module {name}, and it cannot be loaded"
-            fix = "install the modules of the kernel that runs (Ubuntu: linux-modules-extra), or boot a kernel that has them"
+            fix = "install the modules of the running kernel (Ubuntu: linux-modules-extra), or boot a kernel that has them"
             yield failed(place(host.name, name), cause, fix)
 
 
 def _strangers(view: View, host: Host, found: Ground) -> Iterator[Judgement]:
     """Of a host that has no part in the cluster yet."""
     if found.clusters:
-        cause = f"it belongs to a cluster already: {', '.join(found.clusters)}"
-        fix = "take it out of that cluster (kubeadm reset, k3s-uninstall.sh), or out of this site"
+        cause = f"it already belongs to a cluster: {', '.join(found.clusters)}"
+        fix = "remove it from that cluster (kubeadm reset, k3s-uninstall.sh), or from this site"
         yield failed(place(host.name, "cluster"), cause, fix)
     needed = PORTS if Role.CONTROL in host.roles else EVERYWHERE
     for port, program in sorted(found.listeners.items()):
         if port in needed and not found.clusters:
-            cause = f"port {port} is taken by {program or 'somebody'}, and {PORTS[port]} needs it"
+            cause = (
+                f"port {port} is used by {program or 'another program'}, but {PORTS[port]} needs it"
+            )
             yield failed(
                 place(host.name, port),
                 cause,
-                f"ss -lntp 'sport = :{port}' shows who; stop it",
+                f"ss -lntp 'sport = :{port}' shows the program; stop it",
             )
     given = options(view.site)
     for key in ("pod_network", "service_network"):
@@ -123,7 +125,10 @@ def _strangers(view: View, host: Host, found: Ground) -> Iterator[Judgement]:
         for way in found.ways_to(network):
             cause = f"it has a route to {way.replace(' ', ' by ')}, which is in kubernetes.{key} ({network})"
             yield failed(
-                place(host.name, key), cause, f"give kubernetes.{key} addresses of its own"
+                place(host.name, key),
+                cause,
+                f"give kubernetes.{key} addresses of its own",
+                aspect=f"route to {way}",
             )
 
 
@@ -137,25 +142,29 @@ def _swapped(host: Host, facts: HostFacts, found: Ground) -> Iterator[Judgement]
             f"swap cannot be turned off: {', '.join(found.swaps)} hold {used >> 20} MiB,"
             f" and {facts.memory.available >> 20} MiB of memory are available"
         )
-        yield failed(at, cause, "end what uses the memory: ps aux --sort=-rss on the host shows it")
-
-
-def _room(host: Host, facts: HostFacts) -> Iterator[Judgement]:
-    held, at = _of(facts, STATE), place(host.name, STATE)
-    if held is None:
-        yield not_assessed(at, facts.gap("filesystems", f"no file system of {STATE} was read"))
-    elif held.free < LEAST_ROOM:
-        cause = f"{STATE} has {held.free >> 20} MiB free (on {held.at}), and images need {LEAST_ROOM >> 30} GiB"
         yield failed(
             at,
             cause,
-            f"free space on {host.name}: du -xh -d2 {held.at} | sort -h shows what fills it",
+            "stop programs that use the memory: ps aux --sort=-rss on the host lists them",
+        )
+
+
+def _room(host: Host, facts: HostFacts) -> Iterator[Judgement]:
+    held, at = file_system_of(facts, STATE), place(host.name, STATE)
+    if held is None:
+        yield not_assessed(at, facts.gap("filesystems", f"no file system of {STATE} was read"))
+    elif held.free < LEAST_ROOM:
+        cause = f"{STATE} has {held.free >> 20} MiB free (on {held.at}), but images need {LEAST_ROOM >> 30} GiB"
+        yield failed(
+            at,
+            cause,
+            f"free space on {host.name}: du -xh -d2 {held.at} | sort -h shows the largest directories",
             value=held.free,
         )
 
 
-def _of(facts: HostFacts, path: str) -> Filesystem | None:
-    """The file system a folder lies on."""
+def file_system_of(facts: HostFacts, path: str) -> Filesystem | None:
+    """The file system of a directory."""
     around = [
         f for f in facts.filesystems if path == f.at or path.startswith(f.at.rstrip("/") + "/")
     ]
@@ -177,7 +186,7 @@ def _carried(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     there = CARRIED.get((facts.os.id, version), "" if lacks else wanted)
     if wanted.split(".")[:2] == there.split(".")[:2]:
         return
-    cause = f"{system} carries {f'containerd {there}' if there else 'no containerd'}, and the site asks for {wanted}"
+    cause = f"{system} carries {f'containerd {there}' if there else 'no containerd'}, but the site requires {wanted}"
     fix = "set repositories.containerd.source: docker" + (
         f', or kubernetes.containerd: "{there}"' if there else ""
     )
@@ -187,13 +196,13 @@ def _carried(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
 CHECKS: tuple[Check, ...] = (
     HostCheck(
         ids.GROUND,
-        "The host can carry its part of a cluster",
+        "The host meets the requirements of Kubernetes",
         MEMBERS,
         judge_ground,
-        "Before stage kubernetes changes a host it must have what a later step would stop without: control groups of version 2 (from "
-        "1.35 on), the modules br_netfilter and overlay, free ports, no other cluster, no route into the cluster's networks, swap that "
-        "can be turned off and room for images. A host that lacks one, or cannot tell, is blocked in the plan with the reason. "
-        "Afterwards only control groups and modules are judged.",
+        "Requirements that stage kubernetes checks before it changes a host: control groups version 2 (from 1.35 on), the modules "
+        "br_netfilter and overlay, free ports, no other cluster, no route into the cluster's networks, swap that can be turned off, and "
+        "disk space for images. If one is missing or unknown, the plan blocks the host with the reason. Afterwards only control groups and "
+        "modules are checked.",
         "10 GiB free for /var/lib; own choice",
         nature=Nature.NEED,
         by_container=True,
@@ -203,8 +212,8 @@ CHECKS: tuple[Check, ...] = (
         "Swap is off",
         MEMBERS,
         judge_swap,
-        "kubelet keeps pods to the memory they were promised and does not start beside swap. The stage turns it off, takes it out of "
-        "/etc/fstab and masks swap.target. Usual causes of its return: a partition or file added later, zram, swapon by hand.",
+        "kubelet enforces the memory limits of pods and does not start with swap. The stage turns swap off, removes it from /etc/fstab and "
+        "masks swap.target. Usual causes if it is on again: a partition or file added later, zram, or swapon by hand.",
         by_container=True,
     ),
 )

@@ -18,6 +18,7 @@ from appliance.models.images import (
 from appliance.models.result import Judgement, Place, place
 from appliance.stages.kubernetes import ids
 from appliance.stages.kubernetes.causes import NO_API
+from appliance.stages.kubernetes.checks import gpus
 from appliance.stages.scheduler import checks as scheduler
 from appliance.stages.workloads import checks as workloads
 from appliance.text import plural
@@ -28,11 +29,11 @@ GOOD = "one digest each"
 
 
 def running(view: View) -> tuple[str, tuple[RunningImage, ...] | None, Gap]:
-    """The control plane that says it, the images of the appliance's own namespaces, or why they are not known."""
-    host, known, _ = scheduler.told(view)
+    """The control plane with the images of the appliance's namespaces, or the reason why they are unknown."""
+    host, known, _ = scheduler.scheduler_facts(view)
     if known is None or known.images is None:
         return host, None, scheduler.missing(view, "images of pods")
-    releases = (*scheduler.wanted(view), *workloads.wanted(view))
+    releases = (*gpus.wanted(view), *scheduler.wanted(view), *workloads.wanted(view))
     own = {SYSTEM, *(release.namespace for release in releases)}
     order = {known_host.name: i for i, known_host in enumerate(view.site.hosts)}
     found: dict[tuple[str, str], set[str]] = {}
@@ -51,7 +52,7 @@ def running(view: View) -> tuple[str, tuple[RunningImage, ...] | None, Gap]:
             )
             for (image, identity), hosts in sorted(found.items())
         ),
-        Gap(f"no pod was seen to run in {SYSTEM}"),
+        Gap(f"no running pod was found in {SYSTEM}"),
     )
 
 
@@ -78,7 +79,7 @@ def _images(view: View) -> Iterator[Judgement]:
 
 
 def _judged(view: View, target: Place, rows: Sequence[RunningImage]) -> Judgement | None:
-    """What is wrong with an image; None where nothing is."""
+    """The fault of an image; None if there is none."""
     image = rows[0].image
     if is_pinned(image):
         return None
@@ -89,16 +90,16 @@ def _judged(view: View, target: Place, rows: Sequence[RunningImage]) -> Judgemen
     for row in rows:
         if row.is_wrong and view.lock:
             accepted = short(view.lock.images[image])
-            cause = f"{image} is {short(row.identity)} on {_on(row)}, and {accepted} was accepted"
-            fix = f"compare it with what its publisher names: {LOCK} where it is right, else crictl rmi {image} there, and delete its pods"
+            cause = f"{image} is {short(row.identity)} on {_on(row)}, but {accepted} was accepted"
+            fix = f"compare it with the publisher's digest; if it is correct: {LOCK}; otherwise crictl rmi {image} there, and delete its pods"
             return failed(target, cause, fix, value=short(row.identity), limit=accepted)
     if len(rows) > 1 or rows[0].held is Held.UNKNOWN:
         return _open(view, target, rows)
     if view.lock and rows[0].held is Held.NOTHING:
         cause = (
-            f"{image} runs on {_on(rows[0])} ({short(rows[0].identity)}), and it was never accepted"
+            f"{image} runs on {_on(rows[0])} ({short(rows[0].identity)}), but was never accepted"
         )
-        fix = f"compare it with what its publisher names, then {LOCK}"
+        fix = f"compare it with the publisher's digest, then {LOCK}"
         found = short(rows[0].identity)
         return warned(target, cause, fix, value=found, limit="images.lock")
     return None
@@ -107,10 +108,10 @@ def _judged(view: View, target: Place, rows: Sequence[RunningImage]) -> Judgemen
 def _torn(target: Place, rows: Sequence[RunningImage]) -> Judgement:
     image, fetched = rows[0].image, kind(rows[0].identity) == "digest"
     said = ", ".join(f"{short(row.identity)} on {_on(row)}" for row in rows)
-    cause = f"{image} is not one image: {said}"
+    cause = f"{image} differs between hosts: {said}"
     fix = "import the same archive on all hosts, and delete its pods"
     if fetched:
-        fix = f"skopeo inspect docker://{image} says which is right: crictl rmi {image} on the others, and delete its pods there"
+        fix = f"skopeo inspect docker://{image} shows the correct digest: crictl rmi {image} on the others, and delete its pods there"
     return failed(target, cause, fix, value=len(rows), limit=1)
 
 
@@ -118,16 +119,16 @@ def _open(view: View, target: Place, rows: Sequence[RunningImage]) -> Judgement:
     image = rows[0].image
     unknown = next((row for row in rows if not row.identity), None)
     if unknown:
-        why = Gap(f"{_on(unknown)} does not say by which digest {image} runs", unknown.hosts)
+        why = Gap(f"{_on(unknown)} does not report the digest of {image}", unknown.hosts)
         return not_assessed(target, why, fix=f"crictl inspecti {image} there")
     if len(rows) > 1:
         said = " and ".join(f"{_came(row.identity)} on {_on(row)}" for row in rows)
-        cause = f"{image} was {said}: the two cannot be compared"
-        fix = "fetch or import it on all hosts alike, and delete its pods"
+        cause = f"{image} was {said}: they cannot be compared"
+        fix = "fetch or import it on all hosts in the same way, and delete its pods"
         return not_assessed(target, cause, fix=fix)
     accepted = _came(view.lock.images[image]) if view.lock else ""
-    cause = f"{image} was {_came(rows[0].identity)}, and {accepted} when it was accepted: the two cannot be compared"
-    return not_assessed(target, cause, fix=f"compare it anew, then {LOCK}")
+    cause = f"{image} was {_came(rows[0].identity)}, and {accepted} when it was accepted: they cannot be compared"
+    return not_assessed(target, cause, fix=f"compare it again, then {LOCK}")
 
 
 def _came(identity: str) -> str:
@@ -146,8 +147,8 @@ def _by_archive(found: Sequence[RunningImage]) -> str:
 
 def _compared(view: View) -> str:
     if view.lock:
-        return "as images.lock has them"
-    return f"compared between hosts alone: the site has no images.lock ({LOCK})"
+        return "equal to images.lock"
+    return f"compared only between hosts: the site has no images.lock ({LOCK})"
 
 
 CHECKS: tuple[Check, ...] = (
@@ -155,10 +156,10 @@ CHECKS: tuple[Check, ...] = (
         ids.IMAGES,
         "No image differs between hosts, or from what was accepted",
         _images,
-        "Of kube-system and of the namespaces of stages scheduler and workloads, what each pod's status says it runs (imageID) is compared "
-        "by the name the pod asks for: between hosts, and with images.lock beside site.yml, where appliance images lock wrote one. A tag can be "
-        "moved to another image, and a mirror can have another under the same name. What runs and stands in no lock is a warning. An image imported "
-        "from an archive has no registry's digest; its ID is compared with others of its kind.",
+        "The images (imageID) of all pods in kube-system and in the namespaces of charts that stages install. They are compared by name "
+        "between hosts, and with images.lock next to site.yml if appliance images lock wrote one. A tag can be moved to another image, and "
+        "a mirror can have another image with the same name. A running image without a lock entry is a warning. An image imported from an "
+        "archive has no registry digest; its ID is compared with others of its kind.",
         "images.lock of the site, and the other hosts",
         causes=(
             UNASKED,

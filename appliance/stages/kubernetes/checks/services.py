@@ -1,4 +1,4 @@
-"""What a cluster stands on beside kubelet and API: without these, pods that run go on and nothing new happens."""
+"""Services that a cluster needs in addition to kubelet and API: without them, running pods continue, but nothing new starts."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -17,15 +17,15 @@ RUNTIME = "containerd"
 EVERYWHERE = ("kube-proxy",)
 OF_CONTROL = ("kube-scheduler", "kube-controller-manager")
 WITHOUT: Mapping[str, str] = {
-    RUNTIME: "no pod starts or stops here",
-    "kube-proxy": "changed services are not followed here",
-    "kube-scheduler": "it places no pod",
-    "kube-controller-manager": "it makes no pods and replaces none that are lost",
+    RUNTIME: "no pod starts or stops on this host",
+    "kube-proxy": "changes of services do not reach this host",
+    "kube-scheduler": "no pod is scheduled",
+    "kube-controller-manager": "no pods are created or replaced",
 }
 
 
 def judge_services(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
-    """containerd by its unit, the others by what they say at /healthz."""
+    """containerd by its unit, the others by /healthz."""
     del view
     yield _runtime(host, facts)
     known = facts.kubernetes
@@ -33,7 +33,7 @@ def judge_services(view: View, host: Host, facts: HostFacts) -> Iterator[Judgeme
         target = place(host.name, name)
         said = known.services.get(name) if known else None
         if said is None:
-            why = facts.gap("kubernetes", "it was not asked")
+            why = facts.gap("kubernetes", "it was not queried")
             yield not_assessed(target, why if known else f"{host.name} has no kubelet")
         elif said == "ok":
             yield passed(target, "ok", evidence="/healthz")
@@ -49,7 +49,7 @@ def _runtime(host: Host, facts: HostFacts) -> Judgement:
     if unit.active == "active":
         return passed(target, unit.active)
     cause = f"the unit is {unit.active}: {WITHOUT[RUNTIME]}"
-    fix = f"journalctl -u {RUNTIME} on {host.name} says why; {kubernetes.DEPLOY} starts it"
+    fix = f"journalctl -u {RUNTIME} on {host.name} shows why; {kubernetes.DEPLOY} starts it"
     return failed(target, cause, fix)
 
 
@@ -66,18 +66,18 @@ def _fix(name: str, host: Host) -> str:
 CHECKS: tuple[Check, ...] = (
     HostCheck(
         ids.SERVICES,
-        "containerd, kube-proxy, scheduler and controller manager are well",
+        "containerd, kube-proxy, scheduler and controller manager are healthy",
         kubernetes.MEMBERS,
         judge_services,
-        "Pods that run go on without them, and the API answers, so that a cluster in which nothing new happens looks well. "
-        "containerd must be active on each host, kube-proxy say that it follows the services there, and on each control host "
-        "the scheduler and the controller manager that they are well. Usual causes: a static pod's manifest was moved or "
-        "broken, a certificate of theirs expired, an image is missing after an upgrade.",
+        "Running pods continue without these services, and the API answers, so such a cluster looks healthy although nothing new happens. "
+        "containerd must be active on each host, and kube-proxy must report that it follows the services. On each control host, the "
+        "scheduler and the controller manager must report that they are healthy. Usual causes: a static pod's manifest was moved or is "
+        "invalid, a certificate has expired, or an image is missing after an upgrade.",
         causes=(
             replace(FULL, when=on(*OF_CONTROL)),
             Cause(
                 ids.API,
-                "they end where they cannot renew their lease in the API",
+                "they stop if they cannot renew their lease in the API",
                 when=on(*OF_CONTROL),
             ),
         ),

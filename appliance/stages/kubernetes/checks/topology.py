@@ -13,6 +13,7 @@ from appliance.stages.fabric.checks.subnet import (
     gpu_hosts,
     infiniband,
     is_simulated,
+    outside,
     why,
 )
 from appliance.stages.fabric.switch_tree import kubernetes, switch_tree
@@ -22,7 +23,7 @@ from appliance.stages.kubernetes.facts import KubernetesNode
 def judge_tiers(
     view: View, host: Host, nodes: Iterable[KubernetesNode] | None, unknown: Gap
 ) -> Judgement:
-    """``nodes``: as the API has them; None where nobody knows, and ``unknown`` says why."""
+    """``nodes``: from the API; None if unknown, with the reason in ``unknown``."""
     node = next((n for n in nodes or () if n.name == host.name), None)
     labels = view.once(_labels)
     simulated = is_simulated(view)
@@ -40,7 +41,7 @@ def judge_tiers(
     }
     if node.tiers == tiers:
         return passed(host.name, **told)
-    cause = f"its labels say {_listed(node.tiers)}, discovery says {_listed(tiers)}"
+    cause = f"its labels are {_listed(node.tiers)}, discovery found {_listed(tiers)}"
     return failed(host.name, cause, "appliance deploy", **told)
 
 
@@ -54,9 +55,9 @@ def _labels(view: View) -> Mapping[str, dict[str, str]] | Gap:
     known, topology = gpu_hosts(view), seen[1]
     met = {plug.host for plug in cables_of(view, topology)}
     if lost := [name for name in known if name not in met]:
-        text = f"discovery does not meet {', '.join(lost)}, so the tree is not whole"
+        text = f"discovery does not find {', '.join(lost)}, so the tree is incomplete"
         return Gap(text, tuple(lost))
-    return kubernetes(switch_tree(known, topology))
+    return kubernetes(switch_tree(known, topology, tuple(outside(view))))
 
 
 def _listed(tiers: dict[str, str]) -> str:

@@ -1,1 +1,1 @@
-"""What the probe asks of this stage's area."""
+"""The probe's readers of this stage."""

@@ -8,10 +8,15 @@ import json
 import re
 import socket
 import time
+from contextlib import suppress
 
 from appliance.probe import files, places
 from appliance.probe.ask import Ask
 from appliance.probe.problems import Unreadable, kind_of
+from appliance.probe.sockets import connected
+from appliance.stages.kubernetes.collect import node as node_of
+from appliance.stages.kubernetes.collect.ground import listeners
+from appliance.stages.kubernetes.collect.platform import workloads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,23 +33,33 @@ KUBECONFIGS = tuple(
     "/etc/kubernetes/" + name + ".conf"
     for name in ("admin", "super-admin", "controller-manager", "scheduler")
 )
-"""Each holds a client's certificate of its own, which lives as long as those in files."""
+"""Each contains a client certificate, with the same validity as those in files."""
 CLIENT = re.compile(r"client-certificate-data:\s*(\S+)")
 VALIDITY = re.compile(rb"\x30.\x17\x0d\d{12}Z(?:\x17\x0d(\d{12})Z|\x18\x0f(\d{14})Z)", re.S)
 """Both ends of a certificate's life in DER: UTCTime until 2049, GeneralizedTime from 2050 on (RFC 5280, 4.1.2.5)."""
+IMAGES = "/var/lib/appliance/kubernetes/images.json"
+"""Names of the images that stage kubernetes imported from the offline source."""
+CONTAINERD = "/run/containerd/containerd.sock"
 KUBELET_CERTIFICATE = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 KUBELET = ("127.0.0.1", 10248)
 PROXY = {"kube-proxy": 10256}
 CONTROLLERS = {"kube-controller-manager": 10257, "kube-scheduler": 10259}
-"""Ports of /healthz on loopback, as kubeadm leaves them; those of the control plane speak TLS."""
+"""Ports of /healthz on loopback in kubeadm's configuration; those of the control plane use TLS."""
+OWN_PORTS = {"kubelet": 10250, **PROXY, **CONTROLLERS}
+COMM = 15
+"""Characters that the kernel keeps of a program's name (proc(5), /proc/pid/comm)."""
 ETCD = ("127.0.0.1", 2381)
-"""Where kubeadm's etcd serves metrics and its health, on its own host alone."""
+"""The address of etcd's metrics and health, only on its own host."""
 ETCD_METRICS = {
     "bytes": "etcd_mvcc_db_total_size_in_bytes",
     "in_use": "etcd_mvcc_db_total_size_in_use_in_bytes",
     "quota": "etcd_server_quota_backend_bytes",
 }
 GAUGE = re.compile(r"^(etcd_\w+) ([0-9.]{1,20}(?:e\+[0-9]{1,2})?)$", re.M)
+WAL = re.compile(
+    r"^etcd_disk_wal_fsync_duration_seconds_(sum|count) ([0-9.]{1,25}(?:e[+-][0-9]{1,2})?)$", re.M
+)
+"""How long etcd has waited for its disk since its start, and how often."""
 ALARM = re.compile(r'"reason" ?: ?"ALARM ([A-Z]{1,20})"')
 MOST_METRICS = 4 << 20
 """Bytes; a busy member has a tenth."""
@@ -52,11 +67,11 @@ PATIENCE = 3.0
 RESEND = 1.0
 """Seconds until a question that may have been lost is put again."""
 REFUSALS = (errno.EPERM, errno.ECONNREFUSED)
-"""kube-proxy rejects what is sent to a service without endpoints: on its way out of this host, or at the node it reached."""
+"""kube-proxy rejects packets to a service without endpoints, on this host or on the node that received them."""
 NAME = "kubernetes.default.svc.cluster.local"
 OWNER = "appliance/owner"
 DRAINED = "appliance/drained"
-"""Annotation that says what the appliance has cordoned a node for."""
+"""Annotation with the reason of the appliance's cordon."""
 TIER = "fabric.topograph.run/tier-"
 NAME_SERVER = re.compile(r"^clusterDNS:\s*\n\s*-\s*(\S+)", re.M)
 FOLDER = re.compile(r"--folder (\S+)")
@@ -82,12 +97,52 @@ def collect(
         found["dns"] = resolves(server.group(1), port)
     found["certificates"] = _certificates(ask)
     found["services"] = _services(PROXY, tls=False)
+    found["images_gone"] = images_gone(ask)
     if files.exists(ask.path(ADMIN)):
         found["services"].update(_services(CONTROLLERS, tls=True))
+        before = _etcd_says(member, "/metrics", MOST_METRICS)
         found.update(_cluster(ask))
-        found["etcd"] = etcd(member)
+        found["etcd"] = etcd(member, before or "")
         found.update(_backups(ask))
+    # A control host has just asked the same API.
+    if found.get("api", "ok") == "ok":
+        found.update(node_of.collect(ask))
+    _name_strangers(ask, found)
     return {"kubernetes": found}
+
+
+def _name_strangers(ask: Ask, found: Facts) -> None:
+    """Add to what does not answer which other program has taken its port: by its own words it only ends."""
+    ill = {name for name, said in found["services"].items() if said != "ok"}
+    ill |= {"kubelet"} if found["kubelet"] != "ok" else set()
+    held = {}
+    if ill:
+        with suppress(OSError, Unreadable):
+            held = listeners(ask)
+    for name in sorted(ill):
+        port = str(OWN_PORTS[name])
+        holder = held.get(port, "")
+        if holder and holder != name[:COMM]:
+            said = f"; port {port} is taken by {holder}"
+            if name == "kubelet":
+                found["kubelet"] += said
+            else:
+                found["services"][name] += said
+
+
+def images_gone(ask: Ask) -> list[str] | None:
+    """Images that stage kubernetes imported and that containerd has lost; None if it imported none, or if unknown."""
+    if not files.exists(ask.path(IMAGES)):
+        return None
+    try:
+        wanted = [str(name) for name in json.loads(files.read(ask.path(IMAGES)))]
+        words = ["ctr", "--address", CONTAINERD, "-n", "k8s.io", "images", "ls", "-q"]
+        return sorted(set(wanted) - set(ask.run(words, 10.0).split()))
+    except (OSError, ValueError, TypeError) as error:
+        ask.problem("kubernetes", f"{IMAGES} cannot be read: {error}", at=IMAGES)
+    except Unreadable as error:
+        ask.problem("kubernetes", error)
+    return None
 
 
 def _services(ports: dict[str, int], *, tls: bool) -> dict[str, str]:
@@ -95,10 +150,9 @@ def _services(ports: dict[str, int], *, tls: bool) -> dict[str, str]:
 
 
 def health(address: tuple[str, int], *, tls: bool = False) -> str:
-    """What a program on this host says of itself at /healthz; "ok" when all is well."""
+    """The answer of a program of this host at /healthz; "ok" if healthy."""
     try:
-        plain = socket.create_connection(address, PATIENCE)
-        with _anonymous(plain) if tls else plain as wire:
+        with connected(address, PATIENCE) as plain, _anonymous(plain) if tls else plain as wire:
             answer = _answer(wire)
     except OSError as error:
         return "does not answer: " + (error.strerror or "no answer in time")
@@ -126,8 +180,8 @@ def _answer(wire: socket.socket, path: str = "/healthz", most: int = 4096) -> by
     return bytes(answer)
 
 
-def etcd(address: tuple[str, int]) -> Facts | None:
-    """Size, quota and alarm of the member on this host; None where it does not answer."""
+def etcd(address: tuple[str, int], before: str = "") -> Facts | None:
+    """Size, quota, alarm and disk of the member on this host; None where it does not answer. ``before``: its metrics of a moment ago."""
     health = _etcd_says(address, "/health?serializable=true", 4096)
     text = None if health is None else _etcd_says(address, "/metrics", MOST_METRICS)
     if health is None or text is None:
@@ -137,12 +191,29 @@ def etcd(address: tuple[str, int]) -> Facts | None:
     found: Facts = {key: known.get(name) for key, name in ETCD_METRICS.items()}
     # Only an answer of its own kind says that there is none.
     none = "" if '"health"' in health else None
-    return {**found, "alarm": alarm.group(1) if alarm else none}
+    return {
+        **found,
+        "alarm": alarm.group(1) if alarm else none,
+        "sync_ms": sync_ms(before, text),
+    }
+
+
+def sync_ms(before: str, after: str) -> float | None:
+    """The mean time of a write to disk between two looks; None where nothing was written."""
+    try:
+        first, last = (
+            {name: float(value) for name, value in WAL.findall(t)} for t in (before, after)
+        )
+        writes = last["count"] - first["count"]
+        took = last["sum"] - first["sum"]
+    except (KeyError, ValueError):
+        return None
+    return round(1000 * took / writes, 1) if writes > 0 and took >= 0 else None
 
 
 def _etcd_says(address: tuple[str, int], path: str, most: int) -> str | None:
     try:
-        with socket.create_connection(address, PATIENCE) as wire:
+        with connected(address, PATIENCE) as wire:
             return _answer(wire, path, most).decode("utf-8", "replace")
     except OSError:
         return None
@@ -158,7 +229,7 @@ def _bytes(said: str) -> int | None:
 
 
 def _anonymous(wire: socket.socket) -> socket.socket:
-    """Scheduler and controller manager make up a certificate at each start; only loopback is asked, and nothing is told."""
+    """Scheduler and controller manager create a certificate at each start; the request goes only to loopback, and contains no secret."""
     import ssl
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -168,7 +239,7 @@ def _anonymous(wire: socket.socket) -> socket.socket:
 
 
 def in_short(said: str) -> str:
-    """One line of what /healthz, /readyz or kubectl said of them: what fails, where that is listed."""
+    """One line of the output of /healthz, /readyz or kubectl: the failing checks, if listed."""
     fails = ", ".join(name + " failed" for name in FAILS.findall(said))
     return (fails or " ".join(said.split()))[:200]
 
@@ -274,6 +345,7 @@ def _cluster(ask: Ask) -> Facts:
     found: Facts = {"api": in_short(said), "nodes": None}
     try:
         found["nodes"] = nodes(ask.run([*kubectl, "get", "nodes", "-o", "json"], 8.0))
+        found["workloads"] = workloads(ask, kubectl)
     except Unreadable as error:
         ask.problem("kubernetes", error)
     return found

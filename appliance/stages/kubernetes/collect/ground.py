@@ -1,4 +1,4 @@
-"""What a cluster would be built on: swap, the kernel's modules, ports and routes that are taken, and whose cluster is there."""
+"""Requirements of a cluster: swap, kernel modules, used ports and routes, existing clusters."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def collect(ask: Ask) -> Facts:
 
 
 def swaps(text: str) -> dict[str, int]:
-    """Bytes in use by what is swapped to."""
+    """Bytes in use of each swap area."""
     rows = [line.split() for line in lines_of(text)[1:]]
     return {row[0].replace("\\040", " "): int(row[3]) * 1024 for row in rows if len(row) > 3}
 

@@ -1,13 +1,14 @@
-"""Variables of role kubernetes: kubeadm's and kubelet's configuration, and what is one host's own."""
+"""Variables of role kubernetes: configuration of kubeadm and kubelet, and values of one host."""
 
 import re
 from ipaddress import IPv4Network
 
 from appliance.errors import ConfigError
-from appliance.models.site import Host, Role, Site
+from appliance.models.site import Host, Owner, Role, Site
 from appliance.stages.base.variables import in_container
 from appliance.stages.context import RoleContext, Variables
 from appliance.stages.fabric.topology import label_families, node_labels
+from appliance.stages.kubernetes import charts
 from appliance.stages.kubernetes.site import KubernetesOptions
 from appliance.stages.kubernetes.variables import network
 from appliance.stages.kubernetes.variables.kubelet import kubelet
@@ -23,12 +24,13 @@ from appliance.stages.kubernetes.variables.releases import (
 )
 
 API_PORT = 6443
+CHARTS = "appliance/stages/kubernetes/charts.yml"
 SETTINGS = "/etc/kubernetes/appliance"
 AUDIT_FOLDER = "/var/log/kubernetes"
 DNS_NUMBER = 10
 """kubeadm gives the cluster's name server this address of the service network."""
 KUBE_VIP = "ghcr.io/kube-vip/kube-vip:v0.8.9"
-"""Its name in an offline source, where the digest beside the archive pins it."""
+"""Its name in an offline source, where the digest next to the archive pins it."""
 SUBNET_SINCE = (0, 9)
 """The release of kube-vip that reads vip_subnet in place of vip_cidr, and no longer starts without it (v0.8.9, v0.9.0, v1.2.3)."""
 BRIDGE_PREFIX = 24
@@ -48,6 +50,7 @@ def variables(context: RoleContext) -> Variables:
     refused = _refused(context, chosen)
     container = in_container(site, facts)
     return {
+        "kubernetes_state": "present",
         "kubernetes_version": str(chosen),
         "kubernetes_refused": refused,
         "kubernetes_control": is_control,
@@ -68,9 +71,11 @@ def variables(context: RoleContext) -> Variables:
         "kubernetes_labels": labels(context) | node_labels(context),
         "kubernetes_label_families": label_families(context),
         "kubernetes_dns": given.dns,
+        "kubernetes_dns_spread": is_control and takes_pods(site) > 1,
         "kubernetes_upgrade_skip": _upgrade_skip(given, chosen),
         "kubernetes_network": given.network,
         "kubernetes_network_releases": network.releases(context) if host.name == first.name else [],
+        **_gpu_charts(context, host.name == first.name),
         "kubernetes_pod_subnet": str(pod_subnet(site, host)) if given.network == "bridge" else "",
         "kubernetes_pod_routes": _routes(context) if given.network == "bridge" else [],
         "kubernetes_source": given.offline("manifests"),
@@ -84,10 +89,37 @@ def variables(context: RoleContext) -> Variables:
     }
 
 
-def _refused(context: RoleContext, chosen: Release) -> str:
-    """Why this host cannot get the release; raises ConfigError where a control plane cannot, and with it the cluster.
+def leaving(context: RoleContext) -> Variables:
+    """What both roles need to take the cluster away: the site no longer describes it."""
+    return {
+        "containerd_state": "absent",
+        "containerd_repository": "",
+        "containerd_source": "",
+        "kubernetes_state": "absent",
+        "kubernetes_control": Role.CONTROL in context.host.roles,
+        "kubernetes_version": "",
+    }
 
-    What one other host says of its kubelet ends its own stage, and no other host's.
+
+def _gpu_charts(context: RoleContext, is_first: bool) -> Variables:
+    """What hands out GPUs, and the chart that another choice of the site installed. Other hosts install nothing."""
+    site, profile = context.site, context.profile
+    gone = [
+        {"name": chart.name, "namespace": chart.namespace, "chart": chart.chart, "version": "0"}
+        for chart in charts.replaced(site, profile)
+    ]
+    wanted = [charts.arguments(r, CHARTS) for r in charts.releases(site, profile)]
+    return {
+        "kubernetes_gpu_releases": wanted if is_first else [],
+        "kubernetes_gpu_replaced": gone if is_first else [],
+        "kubernetes_gpu_runtime": charts.runtime_class(site, profile) if is_first else [],
+    }
+
+
+def _refused(context: RoleContext, chosen: Release) -> str:
+    """The reason why this host cannot get the release. Raises ConfigError if a control plane cannot.
+
+    A wrong kubelet of another host blocks only that host's stage.
     """
     facts, host = context.own, context.host
     if facts is None or facts.kubernetes is None:
@@ -115,7 +147,9 @@ def repository(site: Site) -> Variables:
 
 def helm(site: Site) -> dict[str, str]:
     """The archive of Helm's program; nothing where the offline source has it, or nothing is installed by it."""
-    needed = site.scheduler or site.workloads or options(site).network != "bridge"
+    given = options(site)
+    handed_out = charts.component(given) or site.scheduler
+    needed = handed_out or site.workloads or given.network != "bridge"
     brought = not needed or options(site).offline("charts")
     return {} if brought else site.repositories.helm.model_dump()
 
@@ -125,12 +159,19 @@ def _upgrade_skip(given: KubernetesOptions, chosen: Release) -> list[str]:
 
 
 def members(site: Site) -> tuple[Host, ...]:
-    """Hosts of the cluster: control planes and GPU hosts, whoever owns these now."""
+    """Hosts of the cluster: control planes and GPU hosts of any owner."""
     return tuple(h for h in site.hosts if {Role.CONTROL, Role.GPU}.intersection(h.roles))
 
 
+def takes_pods(site: Site) -> int:
+    """How many hosts can take pods of the cluster's own services: those of Slurm take none."""
+    return sum(
+        Role.CONTROL in host.roles or site.owner(host) is Owner.KUBERNETES for host in members(site)
+    )
+
+
 def control_hosts(site: Site) -> tuple[Host, ...]:
-    """Hosts of the control plane, the first of which makes it. Raises ConfigError where there is none."""
+    """Hosts of the control plane; the first creates it. Raises ConfigError if there is none."""
     hosts = site.with_role(Role.CONTROL)
     if not hosts:
         raise ConfigError(
@@ -190,7 +231,7 @@ def registration(site: Site, host: Host, chosen: Release) -> Document:
 
 
 def labels(context: RoleContext) -> dict[str, str]:
-    """What a scheduler may choose hosts by."""
+    """Labels by which a scheduler can select hosts."""
     host, profile = context.host, context.profile
     gpu = Role.GPU in host.roles
     return {"appliance/role": "gpu" if gpu else "control", "appliance/profile": profile.name}
@@ -247,7 +288,7 @@ def _cluster(context: RoleContext, api: str, chosen: Release, container: bool) -
 
 
 ETCD_BYTES = 8 << 30
-"""The largest database that etcd's makers suggest (etcd 3.6, system limits); its own default is 2 GiB."""
+"""The largest database that etcd's documentation suggests (etcd 3.6, system limits); the default is 2 GiB."""
 
 
 def _etcd(chosen: Release, container: bool) -> Document:
@@ -280,7 +321,7 @@ def _proxy(site: Site, container: bool) -> Document:
 
 
 def takes_subnet(image: str) -> bool:
-    """Whether this kube-vip reads vip_subnet; one whose tag tells no release is taken for a new one."""
+    """Whether this kube-vip reads vip_subnet; a tag without a release counts as new."""
     found = re.search(r":v?(\d+)\.(\d+)[^/]*$", image.partition("@")[0])
     return found is None or tuple(map(int, found.groups())) >= SUBNET_SINCE
 

@@ -4,35 +4,42 @@ from appliance.errors import ConfigError
 from appliance.models.site import Role
 from appliance.stages.base.variables import in_container
 from appliance.stages.context import RoleContext, Variables
+from appliance.stages.kubernetes.site import KubernetesOptions
 from appliance.stages.kubernetes.variables.releases import options, release
 
 PAUSE = {28: "3.9", 31: "3.10", 34: "3.10.1", 36: "3.10.2"}
 """The sandbox image kubeadm names from a minor release on (cmd/kubeadm/app/constants)."""
+STATIC_PODS = frozenset(
+    {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-vip"}
+)
+"""Images that run as static pods of control hosts, by the last part of their repositories."""
 UPSTREAM_PLUGINS = "/opt/cni/bin"
 """Where Calico and Cilium put their plugins."""
 GPU_RUNTIME = "/usr/bin/nvidia-container-runtime"
 """Of the toolkit stage gpu brings. The GPU Operator's own pods, and KAI's with a part of a GPU, ask for a runtime of the name nvidia
-(GPU Operator v26.3.2 and v26.7.0, where its toolkit is off; KAI's chart v0.16.8), and nobody else tells containerd of it."""
+(GPU Operator v26.3.2 and v26.7.0 without its toolkit; KAI's chart v0.16.8), which containerd has to be configured for."""
 
 
 def variables(context: RoleContext) -> Variables:
-    """All variables of role containerd. Raises ConfigError where nobody chose a release."""
+    """All variables of role containerd. Raises ConfigError without a release."""
     given = options(context.site)
     container = in_container(context.site, context.own)
     version = containerd_release(context)
     is_control = Role.CONTROL in context.host.roles
     images = given.offline("images")
     return {
+        "containerd_state": "present",
         **_repository(context, version),
         "containerd_schema": schema(version),
         "containerd_devices": _numbers(version) >= (1, 7),
         "containerd_gpu_runtime": GPU_RUNTIME if Role.GPU in context.host.roles else "",
         "containerd_cni_folder": "" if given.network == "bridge" else UPSTREAM_PLUGINS,
         "containerd_image_folders": [
-            f"{images}/images/{name}"
-            for name in ("hosts", *(("control",) if is_control else ()))
-            if images
+            f"{images}/images/{name}" for name in ("hosts", "control") if images
         ],
+        "containerd_images_spared": sorted(_of_static_pods(given))
+        if images and not is_control
+        else [],
         "containerd_sandbox_image": sandbox_image(release(context).minor),
         "containerd_systemd_cgroups": not container,
         "containerd_container": container,
@@ -42,6 +49,12 @@ def variables(context: RoleContext) -> Variables:
         ],
         "containerd_source": given.offline("packages"),
     }
+
+
+def _of_static_pods(given: KubernetesOptions) -> set[str]:
+    """Images that run only on control hosts, by name; other images of images/control may run on any host."""
+    own = (given.address_image or "").partition("@")[0].rpartition("/")[2].partition(":")[0]
+    return {*STATIC_PODS, *filter(None, [own])}
 
 
 def _repository(context: RoleContext, version: str) -> Variables:
@@ -78,7 +91,7 @@ def sandbox_image(minor: int) -> str:
 
 
 def containerd_release(context: RoleContext) -> str:
-    """What the site or its profile chose. Raises ConfigError where nobody did."""
+    """The release of the site or its profile. Raises ConfigError if neither sets it."""
     chosen = (
         options(context.site).containerd
         or context.site.software.get("containerd")

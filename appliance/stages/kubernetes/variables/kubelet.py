@@ -91,7 +91,7 @@ def _per_node(context: RoleContext) -> list[dict[str, object]]:
 
 
 def _resolver(context: RoleContext) -> str:
-    """Where the host's own name servers stand; systemd-resolved's stub is of no use inside a pod. kubeadm asks for the unit, too."""
+    """The file with the host's name servers; systemd-resolved's stub does not work in a pod. kubeadm checks the unit, too."""
     facts = context.own
     unit = facts.units.get("systemd-resolved.service") if facts else None
     stub = unit is not None and unit.active == "active"

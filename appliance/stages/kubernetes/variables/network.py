@@ -12,7 +12,7 @@ OPERATOR = "tigera-operator"
 
 
 def releases(context: RoleContext) -> list[Variables]:
-    """In their order; none for a network that is no chart's."""
+    """In order of installation; none for a network without a chart."""
     match options(context.site).network:
         case "calico":
             return _calico(context)

@@ -1,4 +1,4 @@
-"""Whose tokens the API server takes: its AuthenticationConfiguration (KEP 3331), which it reads anew when the file changes."""
+"""Accepted token issuers of the API server: its AuthenticationConfiguration (KEP 3331), which it reloads when the file changes."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ from appliance.stages.kubernetes.variables.releases import Release
 SINCE, STABLE = 30, 34
 """Minor releases that have it as v1beta1 and as v1 (Kubernetes changelogs 1.30, 1.34)."""
 RESERVED = ("system:", "kubeadm:", "appliance:")
-"""Names that carry rights over the cluster; kubeadm's and our administrators are groups anybody's provider might know."""
+"""Prefixes of names with rights in the cluster; any provider could have a group with the name of administrators."""
 
 Document = dict[str, Any]
 
 
 def authentication(issuers: tuple[OidcIssuer, ...], chosen: Release) -> Document:
-    """The API server's document; empty where nobody is believed but certificates."""
+    """The API server's document; empty if only certificates are accepted."""
     if not issuers:
         return {}
     version = "v1" if chosen.minor >= STABLE else "v1beta1"

@@ -24,7 +24,7 @@ CIPHERS = tuple(
     for key in ("ECDSA", "RSA")
     for bits, digest in ((128, 256), (256, 384))
 )
-"""Of TLS 1.2, for the API server and kubelets; those of 1.3 are not to be chosen among."""
+"""Ciphers of TLS 1.2 for the API server and kubelets; those of TLS 1.3 cannot be selected."""
 CONTROL_TAINT = "node-role.kubernetes.io/control-plane"
 """Keeps pods off control planes."""
 
@@ -67,7 +67,7 @@ def options(site: Site) -> KubernetesOptions:
 
 
 def release(context: RoleContext) -> Release:
-    """What the site or its profile chose. Raises ConfigError for none, or one nobody has tables for."""
+    """The release of the site or its profile. Raises ConfigError if it is missing or not in the tables."""
     chosen = (
         options(context.site).version
         or context.site.software.get("kubernetes")
@@ -80,8 +80,8 @@ def release(context: RoleContext) -> Release:
     return parse(chosen)
 
 
-def told(version: str) -> Release | None:
-    """What a program says it is, as v1.35.2; None where that is no release."""
+def parsed_release(version: str) -> Release | None:
+    """A program's reported release, such as v1.35.2; None if it is not a release."""
     found = VERSION.match(version)
     if not found:
         return None
@@ -89,14 +89,14 @@ def told(version: str) -> Release | None:
 
 
 def is_older(present: str, wanted: Release) -> bool:
-    """Whether a kubelet is of an earlier release than the site asks for; one that does not tell is not."""
-    old = told(present)
+    """Whether a kubelet has an earlier release than the site; False if unknown."""
+    old = parsed_release(present)
     return old is not None and _distance(old, wanted) > (0, 0)
 
 
 def refuse_leap(host: str, present: str, wanted: Release) -> None:
     """Raises ConfigError where no upgrade leads from a host's kubelet to the release: back, or over a minor release."""
-    old = told(present)
+    old = parsed_release(present)
     if old is None or (0, 0) <= _distance(old, wanted) < (2, 0):
         return
     shown = str(old) if wanted.minor == old.minor else f"1.{old.minor}"
@@ -124,6 +124,6 @@ def parse(text: str) -> Release:
     known = len(numbers) == len(words) and len(words) in (2, 3) and numbers[0] == 1
     if not known or not OLDEST <= numbers[1] <= NEWEST:
         raise ConfigError(
-            f"Kubernetes {text} is not known here", f"take one of 1.{OLDEST} to 1.{NEWEST}"
+            f"Kubernetes {text} is not supported", f"use one of 1.{OLDEST} to 1.{NEWEST}"
         )
     return Release(numbers[1], numbers[2] if len(numbers) == 3 else None)

@@ -4,38 +4,44 @@ from collections.abc import Iterable, Iterator
 
 from appliance.checks.check import GPU_HOSTS, Check, HostCheck, View, judged, not_assessed
 from appliance.models.facts import HostFacts
-from appliance.models.gpus import gpu_count
+from appliance.models.gpu_counts import gpu_count
 from appliance.models.result import Judgement, place
 from appliance.models.site import Host
-from appliance.stages.gpu.checks.each import Seen, bad, devices, each, good, is_simulated, unknown
+from appliance.stages.gpu.checks.each import (
+    GpuResult,
+    bad,
+    devices,
+    each,
+    good,
+    is_simulated,
+    unknown,
+)
 from appliance.stages.gpu.facts import Gpu
 from appliance.stages.mig import ids
 from appliance.stages.mig.layouts import declared, document
 from appliance.stages.mig.table import Layout, written
 
 UNITS = ("appliance-mig.service",)
-"""What the probe must be asked for."""
+"""What the probe must read."""
 
 DEPLOY = "appliance mig apply"
-MAKE = f"{DEPLOY}; GPUs somebody computes on are left alone, and their processes named"
+MAKE = f"{DEPLOY}; GPUs in use are not changed, and their processes are listed"
 
 
 def judge_mig(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Instances and places of every GPU the site speaks of, and the unit that makes them again at boot."""
+    """Checks instances and placements of every GPU in the site's layout, and the unit that creates them at boot."""
     wanted = declared(view.profile, view.site, host)
     if not wanted:
         return
     count, all_there = gpu_count(view.profile, host), len(devices(facts))
     alike = len(wanted) == count and len({written(layout) for layout in wanted.values()}) == 1
     if 0 < all_there < count and not alike:
-        cause = (
-            f"{all_there} of {count} GPUs answer, and numbers move when one is missing (gpu.count)"
-        )
+        cause = f"{all_there} of {count} GPUs answer, and GPU numbers change if one is missing (gpu.count)"
         yield not_assessed(host.name, cause, simulated=is_simulated(facts))
         return
     places = _places(view, host)
 
-    def judge(gpu: Gpu) -> Seen:
+    def judge(gpu: Gpu) -> GpuResult:
         if gpu.index not in wanted:
             return good("left alone")
         return _judge(gpu, wanted[gpu.index], places[gpu.index])
@@ -44,12 +50,12 @@ def judge_mig(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     yield from _unit(host, facts)
 
 
-def _judge(gpu: Gpu, layout: Layout, places: frozenset[tuple[int, int]]) -> Seen:
+def _judge(gpu: Gpu, layout: Layout, places: frozenset[tuple[int, int]]) -> GpuResult:
     limit = written(layout)
     if gpu.mig_enabled is None:
-        return unknown("the driver does not tell whether it is divided")
+        return unknown("the driver does not report whether it is divided")
     if gpu.mig is None:
-        return unknown("what it is divided into was not read: root may, for one")
+        return unknown("its MIG devices were not read: reading them needs root")
     found = _found(gpu)
     if gpu.mig_pending is not None and gpu.mig_pending != gpu.mig_enabled:
         mode = "on" if gpu.mig_pending else "off"
@@ -60,7 +66,7 @@ def _judge(gpu: Gpu, layout: Layout, places: frozenset[tuple[int, int]]) -> Seen
     if gpu.mig_enabled == bool(layout) and there == places and whole:
         return good(found, limit)
     if found == limit:
-        cause = f"divided into {found}, but not at the declared places or not wholly usable"
+        cause = f"divided into {found}, but not with the declared placements, or not fully usable"
     else:
         cause = f"{_is(gpu, found)}, declared {limit}"
     return bad(found, cause, MAKE, limit, "section mig of the site")
@@ -100,7 +106,7 @@ def _unit(host: Host, facts: HostFacts) -> Iterator[Judgement]:
             bad(None, "", "").status,
             value=unit.enabled or unit.load,
             limit="enabled",
-            cause="the instances would be gone after a reboot: nothing makes them at boot",
+            cause="the instances would be gone after a reboot: nothing creates them at boot",
             fix=DEPLOY,
         )
 
@@ -112,8 +118,8 @@ CHECKS: tuple[Check, ...] = (
         roles=GPU_HOSTS,
         judge=judge_mig,
         limit="section mig of the site, else stages.mig of the profile",
-        explain="MIG mode, instances and their places on every GPU the site speaks of, and the unit that makes them at boot. "
-        "Instances vanish at every reboot, and with a reset of the GPU. Usual faults: somebody divided a GPU by hand, a "
-        "process that kept a GPU from being changed, a mode that waits for a reset because a daemon holds the GPU.",
+        explain="MIG mode, instances and their placement on every GPU in the site's layout, and the unit that creates them at boot. Instances are "
+        "lost at every reboot and reset of the GPU. Usual causes: a GPU was divided by hand, a process prevented the change, or a mode "
+        "waits for a reset because a daemon uses the GPU.",
     ),
 )

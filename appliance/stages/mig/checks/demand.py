@@ -27,17 +27,17 @@ from appliance.stages.mig.layouts import demands, on_demand
 
 UNIT = "appliance-mig-demand.service"
 UNITS = (UNIT,)
-"""What the probe must be asked for."""
+"""What the probe must read."""
 
 OLD_S = 600.0
-"""Own choice: a round is due every 15 s; one that waits for pods on their way and a device plugin may take five minutes."""
+"""Own choice: a round is due every 15 s; one that waits for starting pods and a device plugin may take five minutes."""
 
 
 def _judge(view: View) -> Iterator[Judgement]:
     if not demands(view.site):
         return
     for host in view.site.with_role(Role.GPU):
-        if on_demand(view.profile, view.site, host):
+        if on_demand(view.profile_of(host.name), view.site, host):
             yield _host(host, view.facts.get(host.name))
     yield _cluster(view)
 
@@ -55,7 +55,7 @@ def _host(host: Host, facts: HostFacts | None) -> Judgement:
         cause = f"{UNIT} is {unit.active}, {unit.enabled or unit.load}"
         return failed(host.name, cause, fix, value=unit.active, limit="active")
     if seen is None:
-        why = facts.gap("mig_demand", "the host was not told what it may divide")
+        why = facts.gap("mig_demand", "the host has no settings of what it may divide")
         return not_assessed(host.name, why, fix=fix)
     if seen.age_s > OLD_S:
         cause = f"its last round ended {seen.age_s:.0f} s ago"
@@ -64,14 +64,14 @@ def _host(host: Host, facts: HostFacts | None) -> Judgement:
         return failed(host.name, seen.problem, fix, limit="no trouble", simulated=simulated)
     if seen.waits:
         return not_assessed(host.name, seen.waits)
-    told = f"{seen.made} made and {seen.taken} taken away since its start"
+    told = f"{seen.made} created and {seen.taken} removed since its start"
     return passed(
         host.name, sum(seen.free.values()), unit="free", evidence=told, simulated=simulated
     )
 
 
 def _cluster(view: View) -> Judgement:
-    """What the control host that acts says of pods that wait."""
+    """The active control host's facts about pending pods."""
     rounds = [
         facts.limits
         for host in view.site.with_role(Role.CONTROL)
@@ -80,7 +80,11 @@ def _cluster(view: View) -> Judgement:
     seen = next((one for one in rounds if one.age_s <= ROUND_OLD_S), None)
     fix = "journalctl -u appliance-limits on the control host that acts; kubectl describe the pods"
     if seen is None or seen.demand is None:
-        why = "no control host looks for pods that wait" if seen is None else "it has no policy yet"
+        why = (
+            "no control host watches for pending pods"
+            if seen is None
+            else "the host has no policy yet"
+        )
         return not_assessed("cluster", why, fix="appliance queue apply")
     if seen.demand.troubles:
         return failed("cluster", seen.demand.troubles[0], fix, limit="no trouble")
@@ -94,23 +98,23 @@ def _cluster(view: View) -> Judgement:
 CHECKS: tuple[Check, ...] = (
     ClusterCheck(
         ids.ON_DEMAND,
-        "MIG instances are made for pods that ask",
+        "MIG instances are created for pods that request them",
         _judge,
-        "Where a node pool has mig_on_demand, each of its hosts runs appliance-mig-demand, and the control host that holds the Lease of "
-        "appliance-limits tells it what pods wait for. It fails where a host does not look or could not do as it was told, and warns of "
-        "pods whose instance cannot be made, with the reason. Usual causes: no room, a driver that refuses, kubelet's record of devices "
-        "that cannot be read, a device plugin that was not started anew.",
+        "If a node pool has mig_on_demand, each of its hosts runs appliance-mig-demand, and the control host that holds the Lease of "
+        "appliance-limits sends it the needs of pending pods. It fails if a host does not run it or could not fulfil a request. It warns of "
+        "pods whose instance cannot be created, with the reason. Usual causes: no room, a driver error, an unreadable record of kubelet's "
+        "devices, or a device plugin that was not restarted.",
         nature=Nature.SYMPTOM,
         causes=(
             Cause(
                 kubernetes_ids.ETCD,
-                "etcd takes no changes, so that no node says what it has",
+                "etcd refuses changes, so no node reports its devices",
                 Reach.SITE,
             ),
-            Cause(kubernetes_ids.API, "who divides GPUs asks this API", Reach.SITE),
+            Cause(kubernetes_ids.API, "the program that divides GPUs uses this API", Reach.SITE),
             Cause(
                 limits_ids.RUNNING,
-                "what does not run sees no pod that waits",
+                "the stopped program sees no pending pod",
                 Reach.SITE,
                 is_unknown,
             ),

@@ -1,4 +1,4 @@
-"""Which images the pods of a namespace run, by what they ask for and what their hosts gave them."""
+"""The images of a namespace's pods: requested references, and the IDs that run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def images(said: dict[str, Any], space: str) -> list[Facts]:
 
 
 def _containers(spec: dict[str, Any], status: dict[str, Any]) -> list[tuple[str, str]]:
-    """What each container that began asks for, and the ID of what it got."""
+    """The requested image and the image ID of each started container."""
     kinds = (("initContainers", "initContainerStatuses"), ("containers", "containerStatuses"))
     found: list[tuple[str, str]] = []
     for declared, seen in kinds:

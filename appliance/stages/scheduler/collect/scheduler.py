@@ -12,6 +12,7 @@ from appliance.probe import files
 from appliance.probe.ask import Ask
 from appliance.probe.lines import lines_of
 from appliance.probe.problems import Unreadable
+from appliance.stages.kubernetes.collect.pods import pods
 from appliance.stages.scheduler.collect.images import images
 
 TYPE_CHECKING = False
@@ -28,9 +29,6 @@ RECORDS = (
     '{.metadata.labels.status} {.data.release}{"\\n"}{end}'
 )
 RECORDS_OF_ALL = ["get", "secrets", "--all-namespaces", "-l", CURRENT, "-o", "jsonpath=" + RECORDS]
-VENDOR = "nvidia.com/"
-GPU = VENDOR + "gpu"
-PART = "mig-"
 RDMA = "rdma/fabric"
 DEFAULTS = (
     "storageclass.kubernetes.io/is-default-class",
@@ -41,16 +39,14 @@ OURS = "appliance"
 SYSTEM = "kube-system"
 RELEASE = "meta.helm.sh/release-name"
 ENFORCERS = frozenset({"calico-node", "cilium", "canal", "antrea-agent", "kube-router"})
-"""DaemonSets by the names their projects give them; of other networks nobody here knows that they enforce policies."""
+"""DaemonSets of networks that are known to enforce policies, by their projects' names."""
 CILIUM = "cilium"
 EVERYWHERE = "*"
-ENDED = frozenset({"Succeeded"})
-FAILED = "Failed"
 MANAGED = "app.kubernetes.io/managed-by=appliance"
 VOLUMES = "persistentvolumes,persistentvolumeclaims"
 KINDS = "nodes,storageclasses,networkpolicies,daemonsets"
 PARTS = (
-    *("releases", "pods", "gpus", "gpu_parts", "rdma", "default_classes"),
+    *("releases", "pods", "rdma", "default_classes"),
     *("policies", "enforcers", "images", "trees"),
 )
 
@@ -66,8 +62,7 @@ def collect(ask: Ask) -> Facts:
         lists = {space: _get(ask, "pods", space) for space in spaces}
         found["pods"] = [pod for said in lists.values() for pod in pods(said)]
         rest = _get(ask, KINDS, EVERYWHERE)
-        found["gpus"], found["rdma"] = offered(rest, GPU), offered(rest, RDMA)
-        found["gpu_parts"] = gpu_parts(rest)
+        found["rdma"] = offered(rest, RDMA)
         found["default_classes"] = default_classes(rest)
         found["policies"] = policies(rest, spaces)
         found["enforcers"] = [_with_mode(ask, one) for one in enforcers(rest)]
@@ -82,7 +77,7 @@ def collect(ask: Ask) -> Facts:
 def releases(said: str) -> list[Facts]:
     """Each release by its newest record, from lines of namespace, name, revision, status and record. Raises Unreadable.
 
-    What is labelled as Helm's and is no record has fewer words.
+    Lines with fewer words have Helm's label, but are not records.
     """
     newest: dict[tuple[str, str], list[str]] = {}
     for line in lines_of(said):
@@ -118,63 +113,11 @@ def chart(payload: str) -> tuple[str, str]:
         raise Unreadable("a record of Helm's cannot be read") from None
 
 
-def pods(said: dict[str, Any]) -> list[Facts]:
-    """The pods of a list, those that ended well or were replaced left out."""
-    items = said.get("items") or []
-    left = [item for item in items if _phase(item) not in ENDED and not _is_replaced(item, items)]
-    return [_pod(item) for item in left]
-
-
-def _is_replaced(item: dict[str, Any], items: list[dict[str, Any]]) -> bool:
-    """A pod that failed, as by eviction, stays in the list for good; its owner has made another since."""
-    maker, made = _maker(item), _made(item)
-    return bool(any(maker) and _phase(item) == FAILED) and any(
-        _maker(other) == maker and _phase(other) != FAILED and _made(other) >= made
-        for other in items
-    )
-
-
-def _maker(item: dict[str, Any]) -> tuple[str, str]:
-    """Kind and name of who makes a pod anew under another name: a Deployment's ReplicaSet of any template, a Job."""
-    for owner in item["metadata"].get("ownerReferences") or []:
-        if owner.get("kind") == "ReplicaSet":
-            return "ReplicaSet", str(owner.get("name", "")).rpartition("-")[0]
-        if owner.get("kind") == "Job":
-            return "Job", str(owner.get("name", ""))
-    return "", ""
-
-
-def _phase(item: dict[str, Any]) -> str:
-    return str(item.get("status", {}).get("phase", ""))
-
-
-def _made(item: dict[str, Any]) -> str:
-    return str(item["metadata"].get("creationTimestamp", ""))
-
-
 def offered(said: dict[str, Any], resource: str) -> dict[str, int]:
-    """How much of it each node of a list offers; 0 where no device plugin speaks for it. Raises Unreadable."""
+    """The amount that each node of a list offers; 0 without a device plugin. Raises Unreadable."""
     try:
         return {
             item["metadata"]["name"]: int(item["status"].get("allocatable", {}).get(resource, 0))
-            for item in _of_kind(said, "Node")
-        }
-    except (KeyError, TypeError, ValueError):
-        raise Unreadable("kubectl printed no list of nodes") from None
-
-
-def gpu_parts(said: dict[str, Any]) -> dict[str, dict[str, int]]:
-    """The parts of GPUs each node of a list offers, by their name. Raises Unreadable.
-
-    What a node offered before and offers no more kubelet goes on to name, with 0.
-    """
-    try:
-        return {
-            item["metadata"]["name"]: {
-                name[len(VENDOR) :]: int(count)
-                for name, count in item["status"].get("allocatable", {}).items()
-                if name.startswith(VENDOR + PART) and int(count)
-            }
             for item in _of_kind(said, "Node")
         }
     except (KeyError, TypeError, ValueError):
@@ -214,7 +157,7 @@ def policies(said: dict[str, Any], spaces: list[str]) -> list[Facts]:
 
 
 def digest(content: object) -> str:
-    """Of what was written, whatever the order of its keys."""
+    """The digest of a content, independent of the order of keys."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
@@ -274,42 +217,6 @@ def _with_mode(ask: Ask, one: Facts) -> Facts:
     words = ["get", "configmap", "cilium-config", "--ignore-not-found"]
     path = "jsonpath={.data.enable-policy}"
     return {**one, "mode": _kubectl(ask, ["-n", one["namespace"], *words, "-o", path]).strip()}
-
-
-def _pod(item: dict[str, Any]) -> Facts:
-    status = item.get("status", {})
-    ready = any(
-        c.get("type") == "Ready" and c.get("status") == "True"
-        for c in status.get("conditions") or []
-    )
-    return {
-        "name": item["metadata"]["name"],
-        "namespace": item["metadata"].get("namespace", ""),
-        "ready": ready,
-        "reason": "" if ready else _reason(status),
-    }
-
-
-def _reason(status: dict[str, Any]) -> str:
-    """What its first container waits for, else what the scheduler or kubelet says of the pod."""
-    states = [
-        *(status.get("initContainerStatuses") or []),
-        *(status.get("containerStatuses") or []),
-    ]
-    waits = [s["state"]["waiting"] for s in states if s.get("state", {}).get("waiting")]
-    waits = [w for w in waits if w.get("reason") != "PodInitializing"]
-    if waits:
-        return _line(f"{waits[0].get('reason', 'waiting')}: {waits[0].get('message', '')}").rstrip(
-            ": "
-        )
-    said = [c for c in status.get("conditions") or [] if c.get("status") != "True"]
-    words = next((c["message"] for c in said if c.get("message")), status.get("message", ""))
-    return _line(str(words or status.get("phase", "no reason given")))
-
-
-def _line(said: str) -> str:
-    """kubelet's messages may quote what a program said, over several lines."""
-    return " ".join(said.split())[:200]
 
 
 def _get(ask: Ask, kind: str, space: str = "", labels: str = "") -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""The site's queues: as a tree that can be judged, and as what Kubernetes is told."""
+"""The site's queues, as a tree for rules and as Kubernetes objects."""

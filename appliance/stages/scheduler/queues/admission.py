@@ -1,9 +1,10 @@
-"""How a policy of admission is made (ValidatingAdmissionPolicy): what is looked at, the conditions, and the words of CEL they share.
+"""Builds admission policies (ValidatingAdmissionPolicy): matched objects, conditions, and shared CEL expressions.
 
-Pods are judged whoever makes them; of kinds with pods' templates also the templates, so that people are told when they apply, and not
-by an event later.
+Pods are judged independent of their creator. Pod templates are judged, too, so that users get the error when they apply, and not
+by a later event.
 """
 
+import re
 from dataclasses import dataclass, field, replace
 
 from appliance.models.site import Site
@@ -46,7 +47,12 @@ TEMPLATES: tuple[tuple[str, str, str], ...] = (
         " ? [object.spec.leaderWorkerTemplate.leaderTemplate] : [])",
     ),
     ("ray.io", "rayclusters", "{ray}(object.spec)"),
-    ("ray.io", "rayjobs", "{ray}(object.spec.rayClusterSpec)"),
+    (
+        "ray.io",
+        "rayjobs",
+        "(has(object.spec.rayClusterSpec) ? {ray}(object.spec.rayClusterSpec) : [])"
+        " + (has(object.spec.submitterPodTemplate) ? [object.spec.submitterPodTemplate] : [])",
+    ),
     ("ray.io", "rayservices", "{ray}(object.spec.rayClusterConfig)"),
     (
         "trainer.kubeflow.org",
@@ -54,14 +60,14 @@ TEMPLATES: tuple[tuple[str, str, str], ...] = (
         "object.spec.template.spec.replicatedJobs.map(j, j.template.spec.template)",
     ),
 )
-"""Group, resource, and where the pods' templates of one lie. What is not among these is judged when its pods are made."""
+"""Group, resource, and the path of its pod templates. Other kinds are judged when their pods are created."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One thing that is refused. ``expression`` of CEL is true of good work; ``message`` ends with what to write instead.
+    """One refusal. ``expression``: CEL, true for valid work; ``message`` ends with the remedy.
 
-    ``told``: CEL for a message that names what only the request has; where it fails, the other one is given.
+    ``told``: CEL for a message with values of the request; if it fails, ``message`` is used.
     """
 
     expression: str
@@ -71,9 +77,9 @@ class Rule:
 
 @dataclass(frozen=True)
 class Policy:
-    """``on``: what is looked at. ``only``: conditions under which it is; ``variables`` by name, in their order.
+    """``on``: matched resources. ``only``: match conditions; ``variables`` by name, in their order.
 
-    ``params``: API version and kind of what lies in the request's namespace; the rules are asked once for each of these.
+    ``params``: API version and kind of objects in the request's namespace; the rules run once for each.
     """
 
     name: str
@@ -120,7 +126,7 @@ def written(site: Site, policy: Policy, actions: tuple[str, ...]) -> list[Manife
 
 
 def objects(group: str, resources: list[str], operations: list[str]) -> Manifest:
-    """A rule of what a policy looks at, in all versions of the group."""
+    """A match rule of a policy, for all versions of the group."""
     return {
         "apiGroups": [group],
         "apiVersions": ["*"],
@@ -142,6 +148,10 @@ def _templated() -> tuple[Manifest, ...]:
     )
 
 
+RAY = re.compile(r"[{]ray[}][(]([^)]*)[)]")
+"""The paths of a Ray cluster in ``TEMPLATES``."""
+
+
 def _ray(where: str) -> str:
     return (
         f"([{where}.headGroupSpec.template] + (has({where}.workerGroupSpecs)"
@@ -153,9 +163,8 @@ def _lists(root: str) -> str:
     """CEL for the list of an object's templates; a pod is its own."""
     chosen = f"[{root}]"
     for group, resource, where in reversed(TEMPLATES):
-        if where.startswith("{ray}"):
-            where = _ray(where.removeprefix("{ray}(").removesuffix(")"))
-        there = where.replace("object.", f"{root}.")
+        expanded = RAY.sub(lambda found: _ray(found[1]), where)
+        there = expanded.replace("object.", f"{root}.")
         asked = f"request.resource.group == '{group}' && request.resource.resource == '{resource}'"
         chosen = f"{asked} ? {there} : {chosen}"
     return chosen
@@ -180,6 +189,12 @@ MEMBERS = (
 )
 """People, and accounts of the project itself: not the cluster's controllers, nor operators of other namespaces."""
 
+BY_CONTROLLERS = (
+    "(request.userInfo.username == 'system:kube-controller-manager'"
+    " || request.userInfo.username.startsWith('system:serviceaccount:kube-system:'))"
+)
+"""Controllers of Kubernetes, which create objects from judged ones and remove their finalizers."""
+
 OPERATOR = (
     "(!request.userInfo.username.startsWith('system:serviceaccount:') && authorizer.group('rbac.authorization.k8s.io').resource('rolebindings')"
     ".namespace(request.namespace).check('create').allowed())"
@@ -190,7 +205,27 @@ a program with that right acts on what members wrote."""
 ONLY_OTHERS = {"not-by-limits": OURS}
 SPACE = "namespaceObject.metadata.labels"
 
+OWNERS: tuple[tuple[str, str], ...] = (
+    ("cronjobs", "[object.spec.jobTemplate]"),
+    ("jobsets", "object.spec.replicatedJobs.map(j, j.template)"),
+    (
+        "trainingruntimes",
+        "[object.spec.template] + object.spec.template.spec.replicatedJobs.map(j, j.template)",
+    ),
+)
+"""Resource, and where it describes the objects that will own its pods."""
+
+
+def _owners() -> str:
+    """CEL for the object and its templates other than pods, whose labels and annotations a controller copies."""
+    inner = "[]"
+    for resource, where in reversed(OWNERS):
+        inner = f"request.resource.resource == '{resource}' ? {where} : {inner}"
+    return f"[object] + ({inner})"
+
+
 TEMPLATED = {
+    "owners": _owners(),
     "templates": f"({_lists('object')}).filter(t, has(t.spec))",
     # A change that leaves pods as they are is nobody's cheat: controllers make such changes to work that is older than the policies.
     "before": f"oldObject == null ? [] : ({_lists('oldObject')}).filter(t, has(t.spec))",
@@ -209,7 +244,7 @@ EVERY = (
 
 
 def of_templates(name: str, *rules: Rule, more: bool = False) -> Policy:
-    """A policy of pods, and of the templates of all kinds; ``more``: of what is added to a pod later, too."""
+    """A policy of pods and of the pod templates of all kinds; ``more``: also of later additions to a pod."""
     judged = tuple(replace(r, expression=f"variables.same || {r.expression}") for r in rules)
     later = (objects("", ["pods/ephemeralcontainers", "pods/resize"], ["UPDATE"]),) if more else ()
     return Policy(name, judged, (*PODS, *later, *_templated()), dict(ONLY_OTHERS), dict(TEMPLATED))

@@ -1,8 +1,9 @@
-"""What a project may use of hosts and of the API server: sizes of containers, numbers of objects, and the turn of its requests."""
+"""Limits of a project on hosts and the API server: container sizes, object counts, request priority."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from appliance.models.profile import Hardware
+from appliance.models.profile import Profile
 from appliance.models.site import Site
 from appliance.stages.scheduler.queues.manifest import Manifest, manifest
 from appliance.stages.scheduler.site import Project
@@ -12,11 +13,11 @@ MEMBERS = "appliance-members"
 FLOW = "flowcontrol.apiserver.k8s.io/v1"
 
 RATIO = {"memory": 4, "ephemeral-storage": 16}
-"""How far a limit may pass its request. Under pressure the kernel and kubelet end first what uses more than it requested, so work
-that requests what it needs survives its neighbours. A disk is shared by far more pods than a host's memory is."""
+"""The largest ratio of limit to request. Under pressure, the kernel and kubelet first end work that exceeds its request, so work
+with correct requests survives. More pods share a disk than a host's memory."""
 
 SLICES = "count/endpointslices.discovery.k8s.io"
-"""Their controller makes one for each hundred pods behind a service, and one for each pod that has numbers of its own for named ports."""
+"""Their controller creates one for each hundred pods of a service, and one for each pod with its own numbers of named ports."""
 LARGEST_SLICE = 48 * 1024
 """Bytes, with a hundred pods and the most ports a service may have."""
 
@@ -44,7 +45,7 @@ OF_AN_ADDON = 100
 ENDED = 2
 """Pods that have ended leave the quota of pods and stay in etcd: so many times the pods of one time, with those that work."""
 GROUPS = "count/podgroups.scheduling.run.ai"
-"""KAI makes one for each workload, so there are no more than pods."""
+"""KAI creates one for each workload, so there are at most as many as pods."""
 
 LARGEST_DATA = 128 * 1024
 """Bytes of a ConfigMap or Secret. Kubernetes itself takes 1 MiB."""
@@ -59,7 +60,7 @@ PRECEDENCE = 1000
 
 @dataclass(frozen=True)
 class Sizes:
-    """What one container gets and may get, in MiB; from the least host of the site's class. ``disk`` 0: the class does not say."""
+    """Defaults and maxima of one container, in MiB: defaults from the smallest host of the site's classes, maxima from the largest. ``disk`` 0: unknown."""
 
     memory: int
     disk: int
@@ -67,24 +68,23 @@ class Sizes:
     most_disk: int
 
 
-def sizes(hardware: Hardware) -> Sizes:
-    """A container that says nothing gets a small part of one GPU's share of its host; a large one says what it needs."""
-    host, gpus = hardware.host, hardware.gpu.count
+def sizes(classes: Sequence[Profile]) -> Sizes:
+    """A container without requests gets a small part of one GPU's share of its host."""
+    found = [(own.hardware.host, own.hardware.gpu.count) for own in classes]
     return Sizes(
-        memory=max(512, host.memory_gib * 1024 // gpus // 16),
-        disk=host.system_disk_gib * 1024 // gpus // 4,
-        memory_volume=host.memory_gib * 1024 // 2,
-        most_disk=host.system_disk_gib * 1024,
+        memory=max(512, min(host.memory_gib * 1024 // gpus for host, gpus in found) // 16),
+        disk=min(host.system_disk_gib * 1024 // gpus for host, gpus in found) // 4,
+        memory_volume=max(host.memory_gib * 1024 // 2 for host, _ in found),
+        most_disk=max(host.system_disk_gib * 1024 for host, _ in found),
     )
 
 
-def limit_range(site: Site, space: str, hardware: Hardware, deny: bool) -> Manifest:
+def limit_range(site: Site, space: str, own: Sizes, deny: bool) -> Manifest:
     """Defaults of containers, and where the site refuses work the bounds: a LimitRange knows no warning.
 
     No maximum of memory or processors: hosts may have more than their class demands, and the scheduler places no request
     that is larger than a host.
     """
-    own = sizes(hardware)
     default = {"memory": _mib(own.memory)}
     request = {"cpu": "50m", "memory": _mib(own.memory // RATIO["memory"])}
     ratio = {"memory": str(RATIO["memory"])}
@@ -102,7 +102,7 @@ def limit_range(site: Site, space: str, hardware: Hardware, deny: bool) -> Manif
 
 
 def quota(site: Site, project: Project, space: str, kinds: list[str]) -> Manifest:
-    """GPUs are no part of it: it would refuse a job that only has to wait. ``kinds``: those of add-ons, as jobsets.jobset.x-k8s.io."""
+    """Without GPUs: a quota would refuse a job that only has to wait. ``kinds``: those of add-ons, as jobsets.jobset.x-k8s.io."""
     hard = {
         "pods": project.pods,
         "count/pods": project.pods * ENDED,
@@ -119,9 +119,9 @@ def quota(site: Site, project: Project, space: str, kinds: list[str]) -> Manifes
 def fairness(
     site: Site, projects: tuple[Project, ...], namespaces: dict[str, str]
 ) -> list[Manifest]:
-    """Requests of members and of their pods wait in queues of their own, one behind the other of the same person.
+    """Requests of members and of their pods have their own queues, one for each user.
 
-    Those of hosts, controllers and schedulers never wait behind them. Nothing is borrowed: what is written again and again stays in
+    Requests of hosts, controllers and schedulers never wait behind them. Shares are not borrowed: repeated writes stay in
     etcd until it is compacted, so the pace of writes counts as much as the number of objects.
     """
     level = {

@@ -2,15 +2,11 @@
 
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
-from pydantic import Field
-
-from appliance.config.tables import load
-from appliance.models.base import Model
 from appliance.models.profile import Profile
 from appliance.models.site import Role, Site
-from appliance.stages.scheduler.queues.manifest import Manifest, digest, text
+from appliance.stages.kubernetes.charts import Chart, Release, release_of, table
+from appliance.stages.scheduler.queues.manifest import Manifest
 from appliance.stages.scheduler.site import SchedulerOptions
 
 SHARING_MODES = {
@@ -21,59 +17,19 @@ SHARING_MODES = {
 """Names of the KAI chart from 0.18 on; before, sharing is one switch."""
 
 
-class Chart(Model):
-    """Where a chart comes from; ``versions``: the exact one by release line of ``component``.
-
-    ``earlier``: where lines lie that were published elsewhere.
-    """
-
-    name: str
-    component: str
-    chart: str
-    repository: str = ""
-    namespace: str
-    versions: dict[str, str]
-    earlier: dict[str, str] = Field(default_factory=dict)
-    source: str
-    date: str
-
-
-class Charts(Model):
-    """All charts."""
-
-    version: Literal[1]
-    charts: tuple[Chart, ...]
-
-
-class Release(Model):
-    """One chart as it shall be installed. ``version`` None: no exact version of the line is known."""
-
-    name: str
-    chart: str
-    repository: str
-    namespace: str
-    line: str
-    version: str | None
-    values_file: str
-    values_digest: str
-    values: Manifest = Field(exclude=True)
-
-
 @cache
 def charts() -> dict[str, Chart]:
-    """The table of charts, by name."""
-    return {
-        c.name: c for c in load(Path(__file__).parents[1].joinpath("charts.yml"), Charts).charts
-    }
+    """The charts of this stage, by name."""
+    return table(Path(__file__).parents[1] / "charts.yml")
 
 
 def releases(site: Site, profile: Profile, options: SchedulerOptions) -> tuple[Release, ...]:
-    """What is installed, in order: operators before the scheduler."""
+    """The charts in order of installation: the operator before the scheduler."""
     wanted: list[tuple[str, Manifest]] = []
-    if profile.software.gpu_operator:
-        wanted.append(("gpu-operator", _gpu_operator(options)))
-    if profile.software.network_operator and profile.hardware.fabric.ports:
-        wanted.append(("network-operator", _network_operator()))
+    if profile.software.network_operator and any(
+        own.hardware.fabric.ports for own in site.profiles(profile)
+    ):
+        wanted.append(("network-operator", _network_operator(site)))
     match options.kind:
         case "kai":
             wanted.append(("kai-scheduler", _kai(site, profile, options)))
@@ -83,23 +39,7 @@ def releases(site: Site, profile: Profile, options: SchedulerOptions) -> tuple[R
             wanted.append(("kai-resource-management", values))
         case "runai":
             wanted.append(("control-plane", _runai(options)))
-    return tuple(_release(charts()[name], profile, values) for name, values in wanted)
-
-
-def _release(chart: Chart, profile: Profile, values: Manifest) -> Release:
-    release = str(getattr(profile.software, chart.component) or "")
-    line = ".".join(release.split(".")[:2])
-    return Release(
-        name=chart.name,
-        chart=chart.earlier.get(line, chart.chart),
-        repository=chart.repository,
-        namespace=chart.namespace,
-        line=release,
-        version=chart.versions.get(line),
-        values_file=str(Path("values") / f"{chart.name}.yml"),
-        values_digest=digest(text(values)),
-        values=values,
-    )
+    return tuple(release_of(charts()[name], profile, values) for name, values in wanted)
 
 
 def _kai(site: Site, profile: Profile, options: SchedulerOptions) -> Manifest:
@@ -120,30 +60,12 @@ def _sharing(profile: Profile, options: SchedulerOptions) -> Manifest:
     return {**mode, "nvFractions": {"set": True}} if options.sharing == "nvidia" else mode
 
 
-def mig_strategy(options: SchedulerOptions) -> str:
-    """By which names parts of GPUs are offered, on every host of the cluster alike."""
-    return next((pool.mig for pool in options.node_pools if pool.mig != "none"), "single")
-
-
-def _gpu_operator(options: SchedulerOptions) -> Manifest:
-    """Driver, toolkit and exporter are the host's: stage gpu brings them, for Slurm too."""
-    return {
-        "cdi": {"enabled": True},
-        "dcgmExporter": {"enabled": False},
-        "driver": {"enabled": False},
-        "mig": {"strategy": mig_strategy(options)},
-        # It would set nvidia.com/mig.config to all-disabled and undo what stage mig makes.
-        "migManager": {"enabled": False},
-        "nfd": {"enabled": True},
-        "toolkit": {"enabled": False},
-    }
-
-
-def _network_operator() -> Manifest:
-    """The GPU Operator's node feature discovery is the cluster's only one."""
+def _network_operator(site: Site) -> Manifest:
+    """A cluster has one node feature discovery: the GPU Operator's, where that is installed."""
+    alone = site.kubernetes is not None and site.kubernetes.device_plugin == "plugin"
     return {
         "maintenanceOperator": {"enabled": False},
-        "nfd": {"enabled": False},
+        "nfd": {"enabled": alone},
         "sriovNetworkOperator": {"enabled": False},
     }
 

@@ -1,13 +1,13 @@
 """Queues, node pools, priority classes and topology as KAI-Scheduler reads them, alone and under its resource management.
 
 Fields as in the resource definitions of KAI v0.18 and KAI Resource Management v0.18.6 (2026-10): CPU in millicores,
-memory in MB (10^6 bytes), GPUs in devices; -1 is without bound, 0 is nothing.
+memory in MB (10^6 bytes), GPUs in devices; -1 is unlimited.
 """
 
 from appliance.models.profile import Profile
 from appliance.models.site import Site
 from appliance.stages.scheduler.queues.manifest import Manifest, manifest, number
-from appliance.stages.scheduler.queues.tree import Node, amounts, nodes, queue_name
+from appliance.stages.scheduler.queues.tree import Node, Sizes, amounts, nodes, queue_name
 from appliance.stages.scheduler.site import DEFAULT_POOL, Amount, Queue, SchedulerOptions
 
 UNBOUND = -1
@@ -26,13 +26,13 @@ DEFAULT_QUEUES = (("default-parent-queue", None), ("default-queue", "default-par
 HOSTNAME = "kubernetes.io/hostname"
 TOPOLOGY = "fabric"
 TIER = "fabric.topograph.run/tier-1"
-"""The lowest switches a host hangs on, as Topograph 1.0 (2026-08-18) labels it."""
+"""The label of a host's leaf switch in Topograph 1.0 (2026-08-18)."""
 
 
-def kai(site: Site, options: SchedulerOptions) -> list[Manifest]:
-    """Queues and shards of KAI alone; parents before children."""
+def kai(site: Site, options: SchedulerOptions, each: Sizes) -> list[Manifest]:
+    """Queues and shards of KAI alone; parents before children. ``each``: what goes with a guaranteed GPU."""
     tree = nodes(options)
-    given = amounts(tree)
+    given = amounts(tree, each)
     found = [
         manifest(
             site.name,
@@ -51,10 +51,10 @@ def kai(site: Site, options: SchedulerOptions) -> list[Manifest]:
     return [*found, *(_queue(site, node, given[node.name]) for node in tree), *_idle(site, options)]
 
 
-def resource_management(site: Site, options: SchedulerOptions) -> list[Manifest]:
-    """Node pools, departments and projects; their controller makes the queues of them."""
+def resource_management(site: Site, options: SchedulerOptions, each: Sizes) -> list[Manifest]:
+    """Node pools, departments and projects; their controller makes the queues of them. ``each``: what goes with a guaranteed GPU."""
     tree = nodes(options)
-    given = amounts(tree)
+    given = amounts(tree, each)
     found = [
         manifest(
             site.name,
@@ -111,14 +111,16 @@ def priority_classes(site: Site, options: SchedulerOptions) -> list[Manifest]:
 
 
 def topology(site: Site, profile: Profile, options: SchedulerOptions) -> list[Manifest]:
-    """What is near to what, widest level first; the host is always the nearest.
+    """The levels of proximity, widest first; the host is always the last.
 
     By fabric: the lowest tier of switches, by the label Topograph gives a host.
     """
     if options.topology.source == "none":
         return []
     levels = [label for label in options.topology.levels if label != HOSTNAME]
-    if options.topology.source == "fabric" and profile.hardware.fabric.link_layer == "InfiniBand":
+    if options.topology.source == "fabric" and any(
+        own.hardware.fabric.link_layer == "InfiniBand" for own in site.profiles(profile)
+    ):
         levels = [TIER]
     spec = {"levels": [{"nodeLabel": label} for label in (*levels, HOSTNAME)]}
     return [manifest(site.name, "kai.scheduler/v1alpha1", "Topology", TOPOLOGY, {"spec": spec})]
@@ -131,12 +133,12 @@ def node_labels(options: SchedulerOptions) -> dict[str, dict[str, str]]:
 
 
 def pool_label(options: SchedulerOptions) -> str:
-    """What a host of a pool is labelled with."""
+    """The label of the hosts of a pool."""
     return POOL_LABEL if options.kind == "kai" else OWN_POOL_LABEL
 
 
 def pool_of(options: SchedulerOptions | None, queue: Queue) -> str:
-    """The pool by which a scheduler of KAI finds the pods of a queue; "" in the default one, and where somebody else labels them."""
+    """The pool by which a KAI scheduler selects the pods of a queue; "" in the default pool, and if pods are labelled elsewhere."""
     own = options is not None and options.kind == "kai" and queue.pool != DEFAULT_POOL
     return queue.pool if own else ""
 
@@ -160,7 +162,7 @@ def _queue(site: Site, node: Node, given: dict[str, Amount | None]) -> Manifest:
 
 
 def _idle(site: Site, options: SchedulerOptions) -> list[Manifest]:
-    """Queues of work that names none: nothing guaranteed, whatever is idle. The chart makes them at its first installation alone."""
+    """Queues of work without a queue: no guarantee, only idle resources. The chart creates them only at its first installation."""
     nothing = dict.fromkeys(UNITS, Amount(quota=0, limit=None))
     return [
         manifest(

@@ -1,4 +1,4 @@
-"""What the program that keeps limits of time finds in the cluster: its home, its rights, and the limits themselves."""
+"""Objects of the program that enforces time limits: its namespace, rights and limits."""
 
 import json
 

@@ -25,7 +25,7 @@ def manifest(
     namespace: str | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> Manifest:
-    """A resource with our labels, and the digest of what is in it as an annotation."""
+    """A resource with our labels, and the digest of its content as an annotation."""
     metadata: Manifest = {
         "name": name,
         **({"namespace": namespace} if namespace else {}),
@@ -53,7 +53,7 @@ def documents(manifests: list[Manifest]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what stands twice twice: kubectl reads anchors, people do not."""
+    """Writes repeated values without YAML anchors, for readers."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
@@ -66,4 +66,5 @@ def text(content: object) -> str:
 
 def number(value: float) -> float | int:
     """Whole numbers without a point, as the API server gives them back."""
-    return int(value) if float(value).is_integer() else round(value, 6)
+    rounded = round(float(value), 6)
+    return int(rounded) if rounded.is_integer() else rounded

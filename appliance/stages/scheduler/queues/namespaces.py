@@ -1,11 +1,11 @@
-"""A project's namespace: how far pods may go there, who may work there, and what work there asks for by default."""
+"""A project's namespace: pod security, members, and default requests."""
 
 import base64
 import json
 
 from appliance.models.profile import Profile
 from appliance.models.site import Site
-from appliance.stages.scheduler.queues.bounds import fairness, limit_range, quota
+from appliance.stages.scheduler.queues.bounds import fairness, limit_range, quota, sizes
 from appliance.stages.scheduler.queues.limits import limits
 from appliance.stages.scheduler.queues.manifest import Manifest, manifest
 from appliance.stages.scheduler.queues.tenant_volumes import PULL_SECRET
@@ -38,11 +38,12 @@ WORK = (
 )
 KEPT = (
     ("", ["secrets"], ["create", "delete", "update"]),
+    ("", ["pods/ephemeralcontainers"], ["patch", "update"]),
     ("policy", ["poddisruptionbudgets"], VERBS),
 )
-"""What members have where policies refuse its misuse. Secrets are written and not read: RBAC cannot leave one name out of a list,
-and the pull secret lies beside theirs. Not patched either: a JSON patch that copies data into a label is refused with that data in the
-message, before any policy is asked (Kubernetes 1.35.4). No Ingress or HTTPRoute: whoever writes one chooses the host name, another project's too."""
+"""Rights of members if policies are enforced. Members write Secrets, but do not read them: RBAC cannot exclude one name from a list,
+and the pull secret is next to theirs. They do not patch them: a JSON patch that copies data into a label is refused with that data in the
+message, before policies run (Kubernetes 1.35.4). No Ingress or HTTPRoute: its author could choose another project's host name."""
 LOOK = (
     ("", ["events", "limitranges", "namespaces", "pods/log", "resourcequotas"]),
     ("apps", ["controllerrevisions"]),
@@ -50,7 +51,7 @@ LOOK = (
     ("metrics.k8s.io", ["pods"]),
     ("scheduling.run.ai", ["podgroups"]),
 )
-"""namespaces: its own, whose labels say what work may name. The others are of kubectl rollout history, describe and top."""
+"""namespaces: its own, whose labels list its queues and classes. The others serve kubectl rollout history, describe and top."""
 REACH = (("", ["pods/attach", "pods/exec", "pods/portforward"]),)
 OPEN = ["create", "get"]
 """Over a WebSocket it is a GET, as current clients ask; from Kubernetes 1.35 on that takes both (KEP 4006)."""
@@ -63,8 +64,9 @@ def namespaces(site: Site, profile: Profile, options: SchedulerOptions) -> list[
     deny = options.admission == "deny"
     # Policies keep what RBAC cannot: that nobody reads the pull secret through a right to make secrets.
     kept = deny and kept_by(site, profile)
+    own = sizes(site.profiles(profile))
     for project in projects:
-        made.append(limit_range(site, namespace_of(project.name), profile.hardware, deny))
+        made.append(limit_range(site, namespace_of(project.name), own, deny))
         made += _inside(site, project, kept)
     named = {project.name: namespace_of(project.name) for project in projects}
     around = [*_readers(site, projects), *limits(site, projects, named)]
@@ -159,7 +161,7 @@ def _inside(site: Site, project: Project, kept: bool) -> list[Manifest]:
 
 
 def _kinds(site: Site) -> list[tuple[str, list[str]]]:
-    """What is installed for users: a resource of each of their operators' groups."""
+    """Operators for users: one resource of each of their API groups."""
     held = [holder.partition(".") for holder in _holders(site)]
     return [(group, [resource]) for resource, _, group in held]
 

@@ -1,22 +1,23 @@
-"""What the Network Operator gives pods of the fabric: its adapters as one resource, shared by those that ask for it.
+"""Adapters of the fabric for pods, by the Network Operator: one resource, shared by pods that request it.
 
 Fields as in NicClusterPolicy of Network Operator 26.1 and the documented configuration of k8s-rdma-shared-dev-plugin
-(2026-11). An adapter is chosen by the kind of its network interface: on InfiniBand stage fabric loads ib_ipoib, which
-makes one for every port; an adapter of the management network, which is Ethernet, is left out there.
+(2026-11). An adapter is selected by the kind of its network interface: on InfiniBand, stage fabric loads ib_ipoib, which
+creates one for every port; Ethernet adapters of the management network are excluded.
 """
 
 import json
 
 from appliance.models.profile import Profile
 from appliance.models.site import Site
-from appliance.stages.scheduler.queues.charts import Release, releases
+from appliance.stages.kubernetes.charts import Release
+from appliance.stages.scheduler.queues.charts import releases
 from appliance.stages.scheduler.queues.manifest import Manifest, manifest
 from appliance.stages.scheduler.site import SchedulerOptions
 
 OPERATOR = "network-operator"
 KIND = "NicClusterPolicy"
 NAME = "nic-cluster-policy"
-"""The operator reads the one of this name alone."""
+"""The operator reads only the object of this name."""
 RESOURCE = "rdma/fabric"
 SHORT = RESOURCE.partition("/")[2]
 PODS = 64
@@ -39,11 +40,13 @@ def shared(site: Site, profile: Profile, options: SchedulerOptions) -> bool:
 
 
 def policy(site: Site, profile: Profile, options: SchedulerOptions) -> Manifest | None:
-    """The operator's one resource; None where pods reach the fabric through the host's network alone."""
+    """The operator's one resource; None if pods reach the fabric only through the host's network."""
     release = operator(site, profile, options)
     if release is None or options.rdma == "host":
         return None
-    selectors = {"vendors": [NVIDIA], "linkTypes": [LINKS[profile.hardware.fabric.link_layer]]}
+    fabrics = [own.hardware.fabric for own in site.profiles(profile)]
+    kinds = sorted({LINKS[fabric.link_layer] for fabric in fabrics if fabric.ports})
+    selectors = {"vendors": [NVIDIA], "linkTypes": kinds}
     # Not the prefix, which is the plugin's default: the operator's admission, where it is on, takes only one with a dot (v26.1.2).
     pool = {
         "resourceName": SHORT,

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from appliance.errors import ConfigError
 from appliance.models.profile import Profile
 from appliance.models.site import Site
+from appliance.stages.kubernetes.charts import Release, suited
 from appliance.stages.scheduler.queues import kai
-from appliance.stages.scheduler.queues.charts import Release, releases
+from appliance.stages.scheduler.queues.charts import releases
 from appliance.stages.scheduler.queues.manifest import Manifest, digest, documents, text
 from appliance.stages.scheduler.queues.namespaces import namespaces, shared_trees
 from appliance.stages.scheduler.queues.tenants import kept_by, tenants
+from appliance.stages.scheduler.queues.tree import Sizes, of_a_gpu
 from appliance.stages.workloads.network import project_policies, storage_policies
 
 
@@ -38,8 +40,11 @@ class Rendered:
         return {**found, **{chart.values_file: text(chart.values) for chart in self.charts}}
 
 
-def rendered(site: Site, profile: Profile) -> Rendered:
-    """The site's queues as Kubernetes takes them. Raises ConfigError where the site has none."""
+def rendered(site: Site, profile: Profile, nodes_have: Sizes | None = None) -> Rendered:
+    """The site's queues as Kubernetes takes them. Raises ConfigError where the site has none.
+
+    ``nodes_have``: cores and GB of the cluster's nodes by name, where it was contacted.
+    """
     options = site.scheduler
     if options is None:
         raise ConfigError(
@@ -58,9 +63,10 @@ def rendered(site: Site, profile: Profile) -> Rendered:
             *project_policies(site),
             *storage_policies(site),
             *(tenants(site, profile, options) if kept_by(site, profile) else ()),
-            *own(site, options),
+            *own(site, options, of_a_gpu(site, profile, options, nodes_have)),
             # Last: what a pod may do with them is judged by then.
             *shared_trees(site, options),
         ]
         labels, pool_label = kai.node_labels(options), kai.pool_label(options)
-    return Rendered(tuple(made), labels, releases(site, profile, options), pool_label)
+    charts = (*suited(site, profile), *releases(site, profile, options))
+    return Rendered(tuple(made), labels, charts, pool_label)

@@ -11,7 +11,7 @@ CAPABILITIES = (
     *("NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
 )
 LOCK = "IPC_LOCK"
-"""What RDMA needs beside them."""
+"""An additional capability that RDMA needs."""
 SYSCTLS = (
     *(
         "kernel.shm_rmid_forced",
@@ -52,7 +52,7 @@ def _spaces(options: SchedulerOptions) -> Rule:
     none = " && ".join(f"(!has(t.spec.{name}) || !t.spec.{name})" for name in names)
     return Rule(
         f"variables.templates.all(t, {none})",
-        f"the pod asks for the host's own namespaces: take {', '.join(names)} out",
+        f"the pod requests namespaces of the host: remove {', '.join(names)}",
     )
 
 
@@ -64,7 +64,7 @@ def _containers() -> Rule:
         " && (!has(c.securityContext.procMount) || c.securityContext.procMount == 'Default')"
         " && (!has(c.securityContext.capabilities) || !has(c.securityContext.capabilities.add)"
         f" || c.securityContext.capabilities.add.all(k, k in [{names}])))))",
-        "the container asks for power over the host: take privileged, procMount and all added capabilities out but IPC_LOCK",
+        "the container requests privileges on the host: remove privileged, procMount and all added capabilities except IPC_LOCK",
     )
 
 
@@ -75,8 +75,8 @@ def _locks() -> Rule:
         f"{wide} || variables.templates.all(t, {EVERY}.all(c, !has(c.securityContext)"
         " || !has(c.securityContext.capabilities) || !has(c.securityContext.capabilities.add)"
         f" || !('{LOCK}' in c.securityContext.capabilities.add)))",
-        f"the capability {LOCK} is for RDMA, and for projects with pod_security: privileged: take it out, "
-        "or ask the administrator for such a project",
+        f"the capability {LOCK} is only for RDMA in projects with pod_security: privileged: remove it, or ask the "
+        "administrator for such a project",
     )
 
 
@@ -86,7 +86,7 @@ def _ports() -> Rule:
     return Rule(
         f"variables.templates.all(t, {EVERY}.all(c, !has(c.ports) || c.ports.all(p,"
         f" !has(p.hostPort) || p.hostPort == 0 || {shared})))",
-        "hostPort takes a port of the host from all others: take it out, and reach the pod by a Service or kubectl port-forward",
+        "hostPort occupies a port of the host: remove it, and use a Service or kubectl port-forward",
     )
 
 
@@ -110,7 +110,7 @@ def _contexts() -> Rule:
     pod = rule.replace("c.securityContext", "t.spec.securityContext")
     return Rule(
         f"variables.templates.all(t, ({pod}) && {EVERY}.all(c, {rule}))",
-        "the container leaves what confines it: take seLinuxOptions out, and Unconfined of seccompProfile and appArmorProfile",
+        "the container disables its confinement: remove seLinuxOptions, and Unconfined in seccompProfile and appArmorProfile",
     )
 
 
@@ -119,7 +119,7 @@ def _sysctls() -> Rule:
     return Rule(
         "variables.templates.all(t, !has(t.spec.securityContext) || !has(t.spec.securityContext.sysctls)"
         f" || t.spec.securityContext.sysctls.all(s, s.name in [{names}]))",
-        "the sysctl reaches beyond the pod: take it out of securityContext.sysctls",
+        "the sysctl affects the host: remove it from securityContext.sysctls",
     )
 
 
@@ -134,7 +134,7 @@ def _calls() -> Rule:
         none.append(f"({there} || !has({call}.host) || {call}.host == '')")
     return Rule(
         f"variables.templates.all(t, {EVERY}.all(c, {' && '.join(none)}))",
-        "a probe or hook with a host makes the host's kubelet call others: take host out, and the pod itself is asked",
+        "a probe or hook with a host sends kubelet's requests to other machines: remove host, and the pod is probed",
     )
 
 
@@ -146,5 +146,5 @@ def _notes() -> Rule:
         f"variables.templates.all(t, !has(t.metadata) || !has({notes}) || {notes}.all(k,"
         f" (!k.startsWith('{APPARMOR}') || {notes}[k] == 'runtime/default' || {notes}[k].startsWith('localhost/'))"
         f" && (!({old}) || {notes}[k] in ['runtime/default', 'docker/default'] || {notes}[k].startsWith('localhost/'))))",
-        "the annotation takes away what confines a container: take it out",
+        "the annotation disables the confinement of a container: remove it",
     )

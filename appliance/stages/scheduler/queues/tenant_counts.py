@@ -1,6 +1,6 @@
-"""Policy of how many pods one object asks for.
+"""Limits the pods that one object requests.
 
-A quota counts pods once they are made. Before that a controller that all projects share holds something in memory for each of them:
+A quota counts created pods. Before, a shared controller needs memory for each requested pod:
 a StatefulSet of two thousand million replicas is two thousand million pods in kube-controller-manager (seen, Kubernetes 1.35.4).
 """
 
@@ -8,6 +8,19 @@ from appliance.stages.scheduler.queues.admission import WRITES, Policy, Rule, ob
 from appliance.stages.scheduler.site import SchedulerOptions
 
 REPLICAS = "[{0}.spec.?replicas.orValue(1)]"
+
+
+def _jobs(spec: str) -> str:
+    """CEL: of each job of a JobSet, and of all of them together."""
+    jobs = f"{spec}.?replicatedJobs.orValue([])"
+    count = "j.?replicas.orValue(1)"
+    return (
+        f"{jobs}.map(j, {count})"
+        f" + {jobs}.map(j, {count} * j.template.spec.?parallelism.orValue(1))"
+        f" + [{jobs}.map(j, {count}).sum()]"
+    )
+
+
 COUNTS: tuple[tuple[str, str, str], ...] = (
     ("", "replicationcontrollers", REPLICAS),
     ("apps", "deployments", REPLICAS),
@@ -20,13 +33,7 @@ COUNTS: tuple[tuple[str, str, str], ...] = (
     ),
     ("batch", "jobs", "[{0}.spec.?parallelism.orValue(1)]"),
     ("batch", "cronjobs", "[{0}.spec.jobTemplate.spec.?parallelism.orValue(1)]"),
-    (
-        "jobset.x-k8s.io",
-        "jobsets",
-        "{0}.spec.?replicatedJobs.orValue([]).map(j, j.?replicas.orValue(1))"
-        " + {0}.spec.?replicatedJobs.orValue([]).map(j,"
-        " j.?replicas.orValue(1) * j.template.spec.?parallelism.orValue(1))",
-    ),
+    ("jobset.x-k8s.io", "jobsets", _jobs("{0}.spec")),
     (
         "kubeflow.org",
         "mpijobs",
@@ -41,7 +48,27 @@ COUNTS: tuple[tuple[str, str, str], ...] = (
     ("ray.io", "rayclusters", "{ray}{0}.spec.?workerGroupSpecs"),
     ("ray.io", "rayjobs", "{ray}{0}.spec.?rayClusterSpec.?workerGroupSpecs"),
     ("ray.io", "rayservices", "{ray}{0}.spec.?rayClusterConfig.?workerGroupSpecs"),
+    (
+        "trainer.kubeflow.org",
+        "trainingruntimes",
+        "[{0}.spec.?mlPolicy.?numNodes.orValue(1)] + " + _jobs("{0}.spec.template.spec"),
+    ),
     ("trainer.kubeflow.org", "trainjobs", "[{0}.spec.?trainer.?numNodes.orValue(1)]"),
+    (
+        "sparkoperator.k8s.io",
+        "scheduledsparkapplications",
+        "[{0}.spec.?template.?executor.?instances.orValue(1)]",
+    ),
+    (
+        "sparkoperator.k8s.io",
+        "sparkapplications",
+        "[{0}.spec.?executor.?instances.orValue(1)]",
+    ),
+    (
+        "sparkoperator.k8s.io",
+        "sparkconnects",
+        "[{0}.spec.?executor.?instances.orValue(1)]",
+    ),
     ("kubernetes.dask.org", "daskclusters", "[{0}.spec.?worker.?replicas.orValue(1)]"),
     ("kubernetes.dask.org", "daskworkergroups", "[{0}.spec.?worker.?replicas.orValue(1)]"),
     (
@@ -51,23 +78,25 @@ COUNTS: tuple[tuple[str, str, str], ...] = (
     ),
     ("kubernetes.dask.org", "daskautoscalers", "[{0}.spec.?maximum.orValue(1)]"),
 )
-"""Group, resource, and the pods that one asks for. Not maxReplicas of Ray's workers, which Ray's own definition sets to 2147483647."""
+"""Group, resource, and the number of pods that one requests. Without maxReplicas of Ray's workers, whose default is 2147483647."""
 SCALED = ("replicationcontrollers", "deployments", "replicasets", "statefulsets")
 """With a subresource scale, whose object has its number in the same place."""
 RAY = "{0}.orValue([]).map(g, g.?numOfHosts.orValue(1))" + "".join(
-    f" + {{0}}.orValue([]).map(g, g.?numOfHosts.orValue(1) * g.?{number}.orValue(0))"
-    for number in ("replicas", "minReplicas")
+    f" + {of_each} + [{of_each}.sum()]"
+    for of_each in (
+        f"{{0}}.orValue([]).map(g, g.?numOfHosts.orValue(1) * g.?{number}.orValue(0))"
+        for number in ("replicas", "minReplicas")
+    )
 )
 
 
 def counts(options: SchedulerOptions) -> Policy:
-    """Judges everybody: an autoscaler changes the numbers of a member's work with rights of its own."""
+    """Applies to all accounts: an autoscaler changes replicas of a member's work with its own rights."""
     most = max((project.pods for project in options.projects), default=1)
     rule = Rule(
         # A number below 0 would hide another one that it is multiplied with.
         f"variables.asked.all(n, n >= 0 && n <= {most}) || variables.asked == variables.before",
-        f"the object asks for more pods than any project may have: write {most} at most "
-        "for replicas, parallelism, workers and maxReplicas",
+        f"the object requests more pods than a project can have: set at most {most} for replicas, parallelism, workers and maxReplicas",
     )
     variables = {
         "asked": _chosen("object"),

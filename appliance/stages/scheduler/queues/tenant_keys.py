@@ -1,6 +1,6 @@
-"""Labels and annotations that KAI and NVIDIA's programs read: of these a project sets the ones listed here, and no others.
+"""Labels and annotations that KAI and NVIDIA's programs read. A project can set only those listed here.
 
-What is allowed is listed, so a key that a later KAI reads is refused.
+This is an allow list, so new keys of a later KAI are refused.
 """
 
 from appliance.stages.scheduler.queues.kai import POOL_LABEL
@@ -10,17 +10,20 @@ from appliance.stages.scheduler.site import SchedulerOptions
 READ = (
     r"^(runai.*|([a-z0-9.-]+[.])?(nvidia[.]com|kai[.]scheduler|run[.]ai|cdi[.]k8s[.]io)/.*"
     r"|gpu-(fraction|memory|group|device|index).*|mps|received-resource-type|pod-group-name"
-    r"|kubernetes[.]io/config[.].*|io[.]kubernetes[.]cri.*"
-    r"|([a-z0-9.-]+[.])?(projectcalico[.]org|cilium[.]io|cni[.]cncf[.]io|multus-cni[.]io|ovn[.]org|kube-router[.]io)/.*)$"
+    r"|kubernetes[.]io/config[.].*|io[.](kubernetes[.]cri|cilium|containerd|crun|katacontainers).*|run[.]oci[.].*"
+    r"|([a-z0-9.-]+[.])?(nri[.]io|nri[.]containerd[.]io|noderesource[.]dev)/.*"
+    r"|([a-z0-9.-]+[.])?(projectcalico[.]org|cilium[.]io|cni[.]cncf[.]io|multus-cni[.]io|ovn[.]org|ovn[.]kubernetes[.]io"
+    r"|kube-router[.]io|metallb[.](io|universe[.]tf))/.*)$"
 )
 """KAI v0.12 to main, NVIDIA's device plugin and container toolkit. nvidia.com/mig-* goes before a pod's request (KAI, legacy MIG).
 
+NRI's plugins, which containerd 2 lets in, give a container devices and mounts of the host by annotations.
 Kubelet and drains take a pod with kubernetes.io/config.mirror for one of the host's own. Calico, Multus and their like read a pod's
 addresses, the sources it may forge and further networks from its annotations.
 """
 BATCH = "kai.scheduler/batch-min-member"
 PARTS = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "gpu-fraction-container-name")
-"""Annotations by which a pod asks for a part of a GPU (KAI v0.12 to v0.18)."""
+"""Annotations by which a pod requests a part of a GPU (KAI v0.12 to v0.18)."""
 LABELS = (QUEUE, POOL_LABEL)
 NOTES = (
     *(BATCH, "kai.scheduler/topology"),
@@ -32,7 +35,7 @@ FRACTIONS = r"^nvidia[.]com/container[.].+[.]gpu-memory[.](request|limit)$"
 
 
 def known(of: str, options: SchedulerOptions, *more: str, old: str = "") -> str:
-    """CEL: all keys KAI reads on it are ones a project sets, or stand on ``old``. ``more``: annotations that are judged elsewhere."""
+    """CEL: all keys that KAI reads are allowed, or unchanged from ``old``. ``more``: annotations that are judged elsewhere."""
     fractions = f" || k.matches({FRACTIONS!r})" if options.sharing == "nvidia" else ""
     kinds = (("labels", LABELS, ""), ("annotations", (*NOTES, *more), fractions))
     told = (_known(of, old, kind, keys, also) for kind, keys, also in kinds)

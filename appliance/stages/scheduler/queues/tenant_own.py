@@ -3,6 +3,7 @@
 from appliance.stages.scheduler.queues.admission import (
     MEMBERS,
     OPERATOR,
+    TEMPLATED,
     WRITES,
     Policy,
     Rule,
@@ -17,12 +18,20 @@ TRUST = "kube-root-ca.crt"
 
 
 def own() -> Policy:
-    """By label and by name: a member who took the name first, or made it immutable, would stop the next apply."""
-    marked = " || ".join(
-        f"({of} != null && has({of}.metadata) && has({of}.metadata.labels)"
-        f" && (('{MANAGED_BY}' in {of}.metadata.labels && {of}.metadata.labels['{MANAGED_BY}'] == '{OURS}')"
-        f" || '{SITE}' in {of}.metadata.labels))"
-        for of in ("object", "oldObject")
+    """By label and by name: a member who used the name first, or made it immutable, would block the next apply.
+
+    Controllers and operators copy labels of templates to claims, Jobs and services. An apply would treat these as the site's.
+    """
+    marked = f"({_marked('object')} || {_marked('oldObject')})"
+    claims = (
+        "(object != null && request.resource.resource == 'statefulsets'"
+        " && has(object.spec.volumeClaimTemplates) ? object.spec.volumeClaimTemplates : [])"
+    )
+    within = (
+        f"object != null && (variables.owners.exists(t, {_marked('t')})"
+        f" || variables.templates.exists(t, {_marked('t')} || (has(t.spec.volumes)"
+        f" && t.spec.volumes.exists(v, has(v.ephemeral) && {_marked('v.ephemeral.volumeClaimTemplate')})))"
+        f" || {claims}.exists(t, {_marked('t')}))"
     )
     one = "(object != null ? object : oldObject)"
     named = (
@@ -31,23 +40,33 @@ def own() -> Policy:
     )
     rules = (
         Rule(
-            f"!({marked})",
-            f"objects with the labels {MANAGED_BY}: {OURS} and {SITE} are the site's, which appliance queue apply writes: "
-            "leave them as they are, and take these labels out of what you make",
+            f"!({marked}) && !({within})",
+            f"objects with the labels {MANAGED_BY}: {OURS} and {SITE} are managed by appliance queue apply: do not change "
+            "them, and remove these labels from your objects",
         ),
         Rule(
-            f"!{named}",
-            f"names that begin with {PREFIX} are the site's: choose another name",
+            f"!{MEMBERS} || !{named}",
+            f"names that begin with {PREFIX} are reserved for the site: choose another name",
         ),
         Rule(
-            f"request.resource.resource != 'configmaps' || {one}.metadata.name != '{TRUST}'",
-            f"the ConfigMap {TRUST} says whom pods take for the cluster, which writes it: leave it as it is",
+            f"!{MEMBERS} || request.resource.resource != 'configmaps' || {one}.metadata.name != '{TRUST}'",
+            f"the ConfigMap {TRUST} contains the cluster's CA certificate and is managed by Kubernetes: do not change it",
         ),
     )
     on = (objects("*", ["*"], [*WRITES, "DELETE"]),)
     conditions = {
-        "by-members": MEMBERS,
+        # Of others what they make: they bind the site's claims, and end what members delete.
+        "by-members": f"{MEMBERS} || request.operation == 'CREATE'",
         "not-by-operators": f"!{OPERATOR}",
         "not-judged-elsewhere": f"request.resource.resource != 'secrets' || {one}.metadata.name != '{PULL_SECRET}'",
     }
-    return Policy("appliance-own", rules, on, conditions)
+    return Policy("appliance-own", rules, on, conditions, dict(TEMPLATED))
+
+
+def _marked(of: str) -> str:
+    """CEL: it has a label of the appliance's."""
+    held = f"{of}.metadata.labels"
+    return (
+        f"({of} != null && has({of}.metadata) && has({held})"
+        f" && (('{MANAGED_BY}' in {held} && {held}['{MANAGED_BY}'] == '{OURS}') || '{SITE}' in {held}))"
+    )

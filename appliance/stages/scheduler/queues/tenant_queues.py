@@ -1,17 +1,19 @@
-"""Policies of where a project's work waits: in KAI, in a queue and a node pool of its own, with its own priority, on any host of these.
+"""Policies of queueing: a project's work uses KAI, its own queues, node pools and priorities, and any host of these.
 
-A queue of KAI is a label that anybody may write (KAI issue 2068), so quotas hold only where somebody refuses the labels of others.
-What a project may name stands on its namespace, as labels that members cannot change.
+A queue of KAI is a label that any user can write (KAI issue 2068), so quotas need a policy that refuses labels of others.
+The allowed values of a project are labels of its namespace, which members cannot change.
 """
 
 from appliance.stages.scheduler.queues.admission import (
     ANY,
+    MEMBERS,
     PODS,
     SPACE,
     TEMPLATES,
     Policy,
     Rule,
     label,
+    objects,
     of_templates,
 )
 from appliance.stages.scheduler.queues.kai import DEFAULT_QUEUES, POOL_LABEL
@@ -28,7 +30,7 @@ FAR = (
     ("requiredDuringSchedulingIgnoredDuringExecution", ""),
     ("preferredDuringSchedulingIgnoredDuringExecution", "podAffinityTerm."),
 )
-"""Where terms of affinity between pods stand. A preferred one of a pod that runs counts against pods that come later, too."""
+"""The fields of pod affinity. A preferred term of a running pod also affects later pods."""
 SCHEDULER = "kai-scheduler"
 QUEUE = "kai.scheduler/queue"
 PROJECT_LABEL = "project"
@@ -44,8 +46,7 @@ def scheduler(managed: bool) -> Policy:
     rule = Rule(
         "variables.templates.all(t, has(t.spec.schedulerName)"
         f" && t.spec.schedulerName == '{SCHEDULER}')",
-        "work of a project is placed by KAI, for another scheduler keeps to no quota: "
-        f"write schedulerName: {SCHEDULER} beside the pod's containers",
+        f"only KAI enforces quotas: set schedulerName: {SCHEDULER} in the pod's spec",
     )
     policy = of_templates("appliance-scheduler", rule)
     return (
@@ -56,52 +57,125 @@ def scheduler(managed: bool) -> Policy:
 
 
 def queue(options: SchedulerOptions) -> Policy:
-    """That pods say where they wait, and as their owner does: KAI reads the owner's label first, limits of time the pod's."""
+    """Pods need a queue, the same as their owner: KAI reads the owner's label first, time limits the pod's."""
     lax = options.unassigned == "idle" or options.kind != "kai"
     named = Rule(
         f"variables.templates.all(t, {label('t', QUEUE)})",
-        "a pod of a project names the queue it waits in: "
-        f"write the label {QUEUE}: QUEUE into the pod's metadata (of a Job, its template's); "
+        f"a pod of a project needs a queue: add the label {QUEUE}: QUEUE to the pod's metadata (in a Job, to its "
+        "template's); "
         "appliance queue show lists the queues",
     )
     own = Rule(
-        f"([object] + variables.templates).all(t, !{label('t', QUEUE)} || {_own('t', options)})",
+        f"(variables.owners + variables.templates).all(t, !{label('t', QUEUE)} || {_own('t', options)})",
         FOREIGN,
     )
     like = Rule(
         f"!{label('object', QUEUE)} || variables.templates.all(t, !{label('t', QUEUE)}"
         f" || t.metadata.labels['{QUEUE}'] == object.metadata.labels['{QUEUE}'])",
-        f"the label {QUEUE} of the object and of its pods differ: write the same queue in both",
+        f"the label {QUEUE} of the object and of its pods differ: set the same queue in both",
     )
     fallen = Rule(
         f"{label('object', QUEUE)} || variables.templates.all(t, {label('t', QUEUE)})"
-        f" || ([object] + variables.templates).all(t, !{label('t', PROJECT_LABEL)})",
-        f"KAI takes the label {PROJECT_LABEL} for the queue of work that names none: take it out, or write the label {QUEUE} too",
+        f" || (variables.owners + variables.templates).all(t, !{label('t', PROJECT_LABEL)})",
+        f"KAI uses the label {PROJECT_LABEL} as the queue of work without a queue: remove it, or add the label {QUEUE}",
     )
     return of_templates("appliance-queue", *(() if lax else (named,)), own, like, fallen)
 
 
 def queue_label(options: SchedulerOptions) -> Policy:
-    """Whatever else carries the label, custom resources too: KAI takes the queue of a pod from what owns it."""
+    """Whatever else carries such a label, custom resources too: KAI takes queue, pool and priority of a pod from what owns it."""
     judged = ", ".join(f"'{resource}'" for resource in ("pods", *(r for _, r, _ in TEMPLATES)))
-    old, new = (f"{of}.metadata.labels['{QUEUE}']" for of in ("oldObject", "object"))
     # Where pods may name no queue, what owns them may do it by this label, too. Kubernetes' own groups have no dot, or own no pods.
     lax = options.unassigned == "idle" or options.kind != "kai"
     fallen = f"({label('object', PROJECT_LABEL)} && request.resource.group.contains('.'))"
-    either = f"({label('object', QUEUE)}{f' || {fallen}' if lax else ''})"
+    queue = f"{label('object', QUEUE)} ? {_own('object', options)} : " + (
+        f"!{fallen}" if lax else "true"
+    )
+    allowed = f"'{QUEUE_OF}' + object.metadata.labels['{QUEUE}']"
+    pool = (
+        f"!{label('object', POOL_LABEL)} || ({label('object', QUEUE)} && ({allowed}) in {SPACE}"
+        f" && {SPACE}[{allowed}] == object.metadata.labels['{POOL_LABEL}'])"
+    )
+    rules = [
+        Rule(f"{_kept(QUEUE)} || ({queue})", FOREIGN),
+        *(
+            Rule(
+                f"{_kept(key)} || !{label('object', key)}"
+                f" || ('{PRIORITY_OF}' + object.metadata.labels['{key}']) in {SPACE}",
+                FOREIGN_CLASS,
+            )
+            for key in PRIORITY_LABELS
+        ),
+    ]
+    if options.kind == "kai":
+        rules.append(
+            Rule(
+                f"{_kept(POOL_LABEL)} || {pool}",
+                f"the label {POOL_LABEL} of an object overrides that of its pods: set the queue's pool and the label "
+                f"{QUEUE}, or remove {POOL_LABEL}",
+            )
+        )
+    keys = [QUEUE, POOL_LABEL, *PRIORITY_LABELS, *([PROJECT_LABEL] if lax else [])]
     conditions = {
-        "labelled": f"has(object.metadata) && {either}",
-        "changed": f"request.operation == 'CREATE' || !{label('oldObject', QUEUE)} || {old} != {new}",
+        "labelled": f"has(object.metadata) && has(object.metadata.labels) && {keys}.exists(k, k in object.metadata.labels)",
         "not-judged-elsewhere": f"!(request.resource.resource in [{judged}])",
+        # The scheduler of a pool labels what it asks its binder for with the pool alone (v0.12.0); the pod was judged before.
+        "not-bound": "request.resource.group != 'scheduling.run.ai' || request.resource.resource != 'bindrequests'",
     }
-    rule = Rule(f"{label('object', QUEUE)} && {_own('object', options)}", FOREIGN)
-    return Policy("appliance-queue-label", (rule,), ANY, conditions)
+    return Policy("appliance-queue-label", tuple(rules), ANY, conditions)
+
+
+BY_HAND = (
+    "(request.resource.group == 'batch' && request.resource.resource == 'jobs'"
+    " && has(object.metadata.ownerReferences) && object.metadata.ownerReferences.size() == 1"
+    " && object.metadata.ownerReferences.all(o, o.kind == 'CronJob' && o.apiVersion == 'batch/v1'))"
+)
+"""CEL: a Job that a CronJob owns."""
+
+
+def manual() -> Policy:
+    """A Job that a member creates from a CronJob: KAI uses the queue of the CronJob's label, time limits that of the pods.
+
+    The request does not contain the CronJob, so each one of the namespace is a parameter. If none has the name, the garbage
+    collector deletes the Job, and KAI leaves its pods alone.
+    """
+    cron = "params.spec.jobTemplate.spec.template"
+    same = " && ".join(
+        f"{_value('object.spec.template', key)} == {_value(cron, key)}"
+        for key in (QUEUE, POOL_LABEL)
+    )
+    rule = Rule(
+        f"object.metadata.ownerReferences[0].name != params.metadata.name || ({same})",
+        f"a Job created from a CronJob uses the queue of the CronJob: set the same label {QUEUE} in the template of both, "
+        "or remove ownerReferences",
+    )
+    conditions = {"by-members": MEMBERS, "of-a-cronjob": BY_HAND}
+    on = (objects("batch", ["jobs"], ["CREATE"]),)
+    cronjobs = {"apiVersion": "batch/v1", "kind": "CronJob"}
+    return Policy("appliance-manual", (rule,), on, conditions, params=cronjobs)
+
+
+def _value(of: str, key: str) -> str:
+    """CEL: the label, '' where it has none."""
+    return f"({label(of, key)} ? {of}.metadata.labels['{key}'] : '')"
+
+
+def _kept(key: str) -> str:
+    """CEL: the object had the label before."""
+    old, new = (f"{of}.metadata.labels['{key}']" for of in ("oldObject", "object"))
+    return (
+        f"(request.operation == 'UPDATE' && {label('oldObject', key)} && {label('object', key)}"
+        f" && {old} == {new})"
+    )
 
 
 FOREIGN = (
-    f"the label {QUEUE} names a queue that is none of this project's: write one of its own; "
-    "appliance queue show lists them, and the labels of the namespace"
+    f"the label {QUEUE} is not a queue of this project: use one of its queues; appliance queue show and the labels of the "
+    "namespace list them"
 )
+
+
+FOREIGN_CLASS = f"the label {' or '.join(PRIORITY_LABELS)} is not a priority class of this project: remove the label"
 
 
 def _own(of: str, options: SchedulerOptions) -> str:
@@ -113,52 +187,49 @@ def _own(of: str, options: SchedulerOptions) -> str:
 
 
 def pool() -> Policy:
-    """A scheduler of KAI takes the pods with the label of its pool alone; work without it waits for ever."""
+    """A KAI scheduler handles only pods with the label of its pool; other work stays pending."""
     allowed = f"'{QUEUE_OF}' + t.metadata.labels['{QUEUE}']"
     wanted = f"{SPACE}[{allowed}]"
     right = Rule(
         f"variables.templates.all(t, !{label('t', QUEUE)} || !(({allowed}) in {SPACE})"
         f" || ({wanted} == '{DEFAULT_POOL}' ? !{label('t', POOL_LABEL)}"
         f" : {label('t', POOL_LABEL)} && t.metadata.labels['{POOL_LABEL}'] == {wanted}))",
-        f"the pod's label {POOL_LABEL} is not the node pool of its queue: write the pool that appliance queue show "
-        f"gives for the queue, and leave the label away in the pool {DEFAULT_POOL}",
+        f"the pod's label {POOL_LABEL} is not the node pool of its queue: set the pool that appliance queue show lists for "
+        f"the queue, and omit the label in the pool {DEFAULT_POOL}",
     )
     of_owner = Rule(
         f"!{label('object', POOL_LABEL)} || variables.templates.all(t, {label('t', POOL_LABEL)}"
         f" && t.metadata.labels['{POOL_LABEL}'] == object.metadata.labels['{POOL_LABEL}'])",
-        f"the label {POOL_LABEL} of the object and of its pods differ: write the same pool in both",
+        f"the label {POOL_LABEL} of the object and of its pods differ: set the same pool in both",
     )
     selector = Rule(
         "variables.templates.all(t, !has(t.spec.nodeSelector)"
         f" || !('{POOL_LABEL}' in t.spec.nodeSelector) || ({label('t', POOL_LABEL)}"
         f" && t.spec.nodeSelector['{POOL_LABEL}'] == t.metadata.labels['{POOL_LABEL}']))",
-        "the pod selects hosts of another node pool than its queue's: take the line out of nodeSelector, "
-        "for the queue's pool is chosen by itself",
+        "the pod selects hosts of another node pool than its queue's: remove the line from nodeSelector; the queue's pool "
+        "is selected automatically",
     )
     return of_templates("appliance-pool", right, of_owner, selector)
 
 
 def priority() -> Policy:
-    """The stock scheduler would evict anybody's work for a system class; KAI never evicts a class from 100 on."""
+    """The default scheduler would evict other work for a system class; KAI never evicts a class from 100."""
     field_rule = Rule(
         "variables.templates.all(t, !has(t.spec.priorityClassName) || t.spec.priorityClassName == ''"
         f" || ('{PRIORITY_OF}' + t.spec.priorityClassName) in {SPACE})",
-        "the priority class is none of this project's: take priorityClassName out, or write the one of the queue "
+        "the priority class does not belong to this project: remove priorityClassName, or set that of the queue "
         "(train, or build and inference where the project has such a queue)",
     )
     own = " && ".join(
         f"(!{label('t', key)} || ('{PRIORITY_OF}' + t.metadata.labels['{key}']) in {SPACE})"
         for key in PRIORITY_LABELS
     )
-    of_label = Rule(
-        f"([object] + variables.templates).all(t, {own})",
-        f"the label {' or '.join(PRIORITY_LABELS)} names a priority class that is none of this project's: take the label out",
-    )
+    of_label = Rule(f"(variables.owners + variables.templates).all(t, {own})", FOREIGN_CLASS)
     return of_templates("appliance-priority", field_rule, of_label)
 
 
 def placement() -> Policy:
-    """KAI chooses the host, among those for this work, and nobody is kept away from one."""
+    """KAI selects the host among those for this work, and other projects are not excluded from it."""
     taints = ("node-role.kubernetes.io/", "appliance/")
     others = " && ".join(f"!o.key.startsWith('{taint}')" for taint in taints)
     passing = ", ".join(f"'{STATE}{word}'" for word in PASSING)
@@ -173,18 +244,17 @@ def placement() -> Policy:
         "appliance-placement",
         Rule(
             "variables.templates.all(t, !has(t.spec.nodeName) || t.spec.nodeName == '')",
-            "a pod that names its host passes by queue and quota: take nodeName out; "
-            "nodeSelector with kubernetes.io/hostname asks KAI for a host",
+            "nodeName bypasses queue and quota: remove it; to request a host, use nodeSelector with kubernetes.io/hostname",
         ),
         Rule(
             "variables.templates.all(t, !has(t.spec.tolerations) || t.spec.tolerations.all(o, has(o.key)"
             f" && o.key != '' && (!o.key.startsWith('{STATE}') || o.key in [{passing}]) && {others}))",
-            "the pod tolerates hosts that are kept free or are not for this work: take out of tolerations those without a key "
-            "and those of control planes, drained or ailing hosts and appliance/owner",
+            "the pod tolerates hosts that are reserved or not for this work: remove tolerations without a key and those of "
+            "control planes, drained or unhealthy hosts and appliance/owner",
         ),
         Rule(
             f"variables.templates.all(t, !has(t.spec.affinity) || ({terms}))",
-            "the pod keeps work of other projects away from a host: take namespaces and namespaceSelector "
-            "out of podAffinity and podAntiAffinity",
+            "the pod keeps work of other projects away from a host: remove namespaces and namespaceSelector from "
+            "podAffinity and podAntiAffinity",
         ),
     )

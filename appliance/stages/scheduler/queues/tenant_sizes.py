@@ -17,11 +17,11 @@ from appliance.stages.scheduler.site import SchedulerOptions
 
 RESOURCES = ("cpu", "memory", "ephemeral-storage")
 DEPTH = 20
-"""Levels of an object that are weighed. A RayService has its deepest value on the 13th; what lies deeper is refused."""
+"""Levels of an object that are measured. A RayService has its deepest value on the 13th; deeper objects are refused."""
 
 
 def sizes() -> Policy:
-    """That a request says what work needs: a host is filled by requests and emptied by what passes them."""
+    """Requests must match use: hosts are filled by requests, and pods are evicted for use above them."""
     boxes = "(t.spec.containers + (has(t.spec.initContainers) ? t.spec.initContainers : []))"
     every = f"variables.templates.all(t, {boxes}.all(c, {{0}}))"
     rules = []
@@ -37,16 +37,16 @@ def sizes() -> Policy:
         rules += [
             Rule(
                 every.format(f"!{requested} || {limited}"),
-                f"the container requests {words} and has no limit of it: write resources.limits of {name} too, "
-                f"{ratio} times the request at most",
+                f"the container requests {words} and has no limit for it: set resources.limits of {name} to at most "
+                f"{ratio} times the request",
             ),
             Rule(
                 every.format(f"!{limited} || {some}"),
-                f"a limit of 0 is none: write how much {words} the container needs",
+                f"a limit of 0 means no limit: set the {words} that the container needs",
             ),
             Rule(
                 every.format(f"!{requested} || !{limited} || {much}"),
-                f"the limit of {words} is more than {ratio} times its request, and what passes a request ends the work of others: "
+                f"the limit of {words} is more than {ratio} times its request, and use above the request harms other work: "
                 f"request at least 1/{ratio} of the limit under resources.requests of {name}",
             ),
         ]
@@ -55,18 +55,18 @@ def sizes() -> Policy:
     rules += [
         Rule(
             f"{pod} || {every.format(bounded)}",
-            "the container has no limit of memory: write resources.limits of memory",
+            "the container has no memory limit: set resources.limits of memory",
         ),
         Rule(
             "variables.templates.all(t, !has(t.spec.resources))",
-            "the queues do not count resources of the pod as a whole: write resources at its containers",
+            "the queues do not count resources of the pod as a whole: set resources of its containers",
         ),
     ]
     return of_templates("appliance-sizes", *rules, more=True)
 
 
 def devices(options: SchedulerOptions) -> Policy:
-    """What a project was not given: adapters of the fabric, accelerators of other makers, whatever a device plugin offers.
+    """Devices without a grant: adapters of the fabric, accelerators of other vendors, all other device plugins.
 
     Names of nvidia.com are judged with the GPUs.
     """
@@ -84,10 +84,8 @@ def devices(options: SchedulerOptions) -> Policy:
         "appliance-devices",
         Rule(
             f"variables.templates.all(t, {EVERY}.all(c, !has(c.resources) || ({of})))",
-            f"the project was not given this device: ask for {', '.join(RESOURCES)} and GPUs alone"
-            + (
-                f"; {RESOURCE} is given to projects with pod_security: privileged" if fabric else ""
-            ),
+            f"the project has no access to this device: request only {', '.join(RESOURCES)} and GPUs"
+            + (f"; {RESOURCE} is for projects with pod_security: privileged" if fabric else ""),
         ),
         more=True,
     )
@@ -98,11 +96,12 @@ def weight() -> Policy:
     data = "request.resource.group == '' && request.resource.resource in ['configmaps', 'secrets']"
     rule = Rule(
         f"{_weight('object', DEPTH)} <= ({data} ? {LARGEST_DATA} : {LARGEST_OBJECT})",
-        f"the object is too large for the cluster's database: a ConfigMap or Secret takes {LARGEST_DATA // 1024} KiB, "
+        f"the object is too large for the cluster's database: a ConfigMap or Secret can have {LARGEST_DATA // 1024} KiB, "
         f"any other object {LARGEST_OBJECT // 1024} KiB; put the data on a volume or into the image",
     )
     conditions = {"by-members": MEMBERS, "not-by-operators": f"!{OPERATOR}"}
-    return Policy("appliance-weight", (rule,), ANY, conditions)
+    later = objects("", ["pods/ephemeralcontainers"], ["UPDATE"])
+    return Policy("appliance-weight", (rule,), (*ANY, later), conditions)
 
 
 def _weight(value: str, depth: int) -> str:
@@ -125,7 +124,7 @@ def budgets() -> Policy:
         "has(object.spec.maxUnavailable) && !string(object.spec.maxUnavailable).matches('^0+%?$')"
         " && has(object.spec.unhealthyPodEvictionPolicy)"
         " && object.spec.unhealthyPodEvictionPolicy == 'AlwaysAllow'",
-        "the budget could keep a host from being drained for good: write maxUnavailable of 1 or more in place of minAvailable, "
+        "the budget could block drains of a host forever: set maxUnavailable to 1 or more instead of minAvailable, "
         "and unhealthyPodEvictionPolicy: AlwaysAllow",
     )
     on = (objects("policy", ["poddisruptionbudgets"], WRITES),)

@@ -1,7 +1,7 @@
-"""Policies of pods that mount a shared tree: each runs as the person who wrote it, and stays that person's.
+"""Policies of pods that mount a shared tree: each runs with the uid of its author, and only the author can change it.
 
-An export believes the number that a host tells, so a pod's number decides whose files it reads. Controllers make most pods. Their
-templates are judged when a person writes them; a controller then passes on a number of the project that was judged.
+An export trusts the uid that a host sends, so a pod's uid decides whose files it reads. Controllers create most pods. Their
+templates are judged when a user writes them; a controller then uses a judged uid of the project.
 """
 
 from dataclasses import replace
@@ -10,6 +10,8 @@ from appliance.stages.scheduler.queues.admission import (
     EVERY,
     MEMBERS,
     OPERATOR,
+    PROJECT,
+    SPACE,
     Policy,
     Rule,
     objects,
@@ -29,10 +31,10 @@ CONTROLLERS = (
         )
     ),
 )
-"""What they make comes from an object whose template was judged, and from nothing else that a member writes."""
+"""Their pods are created only from objects whose templates were judged."""
 OPERATORS = ("system:serviceaccount:jobset-system:", "system:serviceaccount:lws-system:")
-"""The same of add-ons. Not Ray's, whose submitter, nor Trainer's, whose overrides are no judged templates; nor MPI's: whoever reads
-the secret of a job's keys, as any member may, is let in by its workers."""
+"""The same for add-ons. Without Ray's submitter and Trainer's overrides, which are not judged templates, and without MPI: all readers of
+the secret of a job's keys, which includes all members, can log in to its workers."""
 
 NOTES = "namespaceObject.metadata.annotations"
 STRICT = "supplementalGroupsPolicy: Strict"
@@ -57,7 +59,7 @@ PEOPLE = {
     "people": f"has({NOTES}) ? {NOTES}.filter(k, k.startsWith('{NUMBER}')) : []",
     "mine": f"variables.people.filter(k, {NOTES}[k] == request.userInfo.username)",
 }
-"""Everybody of the project with a number, and who asks."""
+"""CEL: the uids of the project's members, and the uid of the requester."""
 PASSED_ON = " || ".join(
     (
         f"request.userInfo.username in [{', '.join(repr(name) for name in CONTROLLERS)}]",
@@ -67,10 +69,11 @@ PASSED_ON = " || ".join(
 )
 
 
-def trees(options: SchedulerOptions) -> Policy:
-    """Of pods and templates, whoever writes them."""
+def trees(options: SchedulerOptions, open_to_root: tuple[str, ...]) -> Policy:
+    """For pods and templates of all authors. ``open_to_root``: trees whose export may allow root, as PROJECT/CLAIM."""
     strict = options.tree_groups == "strict"
-    made = of_templates("appliance-trees", *_rules(strict), more=True)
+    below = (_whole(open_to_root),) if open_to_root else ()
+    made = of_templates("appliance-trees", *_rules(strict), *below, more=True)
     variables = {
         **made.variables,
         **PEOPLE,
@@ -79,6 +82,21 @@ def trees(options: SchedulerOptions) -> Policy:
         "number": f"variables.mine.size() > 0 ? variables.mine[0].replace('{NUMBER}', '') : 'YOURS'",
     }
     return replace(made, variables=variables)
+
+
+def _whole(open_to_root: tuple[str, ...]) -> Rule:
+    """Kubelet opens a subPath as root of the host, also one within a folder that is closed to the person."""
+    claim = f"{SPACE}['{PROJECT}'] + '/' + v.persistentVolumeClaim.claimName"
+    named = (
+        "t.spec.volumes.exists(v, v.name == m.name && has(v.persistentVolumeClaim)"
+        f" && ({claim}) in {list(open_to_root)})"
+    )
+    return Rule(
+        f"variables.trees.all(t, {EVERY}.all(c, !has(c.volumeMounts) || c.volumeMounts.all(m,"
+        " ((!has(m.subPath) || m.subPath == '') && (!has(m.subPathExpr) || m.subPathExpr == ''))"
+        f" || !({named}))))",
+        "kubelet opens a subPath as root, and the server of this tree may give root access everywhere: mount the tree without subPath",
+    )
 
 
 def _rules(strict: bool) -> tuple[Rule, ...]:
@@ -104,47 +122,48 @@ def _rules(strict: bool) -> tuple[Rule, ...]:
     return (
         Rule(
             "variables.trees.size() == 0 || variables.whose.size() > 0",
-            f"claims that begin with {PREFIX} are shared trees of the site, and the site gives who writes this no number in this project: "
-            "accounts of programs get none; of people, the administrator lists them in base.users (cluster_user) and in a project with trees",
+            f"claims that begin with {PREFIX} are shared trees of the site, but you have no uid in this project: ask the "
+            "administrator to list you in base.users (cluster_user) and in a project with trees; service accounts have no "
+            "uid",
         ),
         Rule(
             every.format(
                 f"{_number('t')} in variables.whose && has({context}.runAsGroup)"
                 f" && {context}.runAsGroup == {context}.runAsUser"
             ),
-            "a pod that mounts a shared tree (a claim that begins with appliance-tree-) runs under the number of the person who writes it: "
-            "write runAsUser and runAsGroup of your number under spec.securityContext of the pod or template",
-            "'a pod that mounts a shared tree (a claim that begins with appliance-tree-) runs under the number of the person who writes it: "
-            f"under spec.securityContext of the pod or template write {wanted}'",
+            "a pod that mounts a shared tree (a claim that begins with appliance-tree-) must run with the uid of its "
+            "author: set runAsUser and runAsGroup to your uid under spec.securityContext of the pod or template",
+            "'a pod that mounts a shared tree (a claim that begins with appliance-tree-) must run with the uid of its "
+            f"author: under spec.securityContext of the pod or template set {wanted}'",
         ),
         Rule(
             every.format(f"has({context}) && {' && '.join(groups)}"),
-            "a process that mounts a shared tree has its person's groups alone: under spec.securityContext "
-            + (f"write {STRICT}, " if strict else "")
-            + "take fsGroup out, and name under supplementalGroups only groups that base.groups gives you",
+            "a process that mounts a shared tree can only have its user's groups: under spec.securityContext "
+            + (f"set {STRICT}, " if strict else "")
+            + "remove fsGroup, and list under supplementalGroups only your groups of base.groups",
         ),
         Rule(
             boxes.format(same),
-            "a container of a pod that mounts a shared tree runs as another than the pod: take runAsUser and runAsGroup out of "
-            "securityContext of each container",
+            "a container of a pod that mounts a shared tree runs as another user than the pod: remove runAsUser and "
+            "runAsGroup from securityContext of each container",
         ),
         Rule(
             # A program with the set-user-ID bit of an image of one's own would be whoever owns its file.
             boxes.format(
                 f"has({box}.allowPrivilegeEscalation) && {box}.allowPrivilegeEscalation == false"
             ),
-            "a container of a pod that mounts a shared tree could become another person by a set-user-ID program: write "
+            "a container of a pod that mounts a shared tree could become another user by a setuid program: set "
             "securityContext: {allowPrivilegeEscalation: false} in each container and init container",
         ),
         Rule(
             every.format("!has(t.spec.hostUsers) || t.spec.hostUsers"),
-            "with hostUsers: false the storage sees other numbers than the pod has: take hostUsers out where a shared tree is mounted",
+            "with hostUsers: false the storage sees other uids than the pod: remove hostUsers if a shared tree is mounted",
         ),
         Rule(
             "request.resource.resource != 'jobsets' || !has(object.spec.volumeClaimPolicies)"
             " || object.spec.volumeClaimPolicies.all(p, !has(p.templates) || p.templates.all(c,"
             f" !has(c.metadata) || !has(c.metadata.name) || !{reserved('c.metadata.name')}))",
-            f"names of claims that begin with {RESERVED} are the site's: choose another name",
+            f"names of claims that begin with {RESERVED} are reserved for the site: choose another name",
         ),
     )
 
@@ -155,12 +174,12 @@ def reserved(name: str) -> str:
 
 
 def changed() -> Policy:
-    """A member may change the image of another's pod that runs, and would run as that person."""
+    """A member could change the image of another member's pod, and run with that uid. Additions to a pod are judged as a pod."""
     rule = Rule(
         f"!{mounts('oldObject')} || object.spec == oldObject.spec || {_number('oldObject')} in variables.mine",
-        "the pod mounts a shared tree and runs as another person: only that person changes its image and what else may be changed of it",
+        "the pod mounts a shared tree and runs as another user: only that user can change its image and its other mutable fields",
     )
-    on = (objects("", ["pods", "pods/ephemeralcontainers", "pods/resize"], ["UPDATE"]),)
+    on = (objects("", ["pods"], ["UPDATE"]),)
     conditions = {"by-members": MEMBERS, "not-by-operators": f"!{OPERATOR}"}
     return Policy("appliance-tree-pods", (rule,), on, conditions, dict(PEOPLE))
 
@@ -169,8 +188,7 @@ def entered() -> Policy:
     """Who runs a command in a pod is its person. The request does not hold the pod, so each of the namespace is a parameter."""
     rule = Rule(
         f"params.metadata.name != request.name || !{mounts('params')} || {_number('params')} in variables.mine",
-        "the pod mounts a shared tree and runs as another person: only that person opens a shell in it; "
-        "kubectl logs and port-forward are open to all members",
+        "the pod mounts a shared tree and runs as another user: only that user can open a shell in it; kubectl logs and port-forward are open to all members",
     )
     on = (objects("", ["pods/exec", "pods/attach"], ["CONNECT"]),)
     conditions = {"by-members": MEMBERS, "not-by-operators": f"!{OPERATOR}"}

@@ -1,6 +1,6 @@
-"""Policies of what a project's pods may mount and read: volumes that reach no further than the project, and not the registry's key.
+"""Policies of volumes and secrets: pods can mount only volumes of their project, and cannot read the registry's key.
 
-What is allowed is listed, so a type of volume that a later Kubernetes brings is refused.
+This is an allow list, so new volume types of a later Kubernetes are refused.
 """
 
 from appliance.stages.scheduler.queues.admission import (
@@ -25,6 +25,8 @@ SOURCES = ("clusterTrustBundle", "configMap", "downwardAPI", "secret", "serviceA
 """Of a projected volume."""
 RESERVED = r"^([a-z0-9.-]+[.])?(pv|volume|volumes|storage)([.]alpha|[.]beta)?[.]kubernetes[.]io/.*$"
 """Annotations of claims that Kubernetes' own controllers read: volume.beta.kubernetes.io/storage-class goes before the field."""
+LONGEST_TOKEN = 86400
+"""Seconds. Kubernetes takes up to 136 years."""
 SECRET_TYPES = (
     *("Opaque", "kubernetes.io/basic-auth", "kubernetes.io/dockerconfigjson"),
     *("kubernetes.io/ssh-auth", "kubernetes.io/tls"),
@@ -40,19 +42,29 @@ def volumes(own: Sizes) -> Policy:
     rules = [
         Rule(
             every.format(f"v.all(k, k in {_listed(('name', *VOLUMES))})"),
-            "the pod mounts what lies outside the project, with the access of its host: "
-            f"use volumes of the types {', '.join(VOLUMES)} alone; for files that stay write a PersistentVolumeClaim",
+            "the pod mounts data outside the project, with the access rights of its host: use only volumes of the types "
+            f"{', '.join(VOLUMES)}; for persistent files use a PersistentVolumeClaim",
         ),
         Rule(
             every.format(
                 "!has(v.projected) || !has(v.projected.sources) || v.projected.sources.all(s,"
-                f" s.all(k, k in {_listed(SOURCES)}))"
+                # A source that this release of Kubernetes does not serve arrives empty.
+                f" s.exists(k, k in {_listed(SOURCES)}) && s.all(k, k in {_listed(SOURCES)}))"
             ),
-            f"a projected volume takes the sources {', '.join(SOURCES)} alone: take the others out",
+            f"a projected volume can only have the sources {', '.join(SOURCES)}: remove the others",
+        ),
+        Rule(
+            every.format(
+                "!has(v.projected) || !has(v.projected.sources) || v.projected.sources.all(s,"
+                " !has(s.serviceAccountToken) || !has(s.serviceAccountToken.expirationSeconds)"
+                f" || s.serviceAccountToken.expirationSeconds <= {LONGEST_TOKEN})"
+            ),
+            "a token can be valid outside this cluster until it expires, even after the pod has ended: set "
+            f"expirationSeconds to at most {LONGEST_TOKEN}; kubelet renews the token while the pod runs",
         ),
         Rule(
             every.format(f"!has(v.emptyDir) || {medium} in ['', 'Memory']"),
-            "emptyDir takes disk or memory of the host alone: leave medium out, or write Memory",
+            "emptyDir can only use disk or memory of the host: remove medium, or set it to Memory",
         ),
         Rule(
             every.format(
@@ -61,8 +73,8 @@ def volumes(own: Sizes) -> Policy:
                 f" && quantity(string({empty}.sizeLimit)).isGreaterThan(quantity('0'))"
                 f" && {_at_most(f'{empty}.sizeLimit', own.memory_volume)})"
             ),
-            "an emptyDir of medium Memory uses the memory of its containers: write its sizeLimit, "
-            f"{own.memory_volume}Mi at most",
+            "an emptyDir of medium Memory uses the memory of its containers: set its sizeLimit to at most "
+            f"{own.memory_volume}Mi",
         ),
         Rule(
             every.format("!has(v.ephemeral) || " + _claim("v.ephemeral.volumeClaimTemplate.spec")),
@@ -78,29 +90,28 @@ def volumes(own: Sizes) -> Policy:
         rules.append(
             Rule(
                 every.format(f"!has(v.emptyDir) || {medium} == 'Memory' || {bounded}"),
-                f"the sizeLimit of emptyDir is larger than the disk of a host: write {own.most_disk}Mi at most, "
-                "or leave it out: the limit of ephemeral-storage of the containers holds for it",
+                f"the sizeLimit of emptyDir is larger than the disk of a host: set at most {own.most_disk}Mi, or remove "
+                "it: the ephemeral-storage limit of the containers applies",
             )
         )
     return of_templates("appliance-volumes", *rules, more=True)
 
 
 _CLASS = (
-    "a claim gets a new volume of a StorageClass and none that is there already: name a storageClassName "
-    "(kubectl get storageclass lists them; where the cluster has a default class none needs to be named), "
-    "and take volumeName and selector out"
+    "a claim cannot use an existing volume: set a storageClassName (kubectl get storageclass lists them; optional with a "
+    "default class), remove volumeName and selector, and do not use a claim of the site as dataSource"
 )
 
 _RESERVED = (
-    "annotations of volume.kubernetes.io, volume.beta.kubernetes.io and pv.kubernetes.io are the cluster's to write, "
-    "for they choose the volume of a claim: take them out, and name the class in storageClassName"
+    "annotations of volume.kubernetes.io, volume.beta.kubernetes.io and pv.kubernetes.io select the volume of a claim and "
+    "are written only by the cluster: remove them, and set the class in storageClassName"
 )
 
 
 def claims() -> Policy:
-    """Else a claim takes any volume of the cluster that nobody holds, as one of an export that was made for another project.
+    """Otherwise, a claim could bind any free volume of the cluster, such as an export for another project.
 
-    Controllers bind claims, and write volumeName: their changes pass, what they make for a StatefulSet or a pod does not.
+    Controllers bind claims and write volumeName: their changes pass, but not claims that they create for a StatefulSet or pod.
     """
     new, old = (f"(has({o}.spec.volumeName) ? {o}.spec.volumeName : '')" for o in _BOTH)
     classes = [f"(has({o}.spec.storageClassName) ? {o}.spec.storageClassName : '')" for o in _BOTH]
@@ -128,17 +139,22 @@ def claims() -> Policy:
 
 
 def claim_templates() -> Policy:
-    """Of a StatefulSet: its claims are judged too, but nobody reads that event beside the error of kubectl apply."""
+    """For a StatefulSet: its claims are judged, too, but only in an event that users do not see."""
     held = "(has({0}.spec.volumeClaimTemplates) ? {0}.spec.volumeClaimTemplates : [])"
     new, old = (held.format(of) for of in _BOTH)
     same = f"(request.operation == 'UPDATE' && {new} == {old})"
     rules = (
         Rule(f"{same} || {new}.all(c, {_claim('c.spec')})", _CLASS),
         Rule(f"{same} || {new}.all(c, {_plain('c')})", _RESERVED),
+        # The controller copies both to claims, which it alone makes.
+        Rule(
+            f"{same} || {new}.all(c, !has(c.metadata.finalizers) && !has(c.metadata.ownerReferences))",
+            "a finalizer or owner can block the deletion of a claim and its project: remove finalizers and ownerReferences from volumeClaimTemplates",
+        ),
         # Its pods mount what is called as the claim, the StatefulSet and a number together, also where somebody else made it.
         Rule(
             f"{same} || {new}.all(c, !(c.metadata.name + '-').startsWith('{OURS}'))",
-            f"names of claims that begin with {OURS} are the site's: choose another name",
+            f"names of claims that begin with {OURS} are reserved for the site: choose another name",
         ),
     )
     on = (objects("apps", ["statefulsets"], WRITES),)
@@ -149,8 +165,12 @@ _BOTH = ("object", "oldObject")
 
 
 def _claim(spec: str) -> str:
+    copied = " && ".join(
+        f"(!has({spec}.{source}) || !{spec}.{source}.name.startsWith('{OURS}'))"
+        for source in ("dataSource", "dataSourceRef")
+    )
     return (
-        f"(!has({spec}.volumeName) && !has({spec}.selector)"
+        f"(!has({spec}.volumeName) && !has({spec}.selector) && {copied}"
         f" && (!has({spec}.storageClassName) || {spec}.storageClassName != ''))"
     )
 
@@ -177,16 +197,15 @@ def pull_secret() -> Policy:
         "appliance-pull-secret",
         Rule(
             f"variables.templates.all(t, !has(t.spec.volumes) || t.spec.volumes.all(v, {mounted}))",
-            f"the secret {PULL_SECRET} is for pulling images and not for containers: take it out of volumes; "
-            "imagePullSecrets may name it",
+            f"the secret {PULL_SECRET} is only for pulling images: remove it from volumes, and use it in imagePullSecrets",
         ),
         Rule(
             f"variables.templates.all(t, {EVERY}.all(c,"
             " (!has(c.env) || c.env.all(e, !has(e.valueFrom)"
             f" || {unnamed('e.valueFrom.secretKeyRef')}))"
             f" && (!has(c.envFrom) || c.envFrom.all(e, {unnamed('e.secretRef')}))))",
-            f"the secret {PULL_SECRET} is for pulling images and not for containers: take it out of env and envFrom; "
-            "imagePullSecrets may name it",
+            f"the secret {PULL_SECRET} is only for pulling images: remove it from env and envFrom, and use it in "
+            "imagePullSecrets",
         ),
         more=True,
     )
@@ -198,13 +217,13 @@ def secrets() -> Policy:
     rules = (
         Rule(
             f"{one}.metadata.name != '{PULL_SECRET}'",
-            f"the secret {PULL_SECRET} is the site's, which appliance queue apply writes: choose another name",
+            f"the secret {PULL_SECRET} is managed by appliance queue apply: choose another name",
         ),
         Rule(
             "request.operation == 'DELETE' || !has(object.type)"
             f" || object.type in {_listed(SECRET_TYPES)}"
             " || (request.operation == 'UPDATE' && object.type == oldObject.type)",
-            f"a project's secret is of the type {', '.join(SECRET_TYPES)}: write one of these; "
+            f"a project's secret must have one of the types {', '.join(SECRET_TYPES)}; "
             "a projected volume with serviceAccountToken has a token that expires",
         ),
         Rule(
@@ -212,8 +231,8 @@ def secrets() -> Policy:
             " || ((!has(request.options.dryRun) || request.options.dryRun.size() == 0)"
             " && (!has(request.options.propagationPolicy) || request.options.propagationPolicy == 'Background')"
             " && (!has(request.options.orphanDependents) || !request.options.orphanDependents))",
-            "the answer to such a deletion holds the secret, and a project's secrets are not read: "
-            "delete it with --cascade=background and without --dry-run",
+            "the response to such a deletion contains the secret, which members cannot read: delete it with "
+            "--cascade=background and without --dry-run",
         ),
     )
     on = (objects("", ["secrets"], [*WRITES, "DELETE"]),)

@@ -2,7 +2,7 @@
 
 from appliance.models.profile import Profile
 from appliance.models.site import Site
-from appliance.stages.kubernetes.variables.releases import told
+from appliance.stages.kubernetes.variables.releases import parsed_release
 from appliance.stages.scheduler.queues import (
     tenant_counts,
     tenant_operators,
@@ -18,13 +18,14 @@ from appliance.stages.scheduler.queues.bounds import Sizes, sizes
 from appliance.stages.scheduler.queues.manifest import Manifest
 from appliance.stages.scheduler.queues.tenant_queues import PRIORITY_OF, QUEUE_OF
 from appliance.stages.scheduler.queues.tree import leaf_name
+from appliance.stages.scheduler.queues.trees import open_to_root
 from appliance.stages.scheduler.site import Project, SchedulerOptions
 
 SINCE = 30
 """The minor release of Kubernetes that has them in version v1."""
 
 ACTIONS = {"deny": ("Deny",), "warn": ("Warn", "Audit"), "audit": ("Audit",)}
-"""What the API server does with work that a policy would refuse, by ``scheduler.admission``. It takes no Deny beside a Warn."""
+"""The API server's actions for refused work, by ``scheduler.admission``. It does not allow Deny together with Warn."""
 
 EVICTABLE = frozenset({"train", "build-preemptible"})
 """Classes that are everybody's: such work makes room."""
@@ -39,11 +40,11 @@ def labels_of(project: Project) -> dict[str, str]:
 
 
 def kept_by(site: Site, profile: Profile) -> bool:
-    """Whether the site's cluster knows such policies. Of a cluster of somebody else's nobody here knows the release: it has to."""
+    """Whether the site's cluster supports such policies. The release of an external cluster is unknown, and assumed to support them."""
     own = site.kubernetes
     if own is None or own.external is not None:
         return True
-    chosen = told(
+    chosen = parsed_release(
         own.version or site.software.get("kubernetes") or profile.software.kubernetes or ""
     )
     return chosen is None or chosen.minor >= SINCE
@@ -52,7 +53,7 @@ def kept_by(site: Site, profile: Profile) -> bool:
 def tenants(site: Site, profile: Profile, options: SchedulerOptions) -> list[Manifest]:
     """All policies, each with its binding to the namespaces of projects."""
     actions = ACTIONS[options.admission]
-    found = policies(options, sizes(profile.hardware))
+    found = policies(options, sizes(site.profiles(profile)), open_to_root(site))
     return [made for policy in found for made in written(site, policy, actions)]
 
 
@@ -60,13 +61,16 @@ def _have_trees(options: SchedulerOptions) -> bool:
     return any(project.trees for project in options.projects)
 
 
-def policies(options: SchedulerOptions, own: Sizes) -> tuple[Policy, ...]:
-    """In the order people read them: where work waits, what it gets, what it may touch, how it ends."""
+def policies(
+    options: SchedulerOptions, own: Sizes, unsquashed: tuple[str, ...]
+) -> tuple[Policy, ...]:
+    """All policies in reading order: queueing, resources, access, end."""
     managed = options.kind != "kai"
     return (
         tenant_queues.scheduler(managed),
         tenant_queues.queue(options),
         tenant_queues.queue_label(options),
+        tenant_queues.manual(),
         *(() if managed else (tenant_queues.pool(),)),
         tenant_queues.priority(),
         tenant_queues.placement(),
@@ -80,7 +84,7 @@ def policies(options: SchedulerOptions, own: Sizes) -> tuple[Policy, ...]:
         tenant_volumes.claim_templates(),
         tenant_volumes.pull_secret(),
         tenant_volumes.secrets(),
-        tenant_trees.trees(options),
+        tenant_trees.trees(options, unsquashed),
         *((tenant_trees.changed(), tenant_trees.entered()) if _have_trees(options) else ()),
         tenant_pods.end(),
         tenant_pods.leaving(),

@@ -1,9 +1,10 @@
-"""Departments, projects and their queues as one tree per node pool: what the rules judge and what is rendered."""
+"""Departments, projects and their queues as one tree per node pool, for rules and rendering."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from appliance.models.gpus import gpu_total
+from appliance.models.gpu_counts import gpu_total
 from appliance.models.profile import Profile
 from appliance.models.site import Owner, Role, Site
 from appliance.stages.scheduler.site import (
@@ -20,6 +21,11 @@ ROOT: KeyPath = ("scheduler",)
 RESOURCES = ("gpu", "cpu", "memory")
 GB_PER_GIB = 1.073741824
 UNSHARED = Amount(quota=0, limit=None)
+RESERVE = 0.05
+"""Of each host's cores and memory: pods of the cluster itself use it, and no queue is guaranteed it."""
+
+Sizes = Mapping[str, Mapping[str, float]]
+"""Cores and GB ("cpu", "memory") by host, or of one GPU by pool."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ def queue_name(owner: str, pool: str) -> str:
 
 
 def leaf_name(project: str, queue: str) -> str:
-    """The name of the queue work waits in: what a job's label kai.scheduler/queue says."""
+    """The queue's name in the label kai.scheduler/queue."""
     return f"{project}-{queue}"
 
 
@@ -88,10 +94,13 @@ def nodes(options: SchedulerOptions) -> tuple[Node, ...]:
     return tuple(found)
 
 
-def amounts(tree: Iterable[Node]) -> dict[str, dict[str, Amount | None]]:
-    """What each queue gets of each resource, by queue and resource; None: not shared out.
+def amounts(
+    tree: Iterable[Node], of_a_gpu: Sizes | None = None
+) -> dict[str, dict[str, Amount | None]]:
+    """The share of each queue by resource; None: not shared.
 
-    A queue without a share of its own is guaranteed what its children are, and has no limit.
+    A queue without its own share is guaranteed the sum of its children, and has no limit. Cores and memory that the site
+    does not give follow the guaranteed GPUs, by ``of_a_gpu``; without it they are None.
     """
     listed = tuple(tree)
     children: dict[str | None, list[Node]] = {}
@@ -99,28 +108,51 @@ def amounts(tree: Iterable[Node]) -> dict[str, dict[str, Amount | None]]:
         children.setdefault(node.parent, []).append(node)
     found: dict[str, dict[str, Amount | None]] = {}
     for node in reversed(listed):
-        found[node.name] = (
-            {name: getattr(node.share, name) for name in RESOURCES}
-            if node.share is not None
-            else _together([found[c.name] for c in children.get(node.name, ()) if c.name in found])
-        )
+        below = [found[c.name] for c in children.get(node.name, ()) if c.name in found]
+        together = _together(below)
+        if node.share is None:
+            found[node.name] = together
+            continue
+        found[node.name] = own = {name: getattr(node.share, name) for name in RESOURCES}
+        for name, each in (of_a_gpu or {}).get(node.pool, {}).items():
+            own[name] = own[name] or _derived(node.share.gpu, each, together[name])
+    return found
+
+
+def of_a_gpu(
+    site: Site, profile: Profile, options: SchedulerOptions, nodes_have: Sizes | None = None
+) -> Sizes:
+    """Cores and GB that go with one guaranteed GPU of each pool, where the site does not give them.
+
+    It is what the pool's host with the least per GPU has, less RESERVE, and no more than what the site leaves of the pool.
+    A host has what its class demands, or more where ``nodes_have`` shows it: a host that understates itself takes nothing
+    from the guarantees of others, and one that overstates itself is not the least.
+    """
+    leaves = [node.leaf for node in nodes(options) if node.leaf]
+    found: dict[str, dict[str, float]] = {}
+    for pool, hosts in hosts_of(site).items():
+        sizes = [_size(site, profile, host, (nodes_have or {}).get(host, {})) for host in hosts]
+        gpus = sum(size["gpu"] for size in sizes)
+        for name in ("cpu", "memory") if gpus else ():
+            each = min(size[name] / size["gpu"] for size in sizes if size["gpu"]) * (1 - RESERVE)
+            given = [
+                (leaf.gpu.quota, amount.quota)
+                for leaf in leaves
+                if leaf.pool == pool and (amount := getattr(leaf, name)) is not None
+            ]
+            left = each * gpus - sum(amount for _, amount in given)
+            others = max(1.0, gpus - sum(quota for quota, _ in given))
+            found.setdefault(pool, {})[name] = max(0.0, min(each, left / others))
     return found
 
 
 def capacity(site: Site, profile: Profile) -> Mapping[str, Mapping[str, float]]:
-    """GPUs, cores and GB of each pool: its hosts as the profile describes the least of them."""
-    hardware = profile.hardware
-    each = {
-        "cpu": float(hardware.host.cores),
-        "memory": hardware.host.memory_gib * GB_PER_GIB,
-    }
-    return {
-        pool: {
-            "gpu": float(gpu_total(profile, map(site.host, hosts))),
-            **{name: value * len(hosts) for name, value in each.items()},
-        }
-        for pool, hosts in hosts_of(site).items()
-    }
+    """GPUs, cores and GB of each pool: its hosts as their classes describe the least of them."""
+    found: dict[str, dict[str, float]] = {}
+    for pool, hosts in hosts_of(site).items():
+        sizes = [_size(site, profile, host, {}) for host in hosts]
+        found[pool] = {name: sum(size[name] for size in sizes) for name in RESOURCES}
+    return found
 
 
 def hosts_of(site: Site) -> Mapping[str, tuple[str, ...]]:
@@ -135,7 +167,7 @@ def hosts_of(site: Site) -> Mapping[str, tuple[str, ...]]:
 
 
 def cycles(options: SchedulerOptions) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Departments that stand above themselves: index and the way round, each way once."""
+    """Cycles of departments: index and path, each cycle once."""
     parents = {d.name: d.parent for d in options.departments}
     seen: set[str] = set()
     for i, department in enumerate(options.departments):
@@ -147,6 +179,25 @@ def cycles(options: SchedulerOptions) -> Iterator[tuple[int, tuple[str, ...]]]:
         if here is not None and here in way:
             yield i, (*way[way.index(here) :], here)
         seen.update(way)
+
+
+def _size(
+    site: Site, profile: Profile, host: str, at_least: Mapping[str, float]
+) -> Mapping[str, float]:
+    least = site.profile_of(host, profile).hardware.host
+    return {
+        "gpu": float(gpu_total(profile, site, [site.host(host)])),
+        "cpu": max(float(least.cores), at_least.get("cpu", 0.0)),
+        "memory": max(least.memory_gib * GB_PER_GIB, at_least.get("memory", 0.0)),
+    }
+
+
+def _derived(gpu: Amount, each: float, together: Amount | None) -> Amount:
+    """Idle cores are divided as idle GPUs are. No limit: what is used beyond the quota is given back like GPUs."""
+    quota = max(
+        math.floor(round(gpu.quota * each * 10, 6)) / 10, together.quota if together else 0.0
+    )
+    return Amount(quota=quota, weight=gpu.weight)
 
 
 def _together(children: list[dict[str, Amount | None]]) -> dict[str, Amount | None]:

@@ -1,9 +1,9 @@
-"""Shared trees of storage as volumes of a project: a PersistentVolume that one claim alone may bind, that claim, and who has which number."""
+"""Shared trees as volumes of a project: a PersistentVolume reserved for one claim, that claim, and the members' uids."""
 
 from appliance.models.profile import Profile
 from appliance.models.site import Site
 from appliance.stages.kubernetes.exports import readable
-from appliance.stages.kubernetes.variables.releases import told
+from appliance.stages.kubernetes.variables.releases import parsed_release
 from appliance.stages.scheduler.queues.manifest import Manifest, manifest
 from appliance.stages.scheduler.site import Project, Tree
 
@@ -40,8 +40,20 @@ def source_of(site: Site, tree: Tree) -> tuple[str, str]:
     return readable(site).get(tree.export, ""), path
 
 
+def open_to_root(site: Site) -> tuple[str, ...]:
+    """Trees on exports of others as PROJECT/CLAIM: only of the site's own it is known that they squash root."""
+    own = {export.path for export in site.storage.exports} if site.storage else set()
+    projects = site.scheduler.projects if site.scheduler else ()
+    return tuple(
+        f"{project.name}/{claim_of(tree)}"
+        for project in projects
+        for tree in project.trees
+        if tree.export not in own
+    )
+
+
 def options_of(tree: Tree) -> list[str]:
-    """Of the mount. Kubelet takes ro from here alone: it passes over nfs.readOnly of a volume (pkg/volume/nfs, getVolumeSource)."""
+    """Mount options. Kubelet reads ro only from here and ignores nfs.readOnly of a volume (pkg/volume/nfs, getVolumeSource)."""
     return [*OPTIONS, *(["ro"] if tree.read_only else [])]
 
 
@@ -95,12 +107,12 @@ def people(site: Site, project: Project) -> dict[str, str]:
 
 
 def groups_are_kept(site: Site, profile: Profile) -> bool:
-    """Whether kubelet and containerd of this site can keep the groups of an image's /etc/group away. True for somebody else's cluster."""
+    """Whether kubelet and containerd of this site can exclude the groups of an image's /etc/group. True for an external cluster."""
     own = site.kubernetes
     if own is None or own.external is not None:
         return True
     runtime = own.containerd or site.software.get("containerd") or profile.software.containerd
-    release = told(
+    release = parsed_release(
         own.version or site.software.get("kubernetes") or profile.software.kubernetes or ""
     )
     if runtime and tuple(int(part) for part in runtime.split(".")[:2]) < STRICT_RUNTIME:

@@ -1,4 +1,4 @@
-"""Rules over the names and references of the queue tree."""
+"""Rules for the names and references of the queue tree."""
 
 from collections.abc import Iterator
 
@@ -9,9 +9,9 @@ from appliance.stages.scheduler.queues.tree import cycles, nodes
 from appliance.stages.scheduler.site import DEFAULT_POOL, SchedulerOptions, Share
 
 LONGEST = 63
-"""Of a DNS label, which a queue's name becomes part of."""
+"""Characters of a DNS label, which contains the name of a queue."""
 
-# Made by the KAI chart itself, namespaces with the prefix kai- and queues.
+# Created by the KAI chart itself: namespaces with the prefix kai-, and queues.
 KAI_NAMESPACES = ("scheduler", "resource-reservation", "scale-adjust")
 KAI_QUEUES = tuple(name for name, _ in DEFAULT_QUEUES)
 PROJECTS: KeyPath = ("scheduler", "projects")
@@ -19,7 +19,7 @@ DEPARTMENTS: KeyPath = ("scheduler", "departments")
 
 
 def names(case: Case) -> Iterator[Finding]:
-    """Departments, projects and the queues of a project have names of their own."""
+    """Departments, projects and the queues of a project have unique names."""
     options = case.site.scheduler
     if options is None:
         return
@@ -33,31 +33,31 @@ def names(case: Case) -> Iterator[Finding]:
     ]
     for group in groups:
         for path, name, first in repeated(group):
-            message = f'"{name}" stands twice (also line {case.line(first)})'
-            yield case.problem(path, message, "keep one, or give it a name of its own")
+            message = f'"{name}" is given twice (also line {case.line(first)})'
+            yield case.problem(path, message, "keep one, or rename one")
 
 
 def reserved(case: Case) -> Iterator[Finding]:
-    """The scheduler's own namespaces and queues stay its own."""
+    """The scheduler's own namespaces and queues are reserved."""
     options = case.site.scheduler
     for i, project in enumerate(options.projects if options else ()):
         if project.name in KAI_NAMESPACES:
             yield case.problem(
                 (*PROJECTS, i, "name"),
-                f"its namespace kai-{project.name} belongs to the scheduler itself",
-                "take another name",
+                f"its namespace kai-{project.name} is reserved by the scheduler",
+                "choose another name",
             )
     for i, department in enumerate(options.departments if options else ()):
         if department.name in KAI_QUEUES:
             yield case.problem(
                 (*DEPARTMENTS, i, "name"),
-                f'queue "{department.name}" is made by the scheduler itself',
-                "take another name",
+                f'queue "{department.name}" is created by the scheduler',
+                "choose another name",
             )
 
 
 def queue_names(case: Case) -> Iterator[Finding]:
-    """Every queue has a name of its own in the cluster: PROJECT-QUEUE, NAME-POOL."""
+    """Every queue has a unique name in the cluster: PROJECT-QUEUE, NAME-POOL."""
     options = case.site.scheduler
     if options is None or not _names_are_own(options):
         return
@@ -65,18 +65,18 @@ def queue_names(case: Case) -> Iterator[Finding]:
     for node in nodes(options):
         if len(node.name) > LONGEST:
             message = f'queue "{node.name}" has {len(node.name)} characters'
-            yield case.problem(node.path, message, f"shorten the names to {LONGEST} together")
+            yield case.problem(
+                node.path, message, f"shorten the names to at most {LONGEST} characters together"
+            )
         if node.name in first:
             title, path = first[node.name]
-            message = (
-                f'{node.title} makes a queue "{node.name}", and so does {title} ({case.also(path)})'
-            )
+            message = f'{node.title} creates a queue "{node.name}", and so does {title} ({case.also(path)})'
             yield case.problem(node.path, message, "rename one of them")
         first.setdefault(node.name, (node.title, node.path))
 
 
 def references(case: Case) -> Iterator[Finding]:
-    """Departments and node pools that are named are there."""
+    """Departments and node pools that are named exist."""
     options = case.site.scheduler
     if options is None:
         return
@@ -87,17 +87,17 @@ def references(case: Case) -> Iterator[Finding]:
     wanted += [((*PROJECTS, i, "department"), p.department) for i, p in enumerate(options.projects)]
     for path, name in wanted:
         if name is not None and name not in known and case.checked.listed(*DEPARTMENTS):
-            message = f'no department is called "{name}"'
+            message = f'there is no department "{name}"'
             yield case.problem(path, message, nearest(name, known, "departments"))
     pools = [DEFAULT_POOL, *(p.name for p in options.node_pools)]
     for path, pool in _pools(options):
         if pool not in pools and case.checked.listed("scheduler", "node_pools"):
-            message = f'no node pool is called "{pool}"'
+            message = f'there is no node pool "{pool}"'
             yield case.problem(path, message, nearest(pool, pools, "node pools"))
 
 
 def shares(case: Case) -> Iterator[Finding]:
-    """A department or project has one share of a pool, and one it has work in."""
+    """A department or project has one share per pool, only of pools with queues of its own."""
     options = case.site.scheduler
     if options is None:
         return
@@ -108,8 +108,8 @@ def shares(case: Case) -> Iterator[Finding]:
     for own, given in owners:
         pools = [((*own, "shares", j, "pool"), s.pool) for j, s in enumerate(given)]
         for path, pool, first in repeated(pools):
-            message = f'pool "{pool}" is shared out twice (also line {case.line(first[:-1])})'
-            yield case.problem(path, message, "make them one")
+            message = f'pool "{pool}" has two shares (also line {case.line(first[:-1])})'
+            yield case.problem(path, message, "merge them")
     for i, project in enumerate(options.projects):
         used = {q.pool for q in project.queues}
         for j, share in enumerate(project.shares):
@@ -120,20 +120,20 @@ def shares(case: Case) -> Iterator[Finding]:
 
 
 def circles(case: Case) -> Iterator[Finding]:
-    """No department stands above itself."""
+    """Departments form a tree."""
     options = case.site.scheduler
     if options is None or not _names_are_own(options):
         return
     for i, way in cycles(options):
         yield case.problem(
             (*DEPARTMENTS, i, "parent"),
-            f"goes round in a circle: {' under '.join(way)}",
-            "leave parent out of the topmost",
+            f"forms a circle: {' under '.join(way)}",
+            "remove parent from the topmost department",
         )
 
 
 def is_tree(case: Case) -> bool:
-    """Whether names and references make a tree whose sums mean something."""
+    """Whether names and references form a tree with meaningful sums."""
     options = case.site.scheduler
     if options is None or not case.checked.whole("scheduler"):
         return False

@@ -1,10 +1,17 @@
-"""Rules over the sums of the queue tree: what is promised can be kept."""
+"""Rules for the sums of the queue tree: guarantees can be kept."""
 
 from collections.abc import Iterator, Mapping
 
 from appliance.config.finding import Finding
 from appliance.config.rules.base import Case
-from appliance.stages.scheduler.queues.tree import RESOURCES, Node, amounts, capacity, nodes
+from appliance.stages.scheduler.queues.tree import (
+    RESOURCES,
+    Node,
+    amounts,
+    capacity,
+    nodes,
+    of_a_gpu,
+)
 from appliance.stages.scheduler.rules.queues import is_tree
 from appliance.stages.scheduler.site import Amount
 
@@ -14,7 +21,7 @@ Given = Mapping[str, Mapping[str, Amount | None]]
 
 
 def bounds(case: Case) -> Iterator[Finding]:
-    """No limit lies under its guarantee, and every queue can get what it waits for."""
+    """Limits are not below guarantees, and every queue can get resources."""
     for node in _tree(case):
         for name in RESOURCES:
             amount: Amount | None = getattr(node.share, name, None)
@@ -23,17 +30,41 @@ def bounds(case: Case) -> Iterator[Finding]:
             if amount.limit is not None and amount.limit < amount.quota:
                 yield case.problem(
                     (*node.path, name, "limit"),
-                    f"{_number(amount.limit)} is under the quota of {_number(amount.quota)} {UNITS[name]}",
-                    "a queue may use what it is guaranteed: raise the limit or lower the quota",
+                    f"{_number(amount.limit)} is below the quota of {_number(amount.quota)} {UNITS[name]}",
+                    "raise the limit to the quota, or lower the quota",
                 )
             if not amount.quota and not amount.weight and amount.limit != 0:
                 yield case.problem(
                     (*node.path, name, "weight"),
                     f"is 0 with a quota of 0: {node.title} never gets {UNITS[name]}",
-                    "give it a quota or a weight, or limit: 0 where it shall have none",
+                    "set a quota or a weight, or limit: 0 if it should have none",
                 )
         if node.leaf and node.leaf.work != "train":
             yield from _within_quota(case, node)
+
+
+def within(case: Case) -> Iterator[Finding]:
+    """Work that runs within its quota only has one of cores and memory, given or by its GPUs."""
+    options = case.site.scheduler
+    if options is None or options.kind == "runai" or not case.profile:
+        return
+    if not case.checked.whole("hosts"):
+        return
+    tree = _tree(case)
+    given = amounts(tree, of_a_gpu(case.site, case.profile, options))
+    for node in tree:
+        if node.leaf is None or node.leaf.work == "train":
+            continue
+        for name in RESOURCES[1:]:
+            amount = given[node.name][name]
+            if getattr(node.leaf, name) is None and amount is not None and not amount.quota:
+                without = "the other queues leave it none" if node.leaf.gpu.quota else "it has none"
+                yield case.problem(
+                    node.path,
+                    f"{node.leaf.work} work runs within its quota only, and {UNITS[name]} without a value follow the guaranteed"
+                    f" GPUs: {without}",
+                    f"give it {name}: {{quota: ...}}",
+                )
 
 
 def _within_quota(case: Case, node: Node) -> Iterator[Finding]:
@@ -43,14 +74,14 @@ def _within_quota(case: Case, node: Node) -> Iterator[Finding]:
         if amount and amount.limit is not None and amount.limit > amount.quota:
             yield case.problem(
                 (*node.path, name, "limit"),
-                f"{_number(amount.limit)} is over the quota of {_number(amount.quota)} {UNITS[name]}, but"
+                f"{_number(amount.limit)} is above the quota of {_number(amount.quota)} {UNITS[name]}, but"
                 f" {node.leaf.work} work is never evicted and runs within its quota only",
-                "leave the limit out, raise the quota, or make it work: train",
+                "remove the limit, raise the quota, or set work: train",
             )
 
 
 def limits(case: Case) -> Iterator[Finding]:
-    """Nobody is allowed more than what stands above."""
+    """No limit exceeds that of a parent."""
     tree = _tree(case)
     by_name = {node.name: node for node in tree}
     for node in tree:
@@ -64,9 +95,9 @@ def limits(case: Case) -> Iterator[Finding]:
             stated = getattr(node.leaf or node.share, name).limit is not None
             yield case.problem(
                 (*node.path, name, "limit" if stated else "quota"),
-                f"{_number(own)} {UNITS[name]} is over the limit of {above.title},"
+                f"{_number(own)} {UNITS[name]} is above the limit of {above.title},"
                 f" {_number(top)}{_pool(above)}",
-                f"take {_number(top)} at most, or raise the other",
+                f"use at most {_number(top)}, or raise the other",
             )
 
 
@@ -76,7 +107,7 @@ def _limit(node: Node, name: str) -> float | None:
 
 
 def sums(case: Case) -> Iterator[Finding]:
-    """Children are promised no more than their parent, roots no more than there is."""
+    """Guarantees of children do not exceed their parent's, those of roots not the capacity."""
     tree = _tree(case)
     given = amounts(tree)
     by_name = {node.name: node for node in tree}
@@ -107,7 +138,7 @@ def _under(case: Case, parent: Node, children: list[Node], given: Given) -> Iter
             if amount is None:
                 yield case.problem(
                     child.path,
-                    f"{child.title} is guaranteed {UNITS[name]} without bound, but {parent.title} has"
+                    f"{child.title} has no quota of {UNITS[name]}, but {parent.title} has"
                     f" {_number(own.quota)}{_pool(parent)}",
                     f"give it {name}: {{quota: ...}}",
                 )
@@ -139,7 +170,7 @@ def _capacity(
 
 
 def _tree(case: Case) -> tuple[Node, ...]:
-    """The tree, where its names and references are sound; what is not is said by other rules."""
+    """The tree, if its names and references are valid; other rules report invalid ones."""
     options = case.site.scheduler
     return nodes(options) if options and is_tree(case) else ()
 

@@ -1,4 +1,4 @@
-"""Rules over shared trees: what a project mounts is exported, its cluster keeps pods to their person's number, and somebody has one."""
+"""Rules for shared trees: their exports exist, the cluster enforces users' numbers, and a member has one."""
 
 from collections.abc import Iterator
 
@@ -14,19 +14,19 @@ PROJECTS: KeyPath = ("scheduler", "projects")
 
 
 def exports(case: Case) -> Iterator[Finding]:
-    """A tree lies on an export that every host of the cluster may mount, and is written where that may be."""
+    """A tree is on an export that every host of the cluster may mount, and is writable only if the export is."""
     if not case.checked.whole("storage") or not case.checked.whole("hosts"):
         return
     known, may_write = readable(case.site), writable(case.site)
     for path, _, tree in _trees(case):
         if tree.export not in known:
-            message = f"nothing exports {tree.export}"
+            message = f"{tree.export} is not exported by any host"
             yield case.problem((*path, "export"), message, nearest(tree.export, known, "exports"))
         elif not known[tree.export]:
             message = f"no host serves {tree.export}"
             yield case.problem((*path, "export"), message, "give one host the role storage")
         elif tree.export not in may_write and not tree.read_only:
-            message = f"{tree.export} is exported for reading alone"
+            message = f"{tree.export} is exported read-only"
             yield case.problem((*path, "read_only"), message, "write read_only: true")
         yield from _clients(case, path, tree)
 
@@ -44,13 +44,13 @@ def _clients(case: Case, path: KeyPath, tree: Tree) -> Iterator[Finding]:
 
 
 def names(case: Case) -> Iterator[Finding]:
-    """A project has one tree of a name, and no person of base.users two names or numbers in the cluster."""
+    """Tree names are unique in a project, and a person of base.users has one name and number in the cluster."""
     options = case.site.scheduler
     for i, project in enumerate(options.projects if options else ()):
         given = [((*PROJECTS, i, "trees", j, "name"), t.name) for j, t in enumerate(project.trees)]
         for path, name, first in repeated(given):
-            message = f'"{name}" stands twice (also line {case.line(first)})'
-            yield case.problem(path, message, "make them one, or take another name")
+            message = f'"{name}" is given twice (also line {case.line(first)})'
+            yield case.problem(path, message, "merge them, or choose another name")
     users = list(enumerate(case.site.base.users))
     known: list[tuple[KeyPath, str]] = [
         (("base", "users", i, "cluster_user" if user.cluster_user else "name"), shown)
@@ -59,52 +59,52 @@ def names(case: Case) -> Iterator[Finding]:
     ]
     for path, name, first in repeated(known):
         message = f"{name} is also {case.also(first)}"
-        yield case.problem(path, message, "a person of the cluster has one number: keep one")
+        yield case.problem(path, message, "a person has one number in the cluster: keep one")
     for path, name in known:
         if name.startswith("system:"):
-            message = f"{name} belongs to Kubernetes itself"
-            yield case.problem(path, message, "name the person, as alice@example.com")
+            message = f"{name} is reserved by Kubernetes"
+            yield case.problem(path, message, "name the person, such as alice@example.com")
 
 
 def kept(case: Case) -> Iterator[Finding]:
-    """Trees are mounted where the cluster refuses pods under other numbers than their person's, and nowhere else."""
+    """Trees are mounted only if the cluster refuses pods that run under another person's number."""
     options = case.site.scheduler
     first = next((path[:-1] for path, _, _ in _trees(case)), None)
     if options is None or first is None:
         return
     if options.kind == "runai":
-        message = "Run:ai makes the namespaces of its projects itself, and nothing keeps pods there to a person's number"
-        yield case.problem(first, message, "take trees out, or take another kind")
+        message = "Run:ai manages the namespaces of its projects, and does not restrict the user numbers of pods"
+        yield case.problem(first, message, "remove trees, or use another kind")
     if options.admission != "deny":
         message = (
-            f"with admission: {options.admission} nothing refuses a pod that runs as another person"
+            f"with admission: {options.admission}, pods that run as another person are not refused"
         )
-        yield case.problem(first, message, "set scheduler.admission: deny, or take trees out")
+        yield case.problem(first, message, "set scheduler.admission: deny, or remove trees")
     if case.profile is None:
         return
     if not kept_by(case.site, case.profile):
-        message = f"before Kubernetes 1.{SINCE} nothing refuses a pod that runs as another person"
-        yield case.problem(first, message, f"take 1.{SINCE} or newer, or take trees out")
+        message = f"before Kubernetes 1.{SINCE}, pods that run as another person are not refused"
+        yield case.problem(first, message, f"use 1.{SINCE} or newer, or remove trees")
     elif options.tree_groups == "strict" and not groups_are_kept(case.site, case.profile):
-        message = "before containerd 2.0 and Kubernetes 1.33 a process also has the groups that /etc/group of its image gives it"
+        message = "before containerd 2.0 and Kubernetes 1.33, a process also gets the groups of its image's /etc/group"
         remedy = (
-            "take these releases (kubernetes.containerd, kubernetes.version), or set scheduler.tree_groups: unenforced "
-            "where members may read what any group of the site may"
+            "use these releases (kubernetes.containerd, kubernetes.version), or set scheduler.tree_groups: unenforced "
+            "if members may read files of any group of the site"
         )
         yield case.problem(first, message, remedy)
 
 
 def numbers(case: Case) -> Iterator[Finding]:
-    """Somebody can mount a project's trees."""
+    """A project with trees has a member who can mount them."""
     if not case.checked.whole("base"):
         return
     options = case.site.scheduler
     for i, project in enumerate(options.projects if options else ()):
         if project.trees and not people(case.site, project):
             message = (
-                f"nobody of project {project.name} has a number, so nobody can mount its trees"
+                f"no member of project {project.name} has a number, so no one can mount its trees"
             )
-            remedy = "list its members in base.users, with cluster_user where Kubernetes calls them otherwise"
+            remedy = "list its members in base.users, with cluster_user if their name in Kubernetes differs"
             yield case.problem((*PROJECTS, i, "trees"), message, remedy)
 
 

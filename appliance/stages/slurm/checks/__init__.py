@@ -1,4 +1,4 @@
-"""Slurm as its controller tells it: daemons, hosts, GPUs, accounting."""
+"""Checks Slurm by its controller: daemons, hosts, GPUs, accounting."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -20,6 +20,7 @@ from appliance.checks.check import (
     Check,
     ClusterCheck,
     HostCheck,
+    Nature,
     View,
     failed,
     not_assessed,
@@ -28,33 +29,42 @@ from appliance.checks.check import (
 from appliance.models.drain import CONTRADICTS, Why
 from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
-from appliance.models.gpus import gpu_count
-from appliance.models.result import Judgement, Kind, Place, place
+from appliance.models.gpu_counts import gpu_count
+from appliance.models.result import Judgement, Kind, Place, Status, place
 from appliance.models.site import Host, Owner, Role, Site
 from appliance.stages.base import ids as base_ids
 from appliance.stages.base.causes import FULL_DISK, unit_failed
+from appliance.stages.base.checks.neighbours import removal
 from appliance.stages.gpu import ids as gpu_ids
 from appliance.stages.slurm import ids
 from appliance.stages.slurm.causes import NO_CONTROLLER, NO_MUNGE, UNFIT, short_of_gpus
 from appliance.stages.slurm.facts import Slurm, SlurmNode
 from appliance.stages.slurm.variables import gpus_offered
+from appliance.stages.units import revived
 from appliance.watch.acts import BY_PERSONS
 
 DEPLOY = "appliance deploy"
 WORKING = frozenset({"idle", "mixed", "allocated", "completing", "planned", "reserved"})
+AT_WORK = frozenset({"allocated", "mixed", "completing"})
+"""A node with one of these runs a job."""
+LEAVE = (
+    "scontrol update nodename={} state=drain reason=leaves, on the first control host; deploy when squeue "
+    "shows none of their jobs, or add them to the site again"
+)
 MAINTENANCE = frozenset({"maint", "maintenance"})
 """A reservation with the flag MAINT, in the words of sinfo and of scontrol; state=resume does not end one."""
 OUT = ("down", "drained", "draining", "drain", "fail", "failing", "error", "inval", "invalid_reg")
+SLURMCTLD, SLURMDBD = 6817, 6819
 MUNGE_KEY = ("file", "/etc/munge/munge.key")
-"""As a receipt names it; that it differs is known without its content."""
+"""Its path in a receipt; a difference is found without reading its content."""
 WATCH = "appliance: health: "
-"""How the reason begins where the host's own watch drained it; also in appliance/watch/scontrol.py."""
+"""Prefix of the drain reason that the host's own watch sets; also in appliance/watch/scontrol.py."""
 GIVEN_AWAY = "appliance: a host of "
-"""How the reason begins where the site gives the host to somebody else."""
+"""Prefix of the drain reason of a host that another scheduler owns."""
 TOO_FEW = "gres/gpu count"
-"""In slurmctld's reason for a node that registers with fewer GPUs than slurm.conf says."""
+"""Part of slurmctld's reason for a node that registers with fewer GPUs than in slurm.conf."""
 SHORT = re.compile(r"gres/gpu count reported lower than configured \(([0-9]{1,9}) < ([0-9]{1,9})\)")
-"""slurmctld's reason for a node whose slurmd has found fewer GPUs than slurm.conf says."""
+"""slurmctld's reason for a node whose slurmd found fewer GPUs than in slurm.conf."""
 UNITS = (
     "munge.service",
     "slurmctld.service",
@@ -62,7 +72,7 @@ UNITS = (
     "mariadb.service",
     "slurmd.service",
 )
-"""What the probe must be asked for."""
+"""What the probe must read."""
 
 
 def controller_of(view: View) -> Host | None:
@@ -87,8 +97,8 @@ def gpus_in(gres: str) -> int:
     return sum(map(int, counts))
 
 
-def _told(view: View) -> tuple[Slurm | None, Gap]:
-    """What the controller host knows of Slurm, or why nothing is known."""
+def slurm_of(view: View) -> tuple[Slurm | None, Gap]:
+    """The controller's facts of Slurm, or the reason why they are unknown."""
     host = controller_of(view)
     if host is None:
         return None, Gap("no host has the role control")
@@ -101,25 +111,28 @@ def _told(view: View) -> tuple[Slurm | None, Gap]:
 
 
 def _controller(view: View) -> Iterator[Judgement]:
-    slurm, why = _told(view)
+    slurm, why = slurm_of(view)
     if slurm is None or not slurm.controller:
-        none = Gap("scontrol ping gave no answer")
+        none = Gap("scontrol ping did not answer")
         yield not_assessed("cluster", why if slurm is None else none)
     elif slurm.controller.lower() == "up":
         yield passed("cluster", "up", limit="up", evidence="scontrol ping")
     else:
+        head = getattr(controller_of(view), "name", "")
         yield failed(
             "cluster",
             f"slurmctld does not answer: {slurm.controller}",
-            "journalctl -u slurmctld on the first control host, then " + DEPLOY,
+            _opened(view, head, SLURMCTLD)
+            or f"on {head}: systemctl restart slurmctld; if it does not start, journalctl -u slurmctld shows why",
             value=slurm.controller,
             limit="up",
             evidence="scontrol ping",
+            names=tuple(filter(None, [getattr(controller_of(view), "name", "")])),
         )
 
 
 def _nodes(view: View) -> Iterator[Judgement]:
-    nodes, why = _listed_by(view)
+    nodes, why = listed_by(view)
     for host in view.site.with_role(Role.GPU):
         if nodes is None:
             yield not_assessed(host.name, why)
@@ -127,9 +140,43 @@ def _nodes(view: View) -> Iterator[Judgement]:
             yield _node(view.site, host, nodes.get(host.name))
 
 
-def _listed_by(view: View) -> tuple[Mapping[str, SlurmNode] | None, Gap]:
+def _leaving(view: View) -> Iterator[Judgement]:
+    nodes, why = listed_by(view)
+    if nodes is None:
+        yield not_assessed("cluster", why)
+        return
+    busy = leaving(view)
+    for node in busy:
+        yield failed(
+            place("cluster", f"node {node.name}"),
+            f"{node.name} runs jobs, but is no longer in the site: stage slurm would end them, so the next deployment refuses",
+            LEAVE.format(node.name),
+            value=node.state,
+            limit="no jobs on hosts that leave",
+            names=(node.name,),
+        )
+    if not busy:
+        yield passed("cluster", 0, unit="hosts", evidence="scontrol show nodes")
+
+
+def leaving(view: View) -> list[SlurmNode]:
+    """Nodes that are at work and that the site does not name any more."""
+    nodes, _ = listed_by(view)
+    known = {host.name for host in view.site.hosts}
+    return [
+        node
+        for name, node in (nodes or {}).items()
+        if name not in known and not AT_WORK.isdisjoint(state_words(node.state))
+    ]
+
+
+def listed_by(view: View) -> tuple[Mapping[str, SlurmNode] | None, Gap]:
     """The nodes the controller lists, or why it has listed none."""
-    slurm, why = _told(view)
+    return view.once(_nodes_by_name)
+
+
+def _nodes_by_name(view: View) -> tuple[Mapping[str, SlurmNode] | None, Gap]:
+    slurm, why = slurm_of(view)
     if slurm is None:
         return None, why
     if slurm.controller.lower() != "up":
@@ -146,7 +193,7 @@ def _node(site: Site, host: Host, node: SlurmNode | None) -> Judgement:
         return failed(
             host.name,
             f"Slurm does not know {host.name}",
-            f"{DEPLOY} (the host is missing in slurm.conf of the controller)",
+            f"{DEPLOY} (the host is missing from slurm.conf of the controller)",
             limit="idle, mixed or allocated",
         )
     words = state_words(node.state)
@@ -158,7 +205,7 @@ def _node(site: Site, host: Host, node: SlurmNode | None) -> Judgement:
     return failed(
         host.name,
         _out_of_work(node, words),
-        _back_to_work(host, node, words),
+        _back_to_work(site, host, node, words),
         value=node.state.lower(),
         limit="idle, mixed or allocated",
         evidence="scontrol show node",
@@ -174,12 +221,12 @@ def _taken_out_for(node: SlurmNode) -> tuple[str, ...]:
 
 
 def _given_away(host: Host, node: SlurmNode, words: frozenset[str], owner: Owner) -> Judgement:
-    """A host of somebody else is drained, or Slurm would give it jobs beside the owner's."""
+    """A host of another owner must be drained; otherwise Slurm would give it jobs, too."""
     limit = f"drained for {owner.value}"
     if words & {"drain", "drained", "draining"}:
         return passed(host.name, node.state.lower(), limit=limit)
     takes = "takes jobs" if words <= WORKING else f"is {node.state.lower()}, but not drained"
-    cause = f"{takes}, and the site gives {host.name} to {owner.value}"
+    cause = f"{takes}; the site assigns {host.name} to {owner.value}"
     fix = f"{DEPLOY} --stage slurm"
     return failed(host.name, cause, fix, value=node.state.lower(), limit=limit)
 
@@ -190,30 +237,29 @@ def _out_of_work(node: SlurmNode, words: frozenset[str]) -> str:
     return f"{state}: {node.reason or ('slurmd does not answer' if silent else 'no reason given')}"
 
 
-def _back_to_work(host: Host, node: SlurmNode, words: frozenset[str]) -> str:
+def _back_to_work(site: Site, host: Host, node: SlurmNode, words: frozenset[str]) -> str:
     if any(word.startswith("reboot") for word in words):
-        return f"it comes back once it has booted; as long as it only waits to: scontrol cancel_reboot {host.name}"
+        return f"wait until it has rebooted; before the reboot starts, cancel it: scontrol cancel_reboot {host.name}"
     if words & MAINTENANCE and not words.intersection(OUT):
-        return "scontrol show reservation says whose it is and how long; then it takes jobs again"
+        return "scontrol show reservation shows its owner and its end; then the host accepts jobs again"
     if "not_responding" in words:
-        return f"journalctl -u slurmd on {host.name}, and the network to the controller"
+        return f"on {host.name}: systemctl restart slurmd; if it stays silent, journalctl -u slurmd shows why; otherwise check the network to the controller"
     if node.reason.startswith(tuple(WATCH + check for check in BY_PERSONS)):
-        return f"a reboot hides this fault; once it is mended: {DEPLOY} --stage slurm --full --limit {host.name}"
+        return f"fix the fault, which a reboot hides; then {DEPLOY} --stage slurm --full --limit {host.name}"
     if node.reason.startswith(WATCH):
-        return f"mend that, then {DEPLOY}; or wait: once fit it comes back by itself (slurm.watch)"
+        return f"fix that, then {DEPLOY}; or wait: a fit host resumes automatically (slurm.watch)"
     if node.reason.startswith(CONTRADICTS):
-        return (
-            f"base.facts of {host.name} says what; {DEPLOY} resumes the host once that is settled"
-        )
+        return f"base.facts of {host.name} shows the difference; {DEPLOY} resumes the host when it is resolved"
     if node.reason.startswith((*Why, GIVEN_AWAY)):
-        return f"mend that, then {DEPLOY} (it resumes the host)"
-    return f"once that is dealt with: scontrol update nodename={host.name} state=resume"
+        return f"fix that, then {DEPLOY} (it resumes the host)"
+    head = site.with_role(Role.CONTROL)[0].name
+    return f"when its reason no longer applies, on {head}: scontrol update nodename={host.name} state=resume"
 
 
 def _gres(view: View) -> Iterator[Judgement]:
-    nodes, why = _listed_by(view)
+    nodes, why = listed_by(view)
     for host in view.site.with_role(Role.GPU):
-        count = gpu_count(view.profile, host)
+        count = gpu_count(view.profile_of(host.name), host)
         node = nodes.get(host.name) if nodes else None
         if node is None:
             unknown = Gap(f"Slurm does not know {host.name}")
@@ -221,7 +267,7 @@ def _gres(view: View) -> Iterator[Judgement]:
             continue
         offered = gpus_offered(count, view.facts.get(host.name))
         if _unread_parts(view.facts.get(host.name)):
-            cause = f"what the GPUs of {host.name} are divided into was not read"
+            cause = f"the MIG devices of {host.name} were not read"
             yield not_assessed(host.name, cause)
         elif short := _registered_short(view, host, node):
             yield short
@@ -244,7 +290,8 @@ def _registered_short(view: View, host: Host, node: SlurmNode) -> Judgement | No
     return failed(
         host.name,
         f"slurmd has found {short[1]} of the {short[2]} GPUs of slurm.conf",
-        f"ls /dev/nvidia* on {host.name}, then {DEPLOY}",
+        f"ls /dev/nvidia* on {host.name}, then {DEPLOY}; when all have returned, on {view.site.with_role(Role.CONTROL)[0].name}: "
+        f"scontrol update nodename={host.name} state=resume",
         value=int(short[1]),
         unit="GPUs",
         limit=int(short[2]),
@@ -260,7 +307,7 @@ def _judge_gres(view: View, host: Host, found: int, count: int, gres: str) -> Ju
         "value": found,
         "unit": "GPUs",
         "limit": count,
-        "limit_source": f"profile {view.profile.name}",
+        "limit_source": f"profile {view.profile_of(host.name).name}",
         "evidence": f"Gres={gres or '(null)'}",
         "simulated": _simulated(view, facts),
     }
@@ -280,7 +327,7 @@ def _judge_parts(view: View, host: Host, there: dict[str, int], gres: str) -> Ju
     told: dict[str, Any] = {
         "value": _listed(found),
         "limit": _listed(there),
-        "limit_source": "what the GPUs are divided into",
+        "limit_source": "the MIG devices of the host",
         "evidence": f"Gres={gres or '(null)'}",
         "simulated": _simulated(view, view.facts.get(host.name)),
     }
@@ -303,19 +350,28 @@ def _simulated(view: View, facts: HostFacts | None) -> bool:
 
 
 def _accounting(view: View) -> Iterator[Judgement]:
-    slurm, why = _told(view)
-    cluster = view.site.slurm.cluster
+    slurm, why = slurm_of(view)
+    cluster = view.site.slurm_options.cluster
     if slurm is None or slurm.accounting is None:
-        none = "slurm.conf of the controller names no slurmdbd to ask"
+        none = "slurm.conf of the controller has no slurmdbd"
         yield not_assessed("cluster", why if slurm is None else none)
     elif slurm.accounting:
         yield passed("cluster", cluster, evidence="sacctmgr show cluster")
     else:
+        head = getattr(controller_of(view), "name", "")
         yield failed(
             "cluster",
             f'slurmdbd does not answer, or does not know cluster "{cluster}"',
-            f"journalctl -u slurmdbd -u mariadb on the first control host, then {DEPLOY}",
+            _opened(view, head, SLURMDBD)
+            or f"on {head}: systemctl restart slurmdbd; if that does not help, journalctl -u slurmdbd -u mariadb shows why; then {DEPLOY}",
+            names=tuple(filter(None, [head])),
         )
+
+
+def _opened(view: View, head: str, port: int) -> str:
+    """The remedy where a firewall of the host itself is in the way; empty where none is known."""
+    fix = removal(head, view.facts.get(head), port)
+    return f"{fix}, which drops port {port}" if fix else ""
 
 
 def _munge(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
@@ -323,10 +379,26 @@ def _munge(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     changed = [d for receipt in facts.receipts.values() for d in receipt.drift]
     if any((d.kind, d.name) == MUNGE_KEY for d in changed):
         cause = "its munge key is not the site's: no other host accepts what it signs"
-        fix = f"{DEPLOY} --stage slurm --limit {host.name}, which puts the site's key back"
+        fix = f"{DEPLOY} --stage slurm --limit {host.name}, which restores the site's key"
         yield failed(host.name, cause, fix)
-    else:
-        yield _unit(host.name, host, facts, "munge")
+        return
+    of_unit = _unit(host.name, host, facts, "munge")
+    refused = facts.access.munge if facts.access else None
+    if of_unit.status is Status.PASS and facts.access and facts.access.munge_key_is_newer:
+        cause = (
+            "munged uses an older key than its file holds: no other host may accept what it signs"
+        )
+        yield failed(host.name, cause, f"on {host.name}: systemctl restart munge")
+        return
+    if of_unit.status is not Status.PASS or not refused:
+        yield of_unit
+        return
+    yield failed(
+        host.name,
+        f"munged runs, but does not sign for users: {refused}",
+        f"on {host.name}: chmod 0755 /run/munge; systemctl restart munge",
+        evidence="munge --no-input as the user nobody",
+    )
 
 
 def _daemons(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
@@ -341,10 +413,15 @@ def _unit(target: Place | str, host: Host, facts: HostFacts, name: str) -> Judge
     if unit is None or unit.active == "unknown":
         why = facts.gap("units", f"the state of {name}.service was not read")
         return not_assessed(target, why)
+    if unit.active == "active" and unit.enabled in {"disabled", "masked"}:
+        cause = f"{name} runs, but is {unit.enabled}: it will not start at the next boot"
+        fix = f"on {host.name}: systemctl unmask {name}; systemctl enable {name}"
+        return failed(target, cause, fix, value=unit.enabled, limit="enabled")
     if unit.active == "active":
         return passed(target, "active", limit="active")
     state = "is not installed" if unit.load == "not-found" else f"is {unit.active} ({unit.sub})"
     fix = f"journalctl -u {name} on {host.name}, then {DEPLOY}"
+    fix = revived(unit, f"{name}.service", host.name, fix)
     return failed(target, f"{name} {state}", fix, value=unit.active, limit="active")
 
 
@@ -354,8 +431,9 @@ CHECKS: tuple[Check, ...] = (
         "munge runs, with the site's key",
         frozenset({Role.CONTROL, Role.GPU, Role.LOGIN}),
         _munge,
-        "Every message between Slurm's daemons and commands is signed by munge. It stops when its key is missing or open to "
-        "others. With another key than the site's the host is not believed, and Slurm calls it silent. It rejects messages when the clocks of two hosts are more than five minutes apart.",
+        "munge signs every message between Slurm's daemons and commands. It does not start if its key is missing or readable by others. A "
+        "host with another key is rejected, and Slurm reports it as not responding. Munge rejects messages if the clocks of two hosts are "
+        "more than five minutes apart.",
         limit="active",
         causes=(FULL_DISK,),
         explains=(
@@ -372,12 +450,20 @@ CHECKS: tuple[Check, ...] = (
         "Slurm's daemons run",
         frozenset({Role.CONTROL, Role.GPU}),
         _daemons,
-        "slurmctld, slurmdbd and their database on the first control host, slurmd on GPU hosts. A daemon that stopped says why "
-        "in its journal and in /var/log/slurm.",
+        "slurmctld, slurmdbd and their database on the first control host, slurmd on GPU hosts. The journal and /var/log/slurm show why a "
+        "daemon stopped.",
         limit="active",
         causes=(
             FULL_DISK,
             NO_MUNGE,
+            Cause(
+                base_ids.ACCESS,
+                "slurmd does not start without the device files of its GPUs",
+                when=lambda cause, effect: (
+                    any(name.startswith("/dev/nvidia") for name in cause.names)
+                    and effect.parts == ("slurmd",)
+                ),
+            ),
             Cause(
                 ids.DAEMONS,
                 "slurmdbd keeps its records in the database",
@@ -390,51 +476,84 @@ CHECKS: tuple[Check, ...] = (
         ids.CONTROLLER,
         "The controller answers",
         _controller,
-        "Without slurmctld no job starts; running jobs go on. Usual causes: the daemon was stopped, slurm.conf does not parse, "
-        "or accounting was not there when it started.",
+        "Without slurmctld no job starts; running jobs continue. Usual causes: the daemon was stopped, slurm.conf is invalid, or accounting "
+        "was not available when it started.",
         limit="up",
         causes=(
             UNASKED,
             Cause(ids.DAEMONS, "slurmctld is the controller", Reach.SITE, is_of("slurmctld")),
+            Cause(ids.MUNGE, "slurmctld answers through munge", Reach.NAMED),
+            Cause(
+                base_ids.NEIGHBOURS,
+                "its port is closed",
+                Reach.NAMED,
+                lambda cause, effect: cause.parts == (f"port {SLURMCTLD}",),
+            ),
         ),
     ),
     ClusterCheck(
         ids.NODES,
-        "Every GPU host takes jobs",
+        "Every GPU host accepts jobs",
         _nodes,
-        "Each GPU host must be known to the controller and idle, mixed or allocated. Drained means somebody, or a health check, "
-        "took it out, with a reason; down means slurmd stopped answering or the host came back with less than it had.",
+        "Each GPU host must be known to the controller and idle, mixed or allocated. Drained means that an operator or a health check "
+        "drained it, with a reason. Down means that slurmd stopped answering, or that the host came back with less hardware.",
         limit="idle, mixed or allocated",
         causes=(
             SILENT,
             UNASKED,
             Cause(
                 gpu_ids.COUNT,
-                "Slurm takes a node out that registers with too few GPUs",
+                "Slurm drains a node that registers with too few GPUs",
                 when=short_of_gpus,
             ),
             Cause(
                 ids.GRES,
-                "Slurm takes a node out that registers with too few GPUs",
+                "Slurm drains a node that registers with too few GPUs",
                 when=short_of_gpus,
             ),
             UNFIT,
             Cause(
+                ids.SUBMIT,
+                "a reservation keeps the host for root",
+                Reach.SITE,
+                lambda cause, effect: (
+                    "".join(cause.parts[:1]).startswith("reservation ")
+                    and not MAINTENANCE.isdisjoint(state_words(str(effect.value)))
+                ),
+            ),
+            Cause(
+                base_ids.NEIGHBOURS,
+                "slurmctld does not reach slurmd",
+                when=lambda cause, effect: (
+                    cause.parts == ("port 6818",) and "not_responding" in str(effect.value)
+                ),
+            ),
+            Cause(
                 ids.RETURN,
-                "the fault it was drained for is gone, the drain is not",
+                "the fault that caused the drain is gone, but the drain remains",
                 when=lambda cause, effect: bool(effect.names),
             ),
             NO_MUNGE,
-            Cause(ids.DAEMONS, "without slurmd the host takes no jobs", when=is_of("slurmd")),
+            Cause(ids.DAEMONS, "without slurmd the host accepts no jobs", when=is_of("slurmd")),
             NO_CONTROLLER,
         ),
+    ),
+    ClusterCheck(
+        ids.LEAVING,
+        "No job runs on a host that was removed from the site",
+        _leaving,
+        "Nodes that slurmctld lists, that the site no longer names and that still run jobs. A deployment of stage slurm would remove them "
+        "from slurm.conf and end these jobs, so it is refused.",
+        limit="no jobs on hosts that leave",
+        nature=Nature.SYMPTOM,
+        causes=(UNASKED, NO_CONTROLLER),
     ),
     ClusterCheck(
         ids.GRES,
         "Slurm offers every GPU",
         _gres,
-        "The number of GPUs jobs can ask for on a host, against the profile. It is short when gres.conf and the device nodes "
-        "under /dev differ, usually after a GPU fell off the bus or the driver did not load.",
+        "The number of GPUs that jobs can request on a host, compared with the profile. It is too low if gres.conf and the device nodes "
+        "under /dev differ, usually after a GPU was lost or the driver did not load.",
         limit="hosts[].gpus of the site, else hardware.gpu.count of the profile",
         causes=(
             SILENT,
@@ -442,7 +561,7 @@ CHECKS: tuple[Check, ...] = (
             Cause(
                 gpu_ids.DRIVER, "without a driver there are no device nodes to offer", when=no_value
             ),
-            Cause(gpu_ids.COUNT, "Slurm offers what device nodes there are"),
+            Cause(gpu_ids.COUNT, "Slurm offers only existing device nodes"),
             NO_CONTROLLER,
         ),
     ),
@@ -450,11 +569,12 @@ CHECKS: tuple[Check, ...] = (
         ids.ACCOUNTING,
         "Accounting knows the cluster",
         _accounting,
-        "slurmdbd keeps who used what. Jobs go on without it for a while, but limits and shares are not updated. Usual causes: "
-        "the database is down or its disk is full.",
+        "slurmdbd records usage. Jobs continue without it for a while, but limits and shares are not updated. Usual causes: the database is "
+        "down or its disk is full.",
         limit="slurmdbd answers and knows the cluster",
         causes=(
             UNASKED,
+            Cause(ids.MUNGE, "slurmdbd answers through munge", Reach.NAMED),
             Cause(
                 ids.DAEMONS,
                 "accounting is slurmdbd and its database",

@@ -1,4 +1,4 @@
-"""Containers in Slurm jobs: Pyxis built for the Slurm that runs, enroot and what it needs of a host."""
+"""Checks containers in Slurm jobs: Pyxis for the running Slurm, enroot and its requirements."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -31,14 +31,14 @@ REQUIREMENTS = "enroot, requirements (2026-11)"
 GIB = 1024**3
 ROOM_GIB = 100.0
 OWN_CHOICE = "own choice: a few images, packed and unpacked"
-"""Own choice: an image of a training framework is some 20 GiB, and lies there packed, cached and unpacked."""
+"""Own choice: an image of a training framework has about 20 GiB, and is stored packed, cached and unpacked."""
 
 
 def _pyxis(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     seen = facts.containers
-    if view.site.slurm.containers is None:
+    if view.site.slurm_options.containers is None:
         if seen is not None and seen.plugin is not None:
-            cause = f"{seen.plugin.path} is still there, and the site has no containers"
+            cause = f"{seen.plugin.path} still exists, but the site has no containers"
             yield failed(host.name, cause, DEPLOY, limit="none")
         return
     if "containers" in facts.errors:
@@ -64,10 +64,10 @@ def _plugin(view: View, host: Host, seen: Containers, plugin: Plugin) -> Judgeme
         fix = f"srun --help on {host.name}, then {DEPLOY}"
         return failed(host.name, f"srun does not load it: {plugin.problem}", fix, **told)
     if not running or plugin.offers is None:
-        return not_assessed(host.name, "there is no srun to ask", **told)
+        return not_assessed(host.name, "srun is missing", **told)
     if not plugin.offers:
-        cause = "srun --help does not know --container-image"
-        return failed(host.name, cause, f"see PlugStackConfig, then {DEPLOY}", **told)
+        cause = "srun --help does not list --container-image"
+        return failed(host.name, cause, f"check PlugStackConfig, then {DEPLOY}", **told)
     return passed(host.name, **told)
 
 
@@ -78,14 +78,14 @@ def _why_not(view: View, plugin: Plugin, running: str) -> str:
     if running and plugin.built_for != running:
         return f"built for Slurm {plugin.built_for or 'nothing'}, and {running} runs here"
     if not plugin.configured:
-        return "Slurm is not told to load it"
+        return "Slurm is not configured to load it"
     if wanted and plugin.release and not _is_of(plugin.release, wanted):
-        return f"Pyxis {plugin.release} is there, {wanted} is chosen"
+        return f"Pyxis {plugin.release} is installed, {wanted} is configured"
     return ""
 
 
 def _enroot(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
-    if view.site.slurm.containers is None:
+    if view.site.slurm_options.containers is None:
         return
     seen = facts.containers
     if "containers" in facts.errors:
@@ -104,8 +104,8 @@ def _enroot(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     if cause:
         yield failed(host.name, cause, fix, **told)
     elif not seen.kernel.keys() >= set(COUNTS) or seen.overlay is None:
-        what = "whether it has overlays" if seen.kernel.keys() >= set(COUNTS) else "its namespaces"
-        yield not_assessed(host.name, f"the kernel does not tell of {what}", **told)
+        what = "its support of overlays" if seen.kernel.keys() >= set(COUNTS) else "its namespaces"
+        yield not_assessed(host.name, f"the kernel does not report {what}", **told)
     else:
         yield passed(host.name, **told)
 
@@ -114,10 +114,10 @@ def _unfit(seen: Containers, wanted: str) -> tuple[str, str]:
     """What keeps enroot from working here, and the remedy; empty for nothing."""
     kernel = seen.kernel
     if wanted and not _is_of(seen.enroot, wanted):
-        return f"enroot {seen.enroot} is installed, {wanted} is chosen", DEPLOY
+        return f"enroot {seen.enroot} is installed, {wanted} is configured", DEPLOY
     if seen.lacks:
         missing = ", ".join(seen.lacks)
-        other = "stage gpu brings nvidia-container-cli, enroot's packages the rest"
+        other = "stage gpu installs nvidia-container-cli, enroot's packages the rest"
         return (
             f"{missing} is not installed",
             f"appliance deploy --stage gpu --stage slurm ({other})",
@@ -125,16 +125,16 @@ def _unfit(seen: Containers, wanted: str) -> tuple[str, str]:
     for name in COUNTS:
         if name in kernel and kernel[name] in ("0", "1"):
             return (
-                f"{name} is {kernel[name]}, users can make no containers",
-                f"sysctl -w {name}=65536 on the host; stages.sysctl of the profile keeps it",
+                f"{name} is {kernel[name]}, users cannot create containers",
+                f"sysctl -w {name}=65536 on the host; to keep it, set stages.sysctl of the profile",
             )
     if kernel.get(NAMESPACES) == "0":
-        return f"{NAMESPACES} is 0, only root makes containers", DEPLOY
+        return f"{NAMESPACES} is 0, only root can create containers", DEPLOY
     if kernel.get(APPARMOR) == "1":
         return f"{APPARMOR} is 1, AppArmor keeps users from containers", DEPLOY
     if seen.overlay is False:
         return (
-            "neither the kernel nor FUSE has overlays",
+            "neither the kernel nor FUSE supports overlays",
             "modprobe overlay, or install fuse-overlayfs",
         )
     return "", ""
@@ -147,7 +147,7 @@ def _room(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     seen = facts.containers
     least, source = view.number(ids.CONTAINER_ROOM) or (ROOM_GIB, OWN_CHOICE)
     if seen is None or seen.free is None:
-        why = facts.gap("containers", f"{folder} could not be looked at")
+        why = facts.gap("containers", f"{folder} could not be read")
         yield not_assessed(host.name, why)
         return
     free = round(seen.free / GIB, 1)
@@ -160,7 +160,7 @@ def _room(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     if free >= least:
         yield passed(host.name, evidence=folder, **told)
         return
-    fix = f"du -sh {folder}/*/* on {host.name} shows whose images lie there"
+    fix = f"du -sh {folder}/*/* on {host.name} shows the images by user"
     yield warned(host.name, f"{folder} has {free:g} GiB left", fix, **told)
 
 
@@ -177,31 +177,33 @@ def _is_of(found: str, wanted: str) -> bool:
 CHECKS: tuple[Check, ...] = (
     HostCheck(
         ids.PYXIS,
-        "Slurm takes containers (Pyxis)",
+        "Slurm accepts containers (Pyxis)",
         frozenset({Role.CONTROL, Role.GPU, Role.LOGIN}),
         _pyxis,
-        "Pyxis is a plugin of srun, sbatch and slurmd that runs a job in a container. Slurm refuses one that was built for another "
-        "release, and then no job starts at all. Usual causes: Slurm was upgraded beside the appliance, or the plugin's file was replaced.",
-        "built for the very release of Slurm on the host, loaded, and srun --help lists --container-image",
+        "Pyxis is a plugin of srun, sbatch and slurmd that runs a job in a container. Slurm rejects a plugin that was built for another "
+        "release, and then no job starts. Usual causes: Slurm was upgraded without the appliance, or the plugin's file was replaced.",
+        "built for the release of Slurm on the host, loaded, and srun --help lists --container-image",
     ),
     HostCheck(
         ids.ENROOT,
-        "enroot can make containers",
+        "enroot can create containers",
         GPU_HOSTS,
         _enroot,
-        "enroot unpacks images and starts containers as the user, without privileges: the kernel must let users make namespaces, and have "
-        "overlays; GPUs come in by nvidia-container-cli. Usual causes: a hardened kernel parameter, or stage gpu without the container toolkit.",
-        f"the chosen release; {REQUIREMENTS}",
+        "enroot unpacks images and starts containers as the user, without privileges. The kernel must allow user namespaces and overlays; "
+        "nvidia-container-cli provides the GPUs. Usual causes: a hardened kernel parameter, or stage gpu without the container toolkit.",
+        f"the configured release; {REQUIREMENTS}",
     ),
     HostCheck(
         ids.CONTAINER_ROOM,
-        "There is room for images and containers",
+        "Images and containers have disk space",
         GPU_HOSTS,
         _room,
-        "Images are kept for the next job of the same user, unpacked containers until their job ends. Nothing is removed by itself "
-        "from a user's cache.",
+        "Images are kept for the user's next job, unpacked containers until their job ends. Nothing is removed automatically from a user's "
+        "cache.",
         f"{ROOM_GIB:g} GiB free (own choice)",
         Bound("GiB", most=1_000_000),
-        causes=(Cause(storage_ids.SCRATCH, "the folder lies on the scratch", when=is_unknown),),
+        causes=(
+            Cause(storage_ids.SCRATCH, "the directory is on the scratch disk", when=is_unknown),
+        ),
     ),
 )

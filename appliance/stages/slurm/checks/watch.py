@@ -1,4 +1,4 @@
-"""What hosts find of themselves: whether their watch looks at all, whether somebody unfit keeps his jobs, or somebody fit gets none."""
+"""Judges the hosts' own watch: whether it runs, whether unfit hosts keep jobs, and whether fit hosts get none."""
 
 from collections.abc import Iterable
 
@@ -31,13 +31,13 @@ def judge_watch(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
     """The host's own watch looks, and who is unfit by it takes no jobs."""
     seen = facts.watch
     if seen is None:
-        why = facts.gap("watch", "no program judges this host for Slurm")
+        why = facts.gap("watch", "no program checks this host for Slurm")
         return [not_assessed(host.name, why, fix="appliance deploy --stage slurm")]
     if seen.age_s > OLD_SECONDS:
         cause = f"the host's watch looked {seen.age_s / 60:.0f} min ago: Slurm does not run it"
         fix = f"journalctl -u slurmd on {host.name}, and slurmctld on the first control host"
         if seen.held_by:
-            cause = f"the host's watch looked {seen.age_s / 60:.0f} min ago: a look that began since does not end (process {seen.held_by})"
+            cause = f"the host's watch looked {seen.age_s / 60:.0f} min ago: a later check does not end (process {seen.held_by})"
             fix = f"on {host.name}: ps -o lstart,stat,wchan:30,args {seen.held_by} shows what it waits for; kill -9 {seen.held_by}, or reboot the host"
         return [failed(host.name, cause, fix, value=seen.age_s, unit="s", limit=OLD_SECONDS)]
     if not seen.causes:
@@ -46,55 +46,61 @@ def judge_watch(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
 
 
 def _unfit(view: View, host: Host, seen: Watch) -> Judgement:
-    """What took the host out is told by a check of its own, but for what the site's programs find."""
+    """The fault has its own check, except findings of the site's programs."""
     said = "; ".join(map(str, seen.causes))
     common = {"names": tuple(dict.fromkeys(c.check for c in seen.causes)), "value": "unfit"}
-    fix = f"mend that; appliance-watch look on {host.name} says whether it is"
+    fix = f"fix that; appliance-watch look on {host.name} checks it"
     if seen.slurm == "over":
         most = most_out(view.site)
-        cause = f"unfit, and keeps its jobs, for no more than {most} may drain themselves at once: {said}"
-        fix = f"look at all of them: that many at once are rarely broken; slurm.watch.most_out; scontrol update nodename={host.name} state=drain"
+        cause = (
+            f"unfit but not drained: the limit of self-drained hosts ({most}) is reached: {said}"
+        )
+        fix = f"check all self-drained hosts for a common cause; to change the limit, set slurm.watch.most_out; scontrol update nodename={host.name} state=drain"
         return failed(host.name, cause, fix, **common)
     if seen.slurm == "silent":
-        cause = f"unfit, and could not be drained, for slurmctld does not answer it: {said}"
+        cause = f"unfit but not drained: slurmctld does not answer the host: {said}"
         return failed(host.name, cause, fix, **common)
     if not seen.slurm:
-        return warned(host.name, f"a person gave it back to Slurm with: {said}", fix, **common)
+        return warned(host.name, f"an operator resumed it despite: {said}", fix, **common)
     if ids.WATCH in common["names"]:
         return failed(host.name, said, fix, **common)
-    return passed(host.name, "unfit, and out", evidence="; ".join([said, *seen.gaps]))
+    return passed(host.name, "unfit and drained", evidence="; ".join([said, *seen.gaps]))
 
 
 def judge_return(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """A host that took itself out and was mended is given back: by the next deployment, or by itself after a while.
+    """A host that drained itself and was repaired is resumed: by the next deployment, or automatically after a while.
 
-    What a person drained, and faults of a GPU that only a person may call mended, are left out.
+    Drains by an operator, and faults of a GPU that only an operator may declare fixed, are excluded.
     """
     seen = facts.watch
     if view.site.owner(host) is not Owner.SLURM:
         return []
     if seen is None or seen.age_s > OLD_SECONDS:
-        none = "no program judges this host for Slurm"
+        none = "no program checks this host for Slurm"
         why = facts.gap("watch", none) if seen is None else "the host's watch looked too long ago"
         return [not_assessed(host.name, why)]
     if seen.slurm != "out" or _is_at_work(view, host):
         return [passed(host.name, "not out")]
     if not seen.returns:
-        return [passed(host.name, "out, and a person's to give back")]
+        return [passed(host.name, "drained; an operator must resume it")]
     if seen.fit is None:
-        why = facts.gap("watch", "whether it is fit by now was not asked")
+        why = facts.gap("watch", "its present state was not read")
         return [not_assessed(host.name, why)]
     if not seen.fit:
-        return [passed(host.name, "out, and not fit yet")]
-    cause = "it is fit again, and still out of Slurm as its own watch left it"
-    minutes = view.site.slurm.watch.return_after_minutes
-    later = f"; or wait: it comes back by itself once fit for {minutes:g} min" if minutes else ""
+        return [passed(host.name, "drained, and not fit yet")]
+    cause = "it is fit again, but still drained by its own watch"
+    minutes = view.site.slurm_options.watch.return_after_minutes
+    later = (
+        f"; or wait: it resumes automatically after {minutes:g} min without a fault"
+        if minutes
+        else ""
+    )
     fix = f"{DEPLOY} --limit {host.name}{later}"
-    return [failed(host.name, cause, fix, value="fit, and out")]
+    return [failed(host.name, cause, fix, value="fit, and drained")]
 
 
 def _is_at_work(view: View, host: Host) -> bool:
-    """What the controller says is younger than the host's own note, where it was asked."""
+    """The controller's state is newer than the host's record, if it was read."""
     first = controller_of(view)
     facts = view.facts.get(first.name) if first else None
     nodes = facts.slurm.nodes if facts and facts.slurm else None
@@ -105,35 +111,37 @@ def _is_at_work(view: View, host: Host) -> bool:
 CHECKS: tuple[Check, ...] = (
     HostCheck(
         ids.RETURN,
-        "Hosts that are fit again take jobs again",
+        "Hosts that are fit again accept jobs again",
         GPU_HOSTS,
         judge_return,
-        "A GPU host that drained itself comes back by itself once it was fit for slurm.watch.return_after_minutes. Where it was mended, "
-        "by a deployment or by hand, stage slurm gives it back at once: this is the proof that fails until then. It judges the host anew, "
-        "and leaves out what a person drained, and faults of a GPU (off its bus, lost, ECC, remapping, Xid, PCIe), which a reboot hides and does not mend.",
+        "A GPU host that drained itself is resumed after it was fit for slurm.watch.return_after_minutes. After a repair, by a deployment "
+        "or by hand, stage slurm resumes it at once; until then this proof fails. It checks the host again, and excludes drains by an "
+        "operator and faults of a GPU (off its bus, lost, ECC, remapping, Xid, PCIe) that a reboot hides without fixing.",
         causes=(
-            Cause(ids.WATCH, "what does not look cannot say whether it is fit", when=is_unknown),
+            Cause(
+                ids.WATCH, "a stopped watch does not know whether the host is fit", when=is_unknown
+            ),
         ),
     ),
     HostCheck(
         ids.WATCH,
-        "Hosts judge themselves",
+        "Hosts check themselves",
         GPU_HOSTS,
         judge_watch,
-        "Every GPU host judges itself each minute and before each job, by the same facts as health, and drains where it is unfit. "
-        "It fails where that does not happen (Slurm does not run it, or a look does not end), where a program of /etc/slurm/health.d fails, or where a host is unfit and keeps its jobs: "
-        "as many as slurm.watch.most_out allows are out already, or slurmctld does not answer it.",
+        "Every GPU host checks itself each minute and before each job, by the same facts as health, and drains itself if it is unfit. The "
+        "check fails if that does not happen (Slurm does not run it, or it hangs), if a program in /etc/slurm/health.d fails, or if an "
+        "unfit host keeps its jobs, because the limit slurm.watch.most_out is reached or slurmctld does not answer.",
         nature=Nature.SYMPTOM,
         causes=(
             UNFIT,
             Cause(
                 ids.DAEMONS,
-                "Slurm's daemons have the host look at itself",
+                "Slurm's daemons start the host's self-check",
                 when=is_of("slurmd"),
             ),
             Cause(
                 ids.DAEMONS,
-                "Slurm's daemons have hosts look at themselves",
+                "Slurm's daemons start the self-checks of hosts",
                 Reach.SITE,
                 is_of("slurmctld"),
             ),

@@ -1,4 +1,4 @@
-"""What the controller and its database hold besides what stage slurm writes: partitions as they are, reservations, operators, limits."""
+"""State of the controller and its database beyond slurm.conf: partitions, reservations, operators, limits."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _reservations(ask: Ask) -> Pairs:
 
 
 def _operators(ask: Ask) -> Pairs:
-    """Those who may more than others; whoever else has an account is people's business."""
+    """Accounts with additional rights; other accounts are the site's concern."""
     for line in _lines(ask, *SHOW, "user", "format=user,adminlevel"):
         name, _, level = line.partition("|")
         if level not in {"", "None"}:

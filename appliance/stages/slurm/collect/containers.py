@@ -1,4 +1,4 @@
-"""Containers in Slurm jobs: the plugin as srun loads it, enroot and what it needs of this host."""
+"""Containers in Slurm jobs: the plugin that srun loads, enroot and its requirements."""
 
 from __future__ import annotations
 

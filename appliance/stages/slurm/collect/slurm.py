@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 
 from appliance.probe import files
+from appliance.probe.accounts import Accounts
 from appliance.probe.ask import Ask, Once
-from appliance.probe.problems import Absent, Unreadable
+from appliance.probe.lines import lines_of
+from appliance.probe.problems import DENIED, Absent, Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +20,59 @@ PING = re.compile(r"Slurmctld\(primary\) at (\S+) is (UP|DOWN)")
 FIELD = re.compile(r"(?:^| )([A-Z][A-Za-z]*)=")
 CLUSTER = re.compile(r"^\s*ClusterName\s*=\s*(\S+)", re.M | re.I)
 STORAGE = re.compile(r"^\s*AccountingStorageType\s*=\s*(\S+)", re.M | re.I)
+SHOW = ("sacctmgr", "-n", "-P", "show")
+LIMITS = (
+    "GrpTRES",
+    "GrpJobs",
+    "GrpSubmit",
+    "GrpWall",
+    "MaxTRES",
+    "MaxJobs",
+    "MaxSubmit",
+    "MaxWall",
+    "GrpTRESMins",
+    "GrpTRESRunMins",
+    "MaxTRESMins",
+    "MaxTRESPerNode",
+)
+"""Of an association, in sacctmgr's words."""
+QOS_LIMITS = (
+    "GrpTRES",
+    "GrpJobs",
+    "GrpSubmit",
+    "MaxTRESPU",
+    "MaxTRES",
+    "MaxJobsPU",
+    "MaxSubmitPU",
+    "MaxWall",
+    "GrpTRESMins",
+    "MaxTRESMins",
+    "MaxTRESPerNode",
+)
+ASSOCIATION = "format=account,user,qos," + ",".join(LIMITS)
+NOTHING = re.compile(r"(^|=)(0|00:00:00)$")
+SETTINGS = (
+    *(
+        "MaxTime",
+        "AllowGroups",
+        "AllowAccounts",
+        "AllowQos",
+        "AllocNodes",
+        "DenyAccounts",
+        "DenyQos",
+    ),
+    *("RootOnly", "ReqResv", "MaxNodes", "MinNodes", "MaxCPUsPerNode", "QoS"),
+    *("Default", "DefaultTime", "DisableRootJobs", "ExclusiveUser", "Hidden", "OverSubscribe"),
+    *("MaxMemPerNode", "MaxMemPerCPU", "PreemptMode"),
+)
+MOST_ROWS = 10_000
+MOST_USERS, MOST_PARTITIONS = 3, 4
+"""Each try takes slurmctld and this host some 0.04 s."""
 CONFIGURATIONS = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf")
+
+
+LONGEST_REASON = 1000
+MOST_RESERVATIONS = 200
 
 
 def collect(ask: Ask) -> Facts:
@@ -33,12 +88,20 @@ def collect(ask: Ask) -> Facts:
     found: Facts = {"version": version, "controller": "not configured"}
     if configuration:
         # sacctmgr takes longer than all else that a host is asked.
-        accounting = Once(lambda: _accounting(ask, configuration))
-        threading.Thread(target=accounting.get, daemon=True).start()
+        accounting, qualities = (
+            Once(lambda: _accounting(ask, configuration)),
+            Once(lambda: _qos(ask)),
+        )
+        for one in (accounting, qualities):
+            threading.Thread(target=one.get, daemon=True).start()
         found["controller"] = _controller(ask)
         if found["controller"] == "up":
             found["nodes"] = _nodes(ask)
-        found["accounting"] = accounting.get()
+            found["partitions"] = _partitions(ask)
+            found["reservations"] = _reservations(ask)
+            found["submissions"] = _submissions(ask, found["partitions"] or [])
+        found.update(accounting.get())
+        found["qos"] = qualities.get()
     return {"slurm": found}
 
 
@@ -58,7 +121,7 @@ def _controller(ask: Ask) -> str:
 
 
 def ping(said: str) -> str:
-    """up, down, or what ``scontrol ping`` said instead."""
+    """up, down, or the output of ``scontrol ping``."""
     found = PING.search(said)
     return found.group(2).lower() if found else " ".join(said.split())[:200] or "no answer"
 
@@ -66,7 +129,7 @@ def ping(said: str) -> str:
 def nodes(said: str) -> list[Facts]:
     """The lines of ``scontrol --oneliner show nodes``; memory in MiB, as Slurm counts.
 
-    Raises Unreadable where a line of one node is made up in the Extra or Comment of another, by whoever may change that one.
+    Raises Unreadable if the Extra or Comment of one node imitates the line of another.
     """
     found: dict[str, Facts] = {}
     for line in said.split("\n"):
@@ -99,21 +162,139 @@ def node(line: str) -> Facts:
     return {
         "name": said["NodeName"],
         "state": said.get("State", "").lower(),
-        "reason": said.get("Reason", ""),
+        # Root of any host of the cluster writes there what it likes, and as much.
+        "reason": said.get("Reason", "")[:LONGEST_REASON],
         "gres": "" if gres == "(null)" else gres,
         "cpus": int(said.get("CPUTot", "0")),
         "memory": int(said.get("RealMemory", "0")),
     }
 
 
-def _accounting(ask: Ask, configuration: str) -> bool | None:
-    """Whether slurmdbd knows this cluster; None where no accounting is configured."""
-    cluster, storage = CLUSTER.search(configuration), STORAGE.search(configuration)
-    if cluster is None or storage is None or not storage.group(1).endswith("slurmdbd"):
-        return None
+def _partitions(ask: Ask) -> list[Facts] | None:
     try:
-        said = ask.run(["sacctmgr", "-n", "-P", "show", "cluster", "format=cluster"], 8.0)
+        said = ask.run(["scontrol", "--oneliner", "show", "partition"])
     except Unreadable as error:
         ask.problem("slurm", error)
-        return False
-    return cluster.group(1).lower() in said.lower().split()
+        return None
+    lines = [line for line in lines_of(said) if line.startswith("PartitionName=")]
+    return [partition(line) for line in lines]
+
+
+def _reservations(ask: Ask) -> list[Facts] | None:
+    try:
+        said = ask.run(["scontrol", "--oneliner", "show", "reservation"])
+    except Unreadable as error:
+        ask.problem("slurm", error)
+        return None
+    lines = [line for line in lines_of(said) if line.startswith("ReservationName=")]
+    return [reservation(line) for line in lines[:MOST_RESERVATIONS]]
+
+
+def reservation(line: str) -> Facts:
+    """One reservation; ``seconds`` it lasts, None where it does not end."""
+    said = fields(line)
+    count = said.get("NodeCnt", "")
+    names = {key: said.get(key, "").replace("(null)", "") for key in ("Users", "Accounts", "Nodes")}
+    return {
+        "name": said["ReservationName"],
+        "active": said.get("State", "") == "ACTIVE",
+        "users": names["Users"],
+        "accounts": names["Accounts"],
+        "nodes": names["Nodes"][:LONGEST_REASON],
+        "node_count": int(count) if count.isdigit() else 0,
+        "flags": said.get("Flags", ""),
+        "ends": said.get("EndTime", ""),
+        "duration": said.get("Duration", ""),
+    }
+
+
+def partition(line: str) -> Facts:
+    """One partition, with the settings that keep users out or hold jobs back."""
+    said = fields(line)
+    nodes = said.get("TotalNodes", "")
+    return {
+        "name": said["PartitionName"],
+        "state": said.get("State", ""),
+        "nodes": int(nodes) if nodes.isdigit() else 0,
+        "settings": {key: said[key] for key in SETTINGS if key in said},
+    }
+
+
+def _submissions(ask: Ask, partitions: list[Facts]) -> list[Facts] | None:
+    """The first user tries each partition, the others the first one. ``--test-only`` starts nothing and queues nothing."""
+    if not ask.users or not partitions:
+        return None
+    if os.geteuid():
+        ask.problem("slurm", "needs root to submit a job as a user", DENIED)
+        return None
+    known = Accounts(ask).users
+    users = [name for name in ask.users if name in known][:MOST_USERS]
+    if not users or not ask.has("sbatch") or not ask.has("setpriv"):
+        return None
+    names = [one["name"] for one in partitions[:MOST_PARTITIONS]]
+    pairs = [(users[0], name) for name in names] + [(user, names[0]) for user in users[1:]]
+    return [
+        {"user": user, "partition": name, "refused": _refusal(ask, user, known[user][3], name)}
+        for user, name in pairs
+    ]
+
+
+def _refusal(ask: Ask, user: str, group: str, name: str) -> str:
+    """Why Slurm would not take a job of this user's; empty where it would."""
+    job = ["sbatch", "--test-only", "--partition=" + name, "--chdir=/", "--wrap=true"]
+    drop = [f"--reuid={user}", f"--regid={group}", "--init-groups"]
+    as_user = [] if user == "root" else ["setpriv", *drop, "--reset-env"]
+    try:
+        ask.run([*as_user, *job], 5.0)
+    except Unreadable as error:
+        return str(error).rpartition("error: ")[2][:200]
+    return ""
+
+
+def _accounting(ask: Ask, configuration: str) -> Facts:
+    """Whether slurmdbd knows this cluster, and whom it lets charge what; nothing where no accounting is configured."""
+    cluster, storage = CLUSTER.search(configuration), STORAGE.search(configuration)
+    if cluster is None or storage is None or not storage.group(1).endswith("slurmdbd"):
+        return {}
+    name = cluster.group(1).lower()
+    try:
+        rows = associations(ask.run([*SHOW, "assoc", f"cluster={name}", ASSOCIATION], 8.0))
+        known = bool(rows) or name in ask.run([*SHOW, "cluster", "format=cluster"], 8.0).split()
+    except Unreadable as error:
+        ask.problem("slurm", error)
+        return {"accounting": False}
+    return {"accounting": known, "associations": rows}
+
+
+def _qos(ask: Ask) -> dict[str, list[str]]:
+    try:
+        said = ask.run([*SHOW, "qos", "format=name," + ",".join(QOS_LIMITS)], 8.0)
+    except Unreadable:
+        return {}  # as of accounting, which names the reason
+    rows = [line.split("|") for line in lines_of(said) if "|" in line]
+    return {name: zero for name, *values in rows if (zero := zeros(QOS_LIMITS, values))}
+
+
+def associations(said: str) -> list[Facts]:
+    """The rows of ``sacctmgr show assoc``. Raises Unreadable where there are more than a site has users."""
+    rows = [line.split("|") for line in lines_of(said) if line.count("|") >= 3]
+    if len(rows) > MOST_ROWS:
+        raise Unreadable(f"sacctmgr lists {len(rows)} associations; {MOST_ROWS} are read at most")
+    return [
+        {
+            "account": account,
+            "user": user,
+            "qos": [name for name in qos.split(",") if name],
+            "zero": zeros(LIMITS, values),
+        }
+        for account, user, qos, *values in rows
+    ]
+
+
+def zeros(names: tuple[str, ...], values: list[str]) -> list[str]:
+    """The limits that let nothing run: GrpJobs=0, or a resource of which there may be none."""
+    found: list[str] = []
+    for name, value in zip(names, values):  # noqa: B905 - zip(strict=) is Python 3.10's
+        parts = value.split(",") if "=" in value else [value]
+        found += [f"{name}={part}" for part in parts if NOTHING.search(part)]
+    return found

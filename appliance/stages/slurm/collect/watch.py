@@ -1,6 +1,6 @@
-"""What the host's own watch found last, as it left it; nothing where the program is not installed.
+"""The last result of the host's own watch; none if the program is not installed.
 
-Whether a host that is out has been mended since, the watch is asked anew: a deployment mends faster than it looks.
+For a drained host the watch runs again, because a deployment repairs faster than the watch's interval.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _waits(ask: Ask) -> tuple[float, int | None]:
 
 
 def _fit(ask: Ask) -> bool | None:
-    """Whether the host finds itself fit now; None where it cannot say."""
+    """Whether the host is fit now by its own watch; None if unknown."""
     if os.geteuid():
         ask.problem("watch", "needs root to have the host judge itself", DENIED)
         return None

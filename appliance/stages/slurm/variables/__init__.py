@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from appliance.config.rules.reserved import SLURM_WORDS
 from appliance.errors import ConfigError
 from appliance.models.facts import HostFacts
-from appliance.models.gpus import gpu_count
+from appliance.models.gpu_counts import gpu_count
 from appliance.models.profile import Profile
 from appliance.models.site import Host, Role, Site
 from appliance.stages.context import RoleContext, Variables
@@ -20,6 +21,8 @@ from appliance.stages.slurm.variables.watch import watch
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
+MOST_USERS = 16
+"""Users for whom the controller submits test jobs; the first ones with an account."""
 MARKETED = 0.95
 """Part of the memory a data sheet names that the kernel of a healthy host offers at least."""
 
@@ -55,7 +58,8 @@ def variables(context: RoleContext) -> Variables:
     controller = _controller(site)
     constrain = context.once(_constrains)
     return {
-        "slurm_cluster": site.slurm.cluster,
+        "slurm_state": "present" if site.slurm else "absent",
+        "slurm_cluster": site.slurm_options.cluster,
         "slurm_controller": context.host.name == controller.name,
         "slurm_compute": Role.GPU in context.host.roles,
         "slurm_controller_name": controller.name,
@@ -82,14 +86,14 @@ def variables(context: RoleContext) -> Variables:
 
 def _nodes(context: RoleContext) -> list[_Node]:
     return [
-        _node(context.profile, host, context.facts.get(host.name))
+        _node(context.profile_of(host.name), host, context.facts.get(host.name))
         for host in context.site.with_role(Role.GPU)
         if host.name not in context.left_out
     ]
 
 
 def _devices(context: RoleContext) -> list[dict[str, object]]:
-    """Lines of gres.conf of this host itself, by its own word: device files and UUIDs are no other host's business."""
+    """Lines of gres.conf of this host from its own facts: device files and UUIDs concern no other host."""
     profile, host = context.profile, context.host
     if Role.GPU not in host.roles:
         return []
@@ -102,7 +106,7 @@ def _node_lines(context: RoleContext) -> list[Variables]:
 
 
 def _memory_per_cpu(context: RoleContext) -> int:
-    """What the smallest host has of it; with three hosts or more, one alone does not set it for all."""
+    """The value of the smallest host; with three hosts or more, one outlier is ignored."""
     found = [n.memory_mib // n.cpus for n in context.once(_nodes)]
     several = [value for value, times in Counter(found).items() if times > 1]
     return min((several if len(found) > 2 else []) or found, default=1024)
@@ -125,6 +129,9 @@ def _controller(site: Site) -> Host:
 
 
 def _secret(context: RoleContext, name: str) -> str:
+    """ "" for hosts that leave Slurm, whose site need not keep the secret."""
+    if context.site.slurm is None:
+        return ""
     if name not in context.secrets:
         raise ConfigError(
             f"secrets.{name} is not given", f"name a file, env or vault for {name} under secrets"
@@ -147,7 +154,7 @@ def _node(profile: Profile, host: Host, facts: HostFacts | None) -> _Node:
 
 
 def _topology(profile: Profile, facts: HostFacts | None) -> tuple[int, int, int]:
-    """Sockets, cores per socket, threads per core. Slurm drains a host that has less than it was told."""
+    """Sockets, cores per socket, threads per core. Slurm drains a host that has less than configured."""
     if facts is None:
         host = profile.hardware.host
         return host.sockets, max(1, host.cores // host.sockets), 1
@@ -166,7 +173,7 @@ def gpus_offered(count: int, facts: HostFacts | None) -> dict[str, int]:
 
 
 def type_of(profile: str) -> str:
-    """Slurm's name for a MIG profile; a sign of an extra engine is no letter of a type."""
+    """Slurm's name of a MIG profile; the + of an extra engine is not allowed in a type."""
     return profile.replace("+", ".")
 
 
@@ -240,32 +247,69 @@ def _model(profile: Profile, facts: HostFacts | None) -> str:
 
 def _partitions(context: RoleContext) -> list[Variables]:
     """With the first one as default where the site chose none; Slurm would refuse jobs that name none."""
-    partitions = context.site.slurm.partitions
+    partitions = context.site.slurm_options.partitions
     chosen = any(p.default for p in partitions)
-    return [
+    made: list[Variables] = [
         {"name": p.name, "default": p.default or (not chosen and i == 0), "max_time": p.max_time}
         for i, p in enumerate(partitions)
     ]
+    return made + [
+        {"name": name, "default": False, "max_time": "UNLIMITED", "nodes": nodes}
+        for name, nodes in _by_class(context).items()
+        if nodes
+    ]
+
+
+def _by_class(context: RoleContext) -> dict[str, list[str]]:
+    """The nodes of each class by the name of its partition; none on a site of one class."""
+    if not context.site.is_mixed:
+        return {}
+    found: dict[str, list[str]] = {partition_of(context.site, p): [] for p in context.profiles}
+    for node in context.once(_nodes):
+        found[partition_of(context.site, context.profile_of(node.name))].append(node.name)
+    return found
+
+
+def partition_of(site: Site, profile: Profile) -> str:
+    """The partition over all GPU hosts of a class: the class's name as Slurm takes one, and no other partition's."""
+    name = re.sub(r"[^a-z0-9_-]+", "-", profile.name.lower())
+    taken = {p.name for p in site.slurm_options.partitions} | SLURM_WORDS
+    return f"{name}-hosts" if name in taken else name
 
 
 def _accounts(context: RoleContext) -> list[Variables]:
-    given = {account.name: dict.fromkeys(account.users) for account in context.site.slurm.accounts}
+    return [{"name": name, "users": users} for name, users in accounts_of(context.site).items()]
+
+
+def accounts_of(site: Site) -> dict[str, list[str]]:
+    """Accounts and who may charge them."""
+    given = {account.name: dict.fromkeys(account.users) for account in site.slurm_options.accounts}
     paying = {name for users in given.values() for name in users}
-    others = [user.name for user in context.site.base.users if user.name not in paying]
+    others = [user.name for user in site.base.users if user.name not in paying]
     if others:
         given.setdefault(DEFAULT_ACCOUNT, {}).update(dict.fromkeys(others))
-    return [{"name": name, "users": list(users)} for name, users in given.items()]
+    return {name: list(users) for name, users in given.items()}
+
+
+def users_of(site: Site) -> list[str]:
+    """Who may submit jobs: people before root, of each account the first one before the others."""
+    ranked = [
+        (name == "root", rank, name)
+        for users in accounts_of(site).values()
+        for rank, name in enumerate(users)
+    ]
+    return list(dict.fromkeys(name for _, _, name in sorted(ranked)))[:MOST_USERS]
 
 
 def _constrains(context: RoleContext) -> bool:
-    """Whether jobs are held to their share by cgroup v2; slurm.conf says it for all hosts."""
+    """Whether cgroup v2 limits jobs to their share; slurm.conf sets it for all hosts."""
     return holds_jobs(context.site, context.facts)
 
 
 def holds_jobs(site: Site, facts: Mapping[str, HostFacts]) -> bool:
     """The site's word; without one, unless most of its GPU hosts cannot: one host never decides that for the others."""
-    if site.slurm.constrain is not None:
-        return site.slurm.constrain
+    if site.slurm_options.constrain is not None:
+        return site.slurm_options.constrain
     seen = [facts.get(host.name) for host in site.with_role(Role.GPU)]
     unable = sum(bool(unheld(one)) for one in seen if one)
     return 2 * unable <= sum(one is not None for one in seen)

@@ -7,8 +7,8 @@ DEFAULT_FOLDER = "/var/lib/enroot"
 
 
 def containers(site: Site) -> Variables:
-    """What is installed from which file, and where images and containers lie; empty without containers."""
-    wanted = site.slurm.containers
+    """Packages with their files, and directories of images and containers; empty without containers."""
+    wanted = site.slurm_options.containers
     if wanted is None:
         return {}
     return {
@@ -20,7 +20,7 @@ def containers(site: Site) -> Variables:
 
 def container_folder(site: Site) -> str:
     """The folder of images and containers on GPU hosts; empty without containers."""
-    wanted, scratch = site.slurm.containers, site.storage.scratch
+    wanted, scratch = site.slurm_options.containers, site.storage.scratch
     if wanted is None:
         return ""
     return wanted.at or (f"{scratch.at}/enroot" if scratch else DEFAULT_FOLDER)

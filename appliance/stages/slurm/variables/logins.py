@@ -10,13 +10,13 @@ WITHOUT_CGROUP_V2 = frozenset({"ubuntu-22.04"})
 
 
 def is_wanted(site: Site) -> bool:
-    """The site's word; where it has none, whether there is somebody to ask."""
-    chosen = site.slurm.ssh_needs_job
+    """The site's setting; by default, whether the site has users."""
+    chosen = site.slurm_options.ssh_needs_job
     return bool(site.base.users) if chosen is None else chosen
 
 
 concerns = is_for_jobs
-"""Whether people come to a host for its GPUs alone."""
+"""Whether users work on a host only in jobs."""
 
 
 def unheld(facts: HostFacts) -> str:
@@ -31,7 +31,7 @@ def unheld(facts: HostFacts) -> str:
 
 
 def hindrance(site: Site, host: Host, facts: HostFacts | None, held: bool) -> str:
-    """Why ssh to this host cannot ask for a job, though the site wants it; ``held``: as slurm.conf says of all hosts."""
+    """The reason why ssh to this host cannot require a job; ``held``: whether slurm.conf limits jobs on all hosts."""
     if facts and facts.os.release.startswith("rhel"):
         return f"{host.name} is of the RHEL family, whose PAM this program does not set up"
     own = unheld(facts) if facts else ""
@@ -45,7 +45,7 @@ def hindrance(site: Site, host: Host, facts: HostFacts | None, held: bool) -> st
 
 
 def logins(context: RoleContext, held: bool) -> Variables:
-    """What role slurm is told of sshd."""
+    """Variables of role slurm for sshd."""
     site, host = context.site, context.host
     asked = is_wanted(site) and concerns(host)
     needs = asked and not hindrance(site, host, context.own, held)

@@ -1,9 +1,9 @@
-"""What a GPU host must have to be fit for work, as its own watch (appliance/watch) is told."""
+"""The requirements of a fit GPU host, for its own watch (appliance/watch)."""
 
 from base64 import b64encode
 
 from appliance.checks.check import View
-from appliance.models.gpus import gpu_count
+from appliance.models.gpu_counts import gpu_count
 from appliance.models.profile import Interconnect
 from appliance.models.site import Role, Site
 from appliance.stages.base import ids as base_ids
@@ -18,13 +18,13 @@ from appliance.watch.bundle import executable
 
 
 def watch(context: RoleContext) -> Variables:
-    """The program, its bound, and what it judges by."""
+    """The program, its limit, and its requirements."""
     return {
         "slurm_watch_program": context.once(_program),
         "slurm_most_out": most_out(context.site),
-        "slurm_return_after_minutes": context.site.slurm.watch.return_after_minutes or 0,
+        "slurm_return_after_minutes": context.site.slurm_options.watch.return_after_minutes or 0,
         "slurm_watch_expects": {
-            **context.once(_expected),
+            **context.once_of_class(_expected),
             "gpus": gpu_count(context.profile, context.host),
             "mounts": _mounts(context),
         },
@@ -33,7 +33,7 @@ def watch(context: RoleContext) -> Variables:
 
 def most_out(site: Site) -> int:
     """GPU hosts that may be drained by their own judgement at the same time."""
-    chosen = site.slurm.watch.most_out
+    chosen = site.slurm_options.watch.most_out
     return max(1, len(site.with_role(Role.GPU)) // 10) if chosen is None else chosen
 
 
@@ -58,7 +58,7 @@ def _expected(context: RoleContext) -> Variables:
         "ports": hardware.fabric.ports,
         "link_layer": hardware.fabric.link_layer,
         "rate_gbps": wanted_rate(view)[0],
-        "xids": _fatal(view),
+        **_fatal(view),
         "xid_hours": hours[0] if hours else xid_map().hours,
         "disk_percent": disk[0] if disk else FAIL_PERCENT,
     }
@@ -72,18 +72,26 @@ def _nvlinks(context: RoleContext, view: View) -> dict[str, int]:
     return {name: int(own[0]) if own else links for name, links in known.items()}
 
 
-def _fatal(view: View) -> str:
-    """Codes that fail a host, by the map and the site's own words."""
+def _fatal(view: View) -> Variables:
+    """Codes that fail a host, by the map and the site's own words; apart those that do unless a message calls itself nonfatal."""
     table = xid_map()
-    verdicts: dict[int, object] = {
-        code: table.classes[row.kind].verdict for row in table.codes for code in row.codes
-    }
+    verdicts: dict[int, object] = {}
+    graded: set[int] = set()
+    for row in table.codes:
+        verdicts |= dict.fromkeys(row.codes, table.classes[row.kind].verdict)
+        if row.nonfatal and table.classes[row.nonfatal].verdict != "fail":
+            graded |= set(row.codes)
     chosen = {**view.profile.limits, **view.site.limits}
     for name, limit in chosen.items():
         code = name.removeprefix("gpu.xid.")
         if code.isdigit() and limit.value in ("pass", "warn", "fail"):
             verdicts[int(code)] = limit.value
-    return " ".join(str(code) for code in sorted(verdicts) if verdicts[code] == "fail")
+            graded.discard(int(code))
+    fatal = sorted(code for code, verdict in verdicts.items() if verdict == "fail")
+    return {
+        "xids": " ".join(str(code) for code in fatal if code not in graded),
+        "xids_by_severity": " ".join(str(code) for code in fatal if code in graded),
+    }
 
 
 def _mounts(context: RoleContext) -> list[str]:

@@ -6,8 +6,8 @@ from appliance.checks.causes import UNASKED, Cause, Reach, is_of
 from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
 from appliance.models.result import Judgement
 from appliance.stages.kubernetes.causes import FULL, NO_API
+from appliance.stages.kubernetes.charts import Release
 from appliance.stages.scheduler import checks as scheduler
-from appliance.stages.scheduler.queues.charts import Release
 from appliance.stages.workloads import ids
 from appliance.stages.workloads.checks import network as workloads_network
 from appliance.stages.workloads.releases import releases
@@ -35,14 +35,14 @@ def _pods(view: View) -> Iterator[Judgement]:
 
 def _storage_class(view: View) -> Iterator[Judgement]:
     for name in default_classes(view):
-        _, known, _ = scheduler.told(view)
+        _, known, _ = scheduler.scheduler_facts(view)
         if known is None or known.default_classes is None:
-            yield not_assessed("cluster", scheduler.missing(view, "StorageClasses"))
+            yield not_assessed("cluster", scheduler.missing(view, "StorageClasses"), aspect=name)
         elif known.default_classes == (name,):
             yield passed("cluster", name, limit=name)
         else:
             found = ", ".join(known.default_classes) or "none"
-            more = "; which one a claim gets is open" if len(known.default_classes) > 1 else ""
+            more = "; the class of a claim is undefined" if len(known.default_classes) > 1 else ""
             cause = f"default StorageClass is {found}, the site's is {name}{more}"
             others = [c for c in known.default_classes if c != name]
             # Kubernetes heeds the old annotation, too; taken away it does no harm where it never was.
@@ -51,7 +51,7 @@ def _storage_class(view: View) -> Iterator[Judgement]:
             fix = f"kubectl annotate storageclass {' '.join(others)} {unmark}" if others else ""
             missing = name not in known.default_classes
             remedy = " && ".join(w for w in (fix, scheduler.DEPLOY if missing else "") if w)
-            yield failed("cluster", cause, remedy, value=found, limit=name)
+            yield failed("cluster", cause, remedy, aspect=name, value=found, limit=name)
 
 
 CHECKS: tuple[Check, ...] = (
@@ -59,8 +59,9 @@ CHECKS: tuple[Check, ...] = (
         ids.RELEASES,
         "Every add-on is installed at its pinned version",
         _releases,
-        "What the site's section workloads names is a release of Helm each. It must be deployed at the version of the site or of "
-        "appliance/stages/workloads/table.yml. Pending means that an installation was cut off; failed that one was not rolled back.",
+        "Each add-on in the site's section workloads is a Helm release. It must be deployed at the version in the site or in "
+        "appliance/stages/workloads/table.yml. Pending means that an installation was interrupted; failed means that it was not rolled "
+        "back.",
         "the pinned version",
         causes=(
             UNASKED,
@@ -72,8 +73,8 @@ CHECKS: tuple[Check, ...] = (
         ids.PODS,
         "The pods of every add-on are ready",
         _pods,
-        "All pods in an add-on's namespace count. Usual causes of one that is not ready: its image cannot be had, no host has room "
-        "for it, or its volume cannot be mounted.",
+        "All pods in an add-on's namespace. Usual causes of a pod that is not ready: its image cannot be pulled, no host has room for it, "
+        "or its volume cannot be mounted.",
         causes=(
             UNASKED,
             NO_API,
@@ -83,17 +84,17 @@ CHECKS: tuple[Check, ...] = (
     ),
     ClusterCheck(
         ids.STORAGE_CLASS,
-        "Claims that name no class get the site's",
+        "Claims without a class get the site's class",
         _storage_class,
-        "Kubernetes gives a claim without a class the default StorageClass. With none such claims wait for ever; with two, the newer "
-        "one is taken (Kubernetes 1.26 and newer) or claims are refused.",
-        "the StorageClass the site makes the default",
+        "Kubernetes uses the default StorageClass for a claim without a class. Without a default, such claims stay pending. With two, the "
+        "newer one is used (Kubernetes 1.26 and newer), or claims are refused.",
+        "the default StorageClass of the site",
         causes=(
             UNASKED,
             NO_API,
             Cause(
                 ids.RELEASES,
-                "the chart brings the StorageClass",
+                "the chart installs the StorageClass",
                 Reach.SITE,
                 is_of("csi-driver-nfs", "local-path-provisioner"),
             ),

@@ -1,4 +1,4 @@
-"""Who reaches what is installed for the cluster's users: its NetworkPolicies, and a network that enforces them."""
+"""Checks the NetworkPolicies of add-ons, and that the network enforces them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -25,11 +25,11 @@ from appliance.stages.workloads.releases import wanted
 
 DEPLOY = "appliance deploy --stage workloads"
 NEVER = "never"
-"""Of Cilium's settings for enable-policy, the one that enforces nothing."""
+"""The value of Cilium's enable-policy that disables enforcement."""
 
 
 def _policies(view: View) -> Iterator[Judgement]:
-    host, known, _ = scheduler.told(view)
+    host, known, _ = scheduler.scheduler_facts(view)
     for addon, policy in zip(wanted(view.site), policies(view.site), strict=True):
         target = place(host, addon.name)
         if known is None or known.policies is None:
@@ -44,17 +44,15 @@ def _judged(target: Place, policy: Manifest, found: Sequence[NetworkPolicy]) -> 
     own = next((p for p in found if p.name == NAME), None)
     others = [p.name for p in found if p.name != NAME and not p.release and p.admits]
     if own is None:
-        cause = f"namespace {space} has no NetworkPolicy {NAME}: every pod of the cluster may reach its pods"
+        cause = f"namespace {space} has no NetworkPolicy {NAME}: every pod of the cluster can reach its pods"
         return failed(target, cause, DEPLOY, value="none", limit=NAME)
     if own.digest != digest(policy["spec"]):
-        cause = f"NetworkPolicy {NAME} of namespace {space} is not the site's: it lets in others, or too few"
+        cause = f"NetworkPolicy {NAME} of namespace {space} differs from the site: it allows other clients, or too few"
         return failed(target, cause, DEPLOY, value="changed", limit=NAME)
     if others:
         names = " ".join(others)
-        cause = (
-            f"what is neither the site's nor the chart's lets in more: {names} in namespace {space}"
-        )
-        fix = f"kubectl -n {space} delete networkpolicy {names}; who needs it belongs under reached_from"
+        cause = f"policies from outside the site and the charts allow more: {names} in namespace {space}"
+        fix = f"kubectl -n {space} delete networkpolicy {names}; to allow a client permanently, add it to reached_from"
         return warned(target, cause, fix, value=names, limit=NAME)
     return passed(target, NAME, limit=NAME, evidence=f"namespace {space}")
 
@@ -62,38 +60,36 @@ def _judged(target: Place, policy: Manifest, found: Sequence[NetworkPolicy]) -> 
 def _network(view: View) -> Iterator[Judgement]:
     if not wanted(view.site):
         return
-    _, known, _ = scheduler.told(view)
+    _, known, _ = scheduler.scheduler_facts(view)
     if known is None or known.enforcers is None:
         why = scheduler.missing(view, "the programs of the pod network")
         yield not_assessed("cluster", why)
     elif not known.enforcers:
         name = view.site.kubernetes.network if view.site.kubernetes else ""
-        cause = f"nothing here is known to enforce NetworkPolicies: {_exposed(view)}"
+        cause = f"no known program enforces NetworkPolicies: {_exposed(view)}"
         yield _not_kept(view, cause, _remedy(name), "nobody")
     else:
         most = max(known.enforcers, key=lambda one: one.ready)
-        yield _enforced(view, most, len(known.gpus or ()))
+        yield _enforced(view, most, len(known.rdma or ()))
 
 
 def _enforced(view: View, one: PolicyEnforcer, hosts: int) -> Judgement:
     most = max(one.wanted, hosts)
     where = f"{one.name} of namespace {one.namespace}"
     if one.mode == NEVER:
-        cause = (
-            f"{where} is told to enforce no NetworkPolicy (enable-policy: never): {_exposed(view)}"
-        )
+        cause = f"{where} is configured not to enforce NetworkPolicies (enable-policy: never): {_exposed(view)}"
         fix = f"kubectl -n {one.namespace} edit configmap cilium-config (enable-policy: default), and restart its pods"
         return _not_kept(view, cause, fix, NEVER)
     if one.ready < most or not most:
-        cause = f"{where} is ready on {one.ready} of {most} hosts: NetworkPolicies of pods on the others may not be kept"
+        cause = f"{where} is ready on {one.ready} of {most} hosts: NetworkPolicies may not be enforced on the others"
         fix = f"kubectl -n {one.namespace} get pods -o wide, and describe those of {one.name} that are not ready"
         return failed("cluster", cause, fix, value=one.ready, limit=most)
-    evidence = f"{where}; that it keeps a pod out was not tried"
+    evidence = f"{where}; not tested with packets"
     return passed("cluster", one.ready, limit=most, unit="hosts", evidence=evidence)
 
 
 def _not_kept(view: View, cause: str, fix: str, value: str) -> Judgement:
-    """A failure where somebody is meant to be kept out of what asks nobody who he is; else a warning."""
+    """Fails if an add-on without a login should be closed; otherwise warns."""
     limit = " or ".join(ENFORCING)
     judge = failed if kept(view.site) else warned
     return judge("cluster", cause, fix, value=value, limit=limit)
@@ -108,16 +104,16 @@ def _exposed(view: View) -> str:
 def _remedy(name: str) -> str:
     if name in ENFORCING:
         return f"kubectl get daemonsets -A: {name} of kubernetes.network does not run"
-    return f"kubernetes.network: {' or '.join(ENFORCING)}, which the cluster is made anew with"
+    return f"kubernetes.network: {' or '.join(ENFORCING)}, which requires a new cluster"
 
 
 CHECKS: tuple[Check, ...] = (
     ClusterCheck(
         ids.POLICIES,
-        "Every add-on is closed but for who may reach it",
+        "Every add-on is closed except for allowed clients",
         _policies,
-        "Each add-on's namespace has a NetworkPolicy that lets in the API server's calls, pods of the projects the site names and the "
-        "namespaces under reached_from. Policies add up, so one of somebody else's lets in more. It differs after somebody changed it by hand.",
+        "Each add-on's namespace has a NetworkPolicy that allows the API server, pods of the projects in the site, and the namespaces in "
+        "reached_from. Policies add up, so an additional policy allows more. It differs after a change by hand.",
         "the NetworkPolicy of the site's section workloads",
         causes=(
             UNASKED,
@@ -128,17 +124,17 @@ CHECKS: tuple[Check, ...] = (
         ids.NETWORK,
         "The pod network enforces NetworkPolicies",
         _network,
-        "The API takes a NetworkPolicy whether or not anybody enforces it. Calico and Cilium do, by a pod on every host; CNI's plugin bridge "
-        "(kubernetes.network: bridge) does not, nor does Cilium with enable-policy: never. That a pod is really kept out is shown by "
+        "The API accepts NetworkPolicies even if nothing enforces them. Calico and Cilium enforce them with a pod on every host. CNI's "
+        "plugin bridge (kubernetes.network: bridge) does not, nor does Cilium with enable-policy: never. To test it with packets: "
         "appliance validate workloads.",
-        "ready on every host; others than Calico, Cilium, Canal, Antrea and kube-router are not known here",
+        "ready on every host; only Calico, Cilium, Canal, Antrea and kube-router are known",
         nature=Nature.SYMPTOM,
         causes=(
             UNASKED,
             NO_API,
             Cause(
                 kubernetes_ids.NODES,
-                "on a host that is not ready the pod network is not either",
+                "the pod network is not ready on a host that is not ready",
                 Reach.SITE,
                 lambda cause, effect: cause.value == "not ready" and isinstance(effect.value, int),
             ),

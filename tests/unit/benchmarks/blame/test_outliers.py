@@ -54,16 +54,17 @@ def test_too_few_equals_name_nobody_and_say_how_many_are_needed(values: dict[str
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
-def test_what_is_no_measurement_is_not_compared(value: float) -> None:
-    found = compare({"a": 1, "b": 1, "c": 1, "d": 1, "e": value}, least=10)
-    assert found.outliers == ()
-    assert found.why == "no positive number: e"
+def test_what_is_no_measurement_is_not_compared_and_hides_nobody(value: float) -> None:
+    found = compare({"a": 1, "b": 1, "c": 1, "d": 0.5, "e": value}, least=10)
+    assert [outlier.name for outlier in found.outliers] == ["d"]
+    few = compare({"a": 1, "b": 1, "c": 0.5, "e": value}, least=10)
+    assert few.why == f"3 equals; {EQUALS} are needed to identify an outlier"
 
 
 def test_two_camps_of_equal_size_name_nobody_and_are_told() -> None:
     found = compare({"a": 100, "b": 100, "c": 50, "d": 50}, least=10)
     assert found.outliers == ()
-    assert found.why == "they differ by 67 % and no minority stands apart: nobody can be named"
+    assert found.why == "they differ by 67 % and no minority differs: no outlier can be identified"
 
 
 def test_the_outlier_is_told_with_the_median_it_misses() -> None:

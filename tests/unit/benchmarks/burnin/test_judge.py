@@ -1,6 +1,5 @@
 """A burn-in's samples and verdicts: every fault it looks for is planted, and what is cut or missing is no pass."""
 
-import json
 import subprocess  # noqa: TID251 - the program is run as a host runs it
 import sys
 from contextlib import suppress
@@ -17,45 +16,7 @@ from appliance.benchmarks.burnin.run import SCRIPT
 from appliance.benchmarks.burnin.samples import Burn, read
 from appliance.benchmarks.reading import Unread
 from appliance.models.result import CheckResult, Status
-
-HOURS = 8 * 3600.0
-XID = "[ 12.3] NVRM: Xid (PCI:0000:10:00): {}, pid=1896, name=python3"
-
-
-def gpu(index: int, **changes: Any) -> str:
-    values = {
-        "uuid": f"GPU-{index}",
-        "temperature": 70,
-        "power": 395.2,
-        "clock": 1410,
-        "use": 100,
-        "lost": 0,
-        "mended": 0,
-        "reasons": "0x0000000000000004",
-    } | changes
-    return ", ".join(map(str, (index, *values.values())))
-
-
-def lines(count: int = 100, gpus: int = 2) -> list[dict[str, Any]]:
-    """Samples of a sound burn-in; the first was taken before it began."""
-    step = HOURS / count
-    row = {"kind": "sample", "failed": 0, "hung": False, "xids": [XID.format(31)], "log": True}
-    samples = [
-        row
-        | {
-            "gpus": [gpu(i) for i in range(gpus)],
-            "time": 1000 + step * at,
-            "rates": {str(i): 250.0 + at % 2 for i in range(gpus)} if at else {},
-        }
-        for at in range(count + 1)
-    ]
-    begin = {"kind": "begin", "seconds": HOURS, "interval": step, "load": "gpu", "workers": gpus}
-    end = {"kind": "end", "why": "done", "failed": 0, "time": 1001 + HOURS}
-    return [samples[0], begin | {"time": 1001}, *samples[1:], end]
-
-
-def written(found: list[dict[str, Any]]) -> str:
-    return "\n".join(map(json.dumps, found))
+from tests.support.burnin_output import HOURS, XID, gpu, lines, written
 
 
 def verdicts(found: list[dict[str, Any]], gpus: int = 2) -> dict[tuple[str, str], CheckResult]:
@@ -396,7 +357,7 @@ def test_a_burn_in_that_was_to_be_shorter_is_another_one() -> None:
     done = verdicts(found)["burnin.done", "gpu-1"]
     assert (done.status, done.cause) == (
         Status.FAIL,
-        "it was to last 0.0167 h: another burn-in",
+        "it was to last 0.0167 h: this is a different burn-in",
     )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import pytest
 
 from appliance.adapters.process import Completed
-from appliance.benchmarks.benchmark import Outcome
 from appliance.benchmarks.burnin import run as burnin
 from appliance.benchmarks.burnin.gates import CHECKS
 from appliance.checks.check import View
@@ -14,58 +13,12 @@ from appliance.errors import ConnectionFailed
 from appliance.models.profile import Limit
 from appliance.models.result import Status
 from appliance.stages.slurm.site import JobContainer
-from tests.profiles import profile_of
-from tests.sites import site_of
-from tests.unit.benchmarks.burnin.test_judge import HOURS, gpu, lines, written
-from tests.unit.benchmarks.gpt3.test_gpt3_run import IMAGE
-from tests.unit.benchmarks.gpt3.test_gpt3_run import view as contained
-
-HOSTS = ("gpu-1", "gpu-2")
-
-
-def view() -> View:
-    return View(profile_of(gpu={"count": 2}), site_of("head", *HOSTS), {})
-
-
-class Cluster:
-    """Slurm with one job at most, whose states are told one after the other; time passes by sleeping."""
-
-    def __init__(self, *states: str | None, samples: str = "", refused: str = "") -> None:
-        self.states, self.samples, self.refused = list(states), samples, refused
-        self.judged, self.begins = False, True
-        self.asked: list[str] = []
-        self.submitted: tuple[str, ...] = ()
-        self.now = 0.0
-
-    def run(
-        self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
-    ) -> Completed:
-        self.asked.append(argv[0])
-        if argv[0] == "squeue":
-            assert "--me" in argv, "any user may have a job of that name"
-            state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
-            if state is None:
-                raise ConnectionFailed("no answer", "is it up?", host)
-            return Completed(tuple(argv), 0, f"{state}\n" if state else "", "")
-        if argv[0] == "sbatch":
-            self.submitted = tuple(argv)
-            self.judged = self.judged and not self.begins
-            code = 1 if self.refused else 0
-            return Completed(tuple(argv), code, "7\n", self.refused)
-        if argv[0] == "touch":
-            self.judged = True
-        if self.judged and argv[0] == "sh":
-            return Completed(tuple(argv), 0 if "||" in argv[2] else 1, "", "")
-        return Completed(tuple(argv), 0, self.samples, "")
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-    def outcome(self, minutes: int = 480, site: View | None = None) -> Outcome:
-        return burnin.run(site or view(), self, minutes, clock=lambda: self.now, sleep=self.sleep)
-
-
-DONE = written(lines())
+from tests.support.burnin_cluster import DONE, HOSTS, Cluster, view
+from tests.support.burnin_output import HOURS, gpu, lines, written
+from tests.support.gpt3_runs import IMAGE
+from tests.support.gpt3_runs import view as contained
+from tests.support.profiles import profile_of
+from tests.support.sites import site_of
 
 
 def test_a_burn_in_is_submitted_waited_for_and_judged() -> None:
@@ -100,7 +53,7 @@ def test_samples_of_an_earlier_one_are_none_of_a_job_that_never_began() -> None:
 
 
 def test_the_job_removes_what_an_earlier_one_wrote() -> None:
-    script = burnin.batch(view(), burnin.Wanted("head", HOSTS, 60.0))
+    script = burnin.batch(view(), burnin.BurnInRequest("head", HOSTS, 60.0))
     first = next(line for line in script.splitlines() if line.startswith("srun"))
     assert f"rm -f {burnin.FOLDER}/judged {burnin.FOLDER}/samples.jsonl" in first
 
@@ -148,7 +101,7 @@ def test_what_slurm_refuses_is_told(said: str, told: str) -> None:
 
 
 def test_the_jobs_script_is_one_a_shell_reads_and_carries_the_program() -> None:
-    script = burnin.batch(view(), burnin.Wanted("head", HOSTS, 60.0))
+    script = burnin.batch(view(), burnin.BurnInRequest("head", HOSTS, 60.0))
     assert burnin.SCRIPT.read_text() in script
     checked = subprocess.run(["sh", "-n"], input=script.encode(), check=False, capture_output=True)
     assert (checked.returncode, checked.stderr) == (0, b"")
@@ -270,13 +223,13 @@ def test_a_host_that_does_not_answer_holds_no_burn_in_that_could_be_judged() -> 
 
 
 def test_a_site_that_names_a_container_burns_in_there() -> None:
-    wanted = burnin.Wanted("head", HOSTS, 60.0)
+    wanted = burnin.BurnInRequest("head", HOSTS, 60.0)
 
     def script(chosen: JobContainer | None) -> str:
         seen = contained(2, container=chosen or IMAGE)
-        assert seen.site.slurm.containers
-        given = seen.site.slurm.containers.model_copy(update={"benchmark": chosen})
-        slurm = seen.site.slurm.model_copy(update={"containers": given})
+        assert seen.site.slurm_options.containers
+        given = seen.site.slurm_options.containers.model_copy(update={"benchmark": chosen})
+        slurm = seen.site.slurm_options.model_copy(update={"containers": given})
         site = seen.site.model_copy(update={"slurm": slurm})
         return burnin.batch(View(seen.profile, site, {}), wanted)
 

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,24 +13,23 @@ from appliance.adapters.process import Completed
 from appliance.benchmarks.dcgm.gates import CHECK
 from appliance.benchmarks.dcgm.report import Report, Word, read
 from appliance.benchmarks.dcgm.run import judge, run
-from appliance.benchmarks.jobs import Said, Trouble
+from appliance.benchmarks.jobs import HostOutput, Trouble
 from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
-from tests.profiles import profile_of
-from tests.sites import site_of
-from tests.unit.benchmarks.batches import Batches, answer, labelled
+from tests.support.batches import Batches, answer, labelled
+from tests.support.dcgm_output import FOUR, THREE
+from tests.support.profiles import profile_of
+from tests.support.sites import site_of
 
-DATA = Path(__file__).parents[3] / "data/benchmarks/dcgm"
-THREE, FOUR = ((DATA / f"{name}-level3.json").read_text() for name in ("3", "4"))
 GPUS = ["gpu-1/GPU 0", "gpu-1/GPU 1"]
 Change = Callable[[dict[str, Any]], object]
 
 
 def verdicts(output: str, gpus: int = 2, level: int = 3, code: int = 0) -> dict[str, CheckResult]:
-    return {r.target: r for r in judge("gpu-1", Said(output, code), gpus, level)}
+    return {r.target: r for r in judge("gpu-1", HostOutput(output, code), gpus, level)}
 
 
 def entry(document: dict[str, Any], name: str) -> dict[str, Any]:
@@ -120,13 +118,13 @@ def test_a_lower_level_does_not_pass_for_a_higher_one() -> None:
 
 def test_a_gpu_that_dcgm_did_not_speak_of_is_not_good() -> None:
     found = verdicts(FOUR, gpus=3)["gpu-1/GPU 2"]
-    assert (found.status, found.cause) == (Status.NOT_ASSESSED, "DCGM did not speak of it")
+    assert (found.status, found.cause) == (Status.NOT_ASSESSED, "DCGM did not report it")
 
 
 @pytest.mark.parametrize("level", [1, 3])
 def test_a_gpu_that_no_list_names_is_not_good(level: int) -> None:
     found = verdicts(THREE, gpus=3, level=level)["gpu-1/GPU 2"]
-    assert (found.status, found.cause) == (Status.NOT_ASSESSED, "DCGM did not speak of it")
+    assert (found.status, found.cause) == (Status.NOT_ASSESSED, "DCGM did not report it")
 
 
 @pytest.mark.parametrize("named", [None, "", "all", "0;1", "-1", "1.0", "99999"])
@@ -150,7 +148,7 @@ def test_a_bad_exit_code_without_a_failure_is_an_error() -> None:
 
 
 def test_a_host_without_dcgm_is_not_assessed() -> None:
-    said = Said(trouble=Trouble.NO_TOOL, cause="dcgmi is not there", fix="install it")
+    said = HostOutput(trouble=Trouble.NO_TOOL, cause="dcgmi is not there", fix="install it")
     (found,) = judge("gpu-1", said, 2, 3)
     assert (found.status, found.fix) == (Status.NOT_ASSESSED, "install it")
 
@@ -171,7 +169,7 @@ def test_a_host_without_dcgm_is_not_assessed() -> None:
 def test_what_is_no_report_is_an_error(output: str, why: str) -> None:
     with pytest.raises(Unread, match=why):
         read(output)
-    (found,) = judge("gpu-1", Said(output), 2, 3)
+    (found,) = judge("gpu-1", HostOutput(output), 2, 3)
     assert found.status is Status.ERROR
 
 
@@ -288,3 +286,24 @@ def test_without_a_gpu_host_nothing_is_run() -> None:
     view = View(profile_of(gpu={"count": 2}), site_of("head"), {})
     (only_one,) = run(view, OneHost()).results
     assert (only_one.status, only_one.cause) == (Status.NOT_ASSESSED, "the site has no GPU host")
+
+
+TOO_LITTLE = {"warning": "Couldn't allocate at least 75% of memory", "error_id": 36}
+
+
+def test_a_pass_with_a_warning_beside_it_is_a_warning_with_its_words() -> None:
+    told = verdicts(result(FOUR, "memory", warnings=[TOO_LITTLE]))
+    assert (told["gpu-1/GPU 1"].status, told["gpu-1/GPU 0"].status) == (Status.WARN, Status.PASS)
+    assert "error 36" in told["gpu-1/GPU 1"].cause
+
+
+def test_a_pass_with_information_beside_it_is_a_pass() -> None:
+    told = verdicts(result(FOUR, "memory", info=["GPU 1 allocated 80 GB"]))
+    assert told["gpu-1/GPU 1"].status is Status.PASS
+
+
+def test_a_warning_that_stands_in_the_summary_alone_is_told_of_the_host() -> None:
+    told = verdicts(
+        changed(FOUR, lambda d: entry(d, "memory")["test_summary"].update(warnings=[TOO_LITTLE]))
+    )
+    assert told["gpu-1"].status is Status.WARN

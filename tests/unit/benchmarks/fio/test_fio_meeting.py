@@ -12,13 +12,13 @@ import pytest
 
 from appliance.benchmarks.fio.gates import LOCKS, VISIBLE
 from appliance.benchmarks.fio.meeting import PROGRAM, judge
-from appliance.benchmarks.jobs import Said, Trouble
+from appliance.benchmarks.jobs import HostOutput, Trouble
 from appliance.checks.check import View
 from appliance.models.result import CheckResult, Status
-from tests.facts import facts_of
-from tests.unit.benchmarks.fio.test_fio_run import view
+from tests.support.facts import facts_of
+from tests.support.fio_hosts import view
 
-Told = Mapping[str, Any] | Said
+Told = Mapping[str, Any] | HostOutput
 
 
 def met(folder: Path, hosts: int, program: str) -> list[dict[str, Any]]:
@@ -30,7 +30,7 @@ def met(folder: Path, hosts: int, program: str) -> list[dict[str, Any]]:
 
 def verdicts(said: Sequence[Told], bound: float | None = None) -> dict[str, CheckResult]:
     hosts = {
-        f"gpu-{n}": one if isinstance(one, Said) else Said(json.dumps(one))
+        f"gpu-{n}": one if isinstance(one, HostOutput) else HostOutput(json.dumps(one))
         for n, one in enumerate(said, 1)
     }
     limits = {} if bound is None else {VISIBLE: bound}
@@ -143,7 +143,7 @@ def test_a_sound_meeting_says_what_it_counted_and_how_long_it_took() -> None:
 def test_a_meeting_in_which_one_host_is_a_container_is_of_no_hardware() -> None:
     seen = view(3)
     inside = facts_of("gpu-3", os={"container": "nspawn"})
-    said = {f"gpu-{n}": Said(json.dumps(one)) for n, one in enumerate(sound(), 1)}
+    said = {f"gpu-{n}": HostOutput(json.dumps(one)) for n, one in enumerate(sound(), 1)}
     found = judge(View(seen.profile, seen.site, {**seen.facts, "gpu-3": inside}), "/data", said)
     assert [r.simulated for r in found] == [True, True]
 
@@ -165,13 +165,13 @@ def test_hosts_that_do_not_see_each_other_say_nothing_of_locks() -> None:
 @pytest.mark.parametrize(
     ("odd", "status"),
     [
-        (Said(trouble=Trouble.NO_TOOL, cause="python3 is not there"), Status.NOT_ASSESSED),
-        (Said("no document"), Status.ERROR),
-        (Said('{"place": 0, "longest": -1}'), Status.ERROR),
+        (HostOutput(trouble=Trouble.NO_TOOL, cause="python3 is not there"), Status.NOT_ASSESSED),
+        (HostOutput("no document"), Status.ERROR),
+        (HostOutput('{"place": 0, "longest": -1}'), Status.ERROR),
     ],
 )
 def test_a_host_that_did_not_take_part_is_told_and_nothing_is_said_of_all(
-    odd: Said, status: Status
+    odd: HostOutput, status: Status
 ) -> None:
     found = verdicts([*sound(), odd])
     assert {check: (r.status, r.host) for check, r in found.items()} == {VISIBLE: (status, "gpu-4")}

@@ -11,11 +11,11 @@ from appliance.benchmarks import BENCHMARKS
 from appliance.benchmarks.foreign import clustermax
 from appliance.benchmarks.foreign.shown import mapped
 from appliance.config import data
-from appliance.engine.requests import ALL_CHECK_IDS
+from appliance.engine.look.probe_requests import ALL_CHECK_IDS
 from appliance.errors import ConfigError
 from appliance.journal import Journal
-from tests.command_line import run as command
-from tests.site_files import ready_site
+from tests.support.command_line import run as command
+from tests.support.site_files import ready_site
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 CLUSTER = {
@@ -116,7 +116,7 @@ def test_a_file_that_is_no_audit_is_refused_in_one_line(
 
 def test_a_pipe_in_place_of_an_audit_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "audit")
-    with pytest.raises(ConfigError, match="it is no file"):
+    with pytest.raises(ConfigError, match="it is not a regular file"):
         clustermax.read(tmp_path / "audit", NOW)
 
 

@@ -9,21 +9,23 @@ import pytest
 
 from appliance.benchmarks import BENCHMARKS
 from appliance.benchmarks.foreign import isvctl
-from appliance.benchmarks.foreign.shown import Shown, mapped
+from appliance.benchmarks.foreign.shown import ForeignReport, mapped
 from appliance.bmc.checks import CHECKS as BMC_CHECKS
 from appliance.config import data
-from appliance.engine.requests import ALL_CHECK_IDS
+from appliance.engine.look.probe_requests import ALL_CHECK_IDS
 from appliance.errors import ConfigError
 from appliance.journal import Journal
-from tests.command_line import run as command
-from tests.site_files import ready_site
+from tests.support.command_line import run as command
+from tests.support.site_files import ready_site
 
 REPORT = (Path(__file__).parents[3] / "data/foreign/isvctl.xml").read_text()
 RAN = datetime(2026, 11, 24, 10, tzinfo=UTC)
 TIME = ' timestamp="2026-11-24T10:00:00+00:00"'
 
 
-def read(folder: Path, text: str = REPORT, now: datetime = RAN + timedelta(hours=1)) -> Shown:
+def read(
+    folder: Path, text: str = REPORT, now: datetime = RAN + timedelta(hours=1)
+) -> ForeignReport:
     file = folder / "junit.xml"
     file.write_text(text)
     os.utime(file, (RAN.timestamp() - 60, RAN.timestamp() - 60))

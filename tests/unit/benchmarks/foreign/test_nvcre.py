@@ -10,12 +10,12 @@ import pytest
 
 from appliance.benchmarks import BENCHMARKS
 from appliance.benchmarks.foreign import nvcre
-from appliance.benchmarks.foreign.shown import Shown, mapped
-from appliance.engine.requests import ALL_CHECK_IDS
+from appliance.benchmarks.foreign.shown import ForeignReport, mapped
+from appliance.engine.look.probe_requests import ALL_CHECK_IDS
 from appliance.errors import ConfigError
 from appliance.journal import Journal
-from tests.command_line import run as command
-from tests.site_files import ready_site
+from tests.support.command_line import run as command
+from tests.support.site_files import ready_site
 
 NOW = datetime.now(UTC)
 REDUCE: dict[str, Any] = {
@@ -52,7 +52,7 @@ REPORT: dict[str, Any] = {
 }
 
 
-def read(file: Path, found: object, now: datetime = NOW + timedelta(hours=1)) -> Shown:
+def read(file: Path, found: object, now: datetime = NOW + timedelta(hours=1)) -> ForeignReport:
     text = found if isinstance(found, str) else json.dumps(found)
     file.write_text(text)
     assert isinstance(found, str) or nvcre.is_one(text)

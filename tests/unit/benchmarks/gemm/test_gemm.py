@@ -24,10 +24,10 @@ from appliance.checks.check import View
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Status
 from appliance.stages.gpu.part import gpu_parts
-from tests.facts import facts_of, gpus_of
-from tests.profiles import profile_of
-from tests.sites import site_of
-from tests.unit.benchmarks.batches import Batches, answer, labelled, lacking, value
+from tests.support.batches import Batches, answer, labelled, lacking, value
+from tests.support.facts import facts_of, gpus_of
+from tests.support.profiles import profile_of
+from tests.support.sites import site_of
 
 REAL = (Path(__file__).parents[3] / "data/benchmarks/gemm/processors-1.13.json").read_text()
 A100 = "NVIDIA A100-SXM4-80GB"
@@ -221,7 +221,7 @@ def test_memory_that_does_not_hold_what_is_written_fails() -> None:
     bad = found["gemm.memory gpu-1/GPU 6"]
     assert (bad.status, bad.cause) == (
         Status.FAIL,
-        "its memory does not hold what is written: triad",
+        "its memory does not return the written values: triad",
     )
     assert found["gemm.rate gpu-1/GPU 6"].status is Status.NOT_ASSESSED
 
@@ -391,17 +391,17 @@ def test_a_product_is_bounded_at_its_highest_clock(name: str, dtype: str, most: 
 
 
 def test_what_nobody_published_bounds_nothing_and_says_so() -> None:
-    assert of_product("NVIDIA Z1", "bf16") == "no row says what a NVIDIA Z1 can do"
+    assert of_product("NVIDIA Z1", "bf16") == "the peak of a NVIDIA Z1 is unknown"
     assert of_product("Tesla T4", "tf32") == "what it can do in tf32 is not published"
     assert of_product(A100, "fp32") == "what it can do in fp32 is not published"
-    assert of_product("", "bf16") == "no row says what a GPU without a name can do"
+    assert of_product("", "bf16") == "the peak of a GPU without a name is unknown"
     assert of_gpu_memory("Tesla V100-SXM3-32GB") == (
-        "no row says what a Tesla V100-SXM3-32GB can do"
+        "the peak of a Tesla V100-SXM3-32GB is unknown"
     )
     found = outcome(json.dumps({"torch": "2", "devices": [gpu(0, name="NVIDIA Z1", bf16=9e5)]}))
     told = by_name(found)["gemm.rate gpu-1/GPU 0"]
     assert told.status is Status.NOT_ASSESSED
-    assert "not bounded: no row says what a NVIDIA Z1 can do" in told.evidence
+    assert "not bounded: the peak of a NVIDIA Z1 is unknown" in told.evidence
 
 
 PROGRAM = Path(gemm.__file__).with_name("multiply.py")

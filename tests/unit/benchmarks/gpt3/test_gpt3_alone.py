@@ -12,12 +12,12 @@ from appliance.benchmarks.gpt3.reference import load
 from appliance.benchmarks.gpt3.trial import Framework, Request
 from appliance.checks.check import View
 from appliance.models.result import CheckResult, Status
-from tests.command_line import run as command
-from tests.facts import facts_of, gpus_of
-from tests.site_files import ready_site
-from tests.unit.benchmarks.gpt3.recorded_logs import megatron
-from tests.unit.benchmarks.gpt3.test_gpt3_run import FakeRemote, says, trained, view
-from tests.unit.benchmarks.gpt3.test_gpt3_trial import GPU, steps_of
+from tests.support.command_line import run as command
+from tests.support.facts import facts_of, gpus_of
+from tests.support.gpt3_logs import megatron
+from tests.support.gpt3_runs import FakeRemote, says, trained, view
+from tests.support.gpt3_trials import GPU, steps_of
+from tests.support.site_files import ready_site
 
 ALONE = Request("126m", (1,), framework=Framework.PYTORCH)
 HEAD = """model: 124475904 parameters on NVIDIA A100-SXM4-80GB, trained by PyTorch alone: 2.11.0
@@ -190,13 +190,13 @@ def test_a_rank_waits_for_its_gpu_and_not_for_ever() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ((), "--framework goes with a model that is trained now: --model 126m"),
-        (("--model", "cpu-3m"), "the small model is trained by PyTorch alone anyway"),
+        ((), "--framework needs a model to train: --model 126m"),
+        (("--model", "cpu-3m"), "the small model is always trained with PyTorch alone"),
         (("--model", "5b"), "keeps all of 5b on each GPU, 75 GiB with its optimizer"),
-        (("--model", "126m", "--through", "kubernetes"), "PyTorch alone trains through Slurm"),
-        (("--model", "126m", "--nodes", "3"), "does not divide over 3 hosts of 8 GPUs"),
-        (("--model", "126m", "--from-logs", "."), "--framework goes with a model"),
-        (("--model", "126m", "--render", "jobs"), "--framework goes with a model"),
+        (("--model", "126m", "--through", "kubernetes"), "PyTorch alone trains only through Slurm"),
+        (("--model", "126m", "--nodes", "3"), "is not divisible by 3 hosts of 8 GPUs"),
+        (("--model", "126m", "--from-logs", "."), "--framework needs a model"),
+        (("--model", "126m", "--render", "jobs"), "--framework needs a model"),
     ],
 )
 def test_what_it_does_not_train_is_refused_before_a_host_is_asked(
@@ -231,7 +231,7 @@ def test_hosts_over_whose_gpus_the_batch_never_divides_are_refused(
     given = (site / "site.yml").read_text()
     (site / "site.yml").write_text(given.replace("roles: [gpu]", "roles: [gpu], gpus: 6"))
     told = refused(site, monkeypatch, capsys)
-    assert "does not divide over hosts of 6 GPUs" in told
+    assert "is not divisible by hosts of 6 GPUs" in told
 
 
 def test_a_site_whose_gpus_are_all_kubernetes_is_refused(

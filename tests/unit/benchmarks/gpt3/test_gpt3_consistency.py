@@ -21,7 +21,7 @@ from appliance.benchmarks.gpt3.steps import (
 )
 from appliance.benchmarks.gpt3.throughput import Formula, Run, tflops_per_gpu
 from appliance.models.result import CheckResult, Status
-from tests.unit.benchmarks.gpt3.recorded_logs import (
+from tests.support.gpt3_logs import (
     BEGAN,
     megatron,
     nemo1,
@@ -381,7 +381,7 @@ HONEST: dict[str, list[int]] = {
     "every fifth": list(range(5, 205, 5)),
     "every tenth from the first": list(range(1, 401, 10)),
     "resumed": list(range(1001, 1041)),
-    "a tenth is lost": [n for n in range(1, 45) if n % 11],
+    "a fiftieth is lost": [n for n in range(1, 122) if n not in {50, 70}],
     "resumed out of step": [*range(10, 210, 10), *range(205, 405, 10)],
     "two epochs": [*range(1, 21), *range(1, 21)],
 }
@@ -392,6 +392,7 @@ DELETED: dict[str, list[int]] = {
     "two of three": [n for n in range(1, 121) if n * n * n % 19 < 5],
     "in turn": [n for n in range(1, 61) if n % 3],
     "a tenth and more": [n for n in range(1, 61) if n % 8],
+    "a tenth, and no clock": [n for n in range(1, 45) if n % 11],
 }
 
 
@@ -406,6 +407,36 @@ def test_a_log_with_holes_makes_no_figure(what: str) -> None:
     log = numbered(DELETED[what])
     with pytest.raises(UnusableLog, match="lacks"):
         consistency.row(log, select(log))
+
+
+def _without_slow(log: bytes, seconds: list[float]) -> bytes:
+    """The log without the lines of its slow steps."""
+    lines = log.splitlines(keepends=True)
+    return b"".join(line for line, s in zip(lines, seconds, strict=True) if s < 100)
+
+
+HIDDEN = [485.7 if i > 25 and i % 11 == 10 else 85.7 for i in range(120)]
+"""Eight slow steps of 120: the run has 72 % of the tokens/s that the other steps show."""
+
+
+def test_a_few_slow_lines_are_not_taken_out_of_a_log_without_a_clock(tmp_path: Path) -> None:
+    result = judged(tmp_path, _without_slow(nemo2(HIDDEN, 2048), HIDDEN))
+    assert result.status is Status.NOT_ASSESSED
+    assert "lacks 8 beside" in result.cause
+
+
+def test_the_clock_has_the_time_of_lines_that_were_taken_out(tmp_path: Path) -> None:
+    result = judged(tmp_path, _without_slow(megatron(HIDDEN, 2048), HIDDEN))
+    assert result.status is Status.NOT_ASSESSED
+    assert "lacks steps, and by its time stamps these took 3,200 s more" in result.cause
+
+
+def test_lines_that_were_lost_of_a_steady_log_are_told(tmp_path: Path) -> None:
+    lines = megatron(FIVE, 2048).splitlines(keepends=True)
+    del lines[-10]
+    result = judged(tmp_path, b"".join(lines))
+    assert result.status is Status.PASS
+    assert "1 step is not in the log" in result.evidence
 
 
 def test_a_log_without_its_slow_lines_does_not_pass(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from appliance.benchmarks.gpt3 import copies
 from appliance.benchmarks.gpt3.recorded import from_logs, runs_of
 from appliance.benchmarks.gpt3.steps import Log, Step, Steps, UnusableLog
 from appliance.models.result import CheckResult, Status, Verdict, overall
-from tests.unit.benchmarks.gpt3.recorded_logs import EVENTS, WRITERS, bridge, megatron, nemo1
+from tests.support.gpt3_logs import EVENTS, WRITERS, bridge, megatron, nemo1
 
 BATCH = 2048
 BARE, POD = "bare-metal", "kubernetes"

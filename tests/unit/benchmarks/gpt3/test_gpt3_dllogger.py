@@ -7,7 +7,7 @@ import pytest
 from appliance.benchmarks.gpt3 import logs
 from appliance.benchmarks.gpt3.consistency import batch
 from appliance.benchmarks.gpt3.steps import Log, UnusableLog
-from tests.unit.benchmarks.gpt3.recorded_logs import BEGAN, dllogger, nemo1
+from tests.support.gpt3_logs import BEGAN, dllogger, nemo1
 
 STEPS = [0.9, 0.8, 0.7, 0.65, 0.62] + [0.6] * 10
 

@@ -15,7 +15,7 @@ from appliance.benchmarks.gpt3 import events, logs
 from appliance.benchmarks.gpt3.families import RUNNING_MEAN
 from appliance.benchmarks.gpt3.once import Once
 from appliance.benchmarks.gpt3.steps import Log, UnusableLog
-from tests.unit.benchmarks.gpt3.recorded_logs import (
+from tests.support.gpt3_logs import (
     BEGAN,
     event,
     megatron_events,
@@ -165,13 +165,19 @@ def test_only_the_first_events_date_a_run() -> None:
 
 
 def test_a_step_that_is_written_again_counts_once_and_one_that_goes_back_begins_anew() -> None:
-    again = record(event(1, events.TIMING, 9.0))
+    again = record(event(1, events.TIMING, 1.251))
     log = _read(tensorboard([1.5, 1.25], 256) + again)
-    assert [(s.number, s.seconds) for s in log.steps] == [(1, 1.5), (2, 9.0)]
+    assert [(s.number, round(s.seconds, 3)) for s in log.steps] == [(1, 1.5), (2, 1.251)]
     assert len(log.notes) == 1
     back = _read(tensorboard([1.5, 1.25], 256) + tensorboard([3.0], 256))
     assert [(s.number, s.seconds) for s in back.steps] == [(1, 3.0)]
     assert "began again at record 11" in back.notes[1]
+
+
+def test_a_step_with_two_times_is_refused() -> None:
+    mean = tensorboard([1.5, 1.3], 256)
+    with pytest.raises(UnusableLog, match=r"step 1 has two times, 1\.3 s and 0\.85 s"):
+        _read(mean + record(event(1, events.TIMING, 0.85)))
 
 
 def test_samples_are_those_after_the_step_and_a_loss_is_that_of_its_step() -> None:

@@ -2,15 +2,15 @@
 
 import pytest
 
-from appliance.actions.validate import as_owed, deciding
+from appliance.actions.benchmarks.validate import as_owed, deciding
 from appliance.benchmarks import BENCHMARKS
 from appliance.benchmarks.gpt3.gates import gates
 from appliance.checks.check import View, not_assessed, passed
 from appliance.models.profile import Limit
 from appliance.models.site import Owner, Role
-from tests.facts import facts_of, gpus_of
-from tests.profiles import profile_of
-from tests.sites import site_of
+from tests.support.facts import facts_of, gpus_of
+from tests.support.profiles import profile_of
+from tests.support.sites import site_of
 
 A100 = "NVIDIA A100-SXM4-80GB"
 GPT3 = next(one for one in BENCHMARKS if one.name == "gpt3")

@@ -80,12 +80,12 @@ def test_a_trainjob_asks_for_whole_hosts_the_fabric_and_one_queue() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--nodes", "0"], "--nodes is written as 1,2,4"),
-        (["--nodes", "3"], "does not divide over 3 hosts"),
-        (["--through", "ssh"], "--through is slurm, kubernetes or both"),
-        (["--queue", "a b"], "--queue is the name"),
-        (["--model", "7b"], "no model is called 7b"),
-        (["--container-image", "a b"], "is written as"),
+        (["--nodes", "0"], "write numbers such as 1,2,4"),
+        (["--nodes", "3"], "is not divisible by 3 hosts"),
+        (["--through", "ssh"], "write slurm, kubernetes, or slurm,kubernetes"),
+        (["--queue", "a b"], "--queue is not a valid name"),
+        (["--model", "7b"], "unknown model: 7b"),
+        (["--container-image", "a b"], "write it as"),
     ],
 )
 def test_bad_words_write_nothing(words: list[str], told: str, tmp_path: Path) -> None:
@@ -100,4 +100,4 @@ def test_bad_words_write_nothing(words: list[str], told: str, tmp_path: Path) ->
 def test_options_of_rendering_go_with_it_alone() -> None:
     done = CliRunner().invoke(cli, ["validate", "gpt3", "--queue", "team-a"])
     assert done.exit_code == 2
-    assert "--queue goes with --render" in done.output
+    assert "--queue needs --render" in done.output

@@ -15,10 +15,11 @@ from appliance.benchmarks.gpt3.launch import MINUTES, Training, arguments, launc
 from appliance.benchmarks.gpt3.trial import SECONDS, SMALL, Request
 from appliance.checks.check import View
 from appliance.models.result import CheckResult, Status
+from appliance.models.site import Owner, Role
 from appliance.stages.kubernetes.site import KubernetesOptions
-from tests.unit.adapters.test_pods import PENDING, PLAIN, Beside, Cluster, Resource, Time
-from tests.unit.benchmarks.gpt3.test_gpt3_run import GOOD, view
-from tests.unit.benchmarks.gpt3.test_gpt3_trial import log_of, real
+from tests.support.fake_pods import PENDING, PLAIN, Beside, Cluster, Resource, Time
+from tests.support.gpt3_runs import GOOD, Answer, FakeRemote, Patient, says, view
+from tests.support.gpt3_trials import log_of, real
 
 Codes = Sequence[int | None]
 
@@ -141,7 +142,7 @@ def test_a_host_that_is_not_given_is_no_fault_and_the_others_are_let_go(busy: st
     cluster = Ranks((0, 0), {1: GOOD}, pending=[busy])
     loss, _, time = trained(cluster, 2)
     assert loss.status is Status.NOT_ASSESSED
-    assert loss.cause.startswith(f"Kubernetes gives {busy} no work: 0/3 nodes")
+    assert loss.cause.startswith(f"Kubernetes did not place the pod on {busy}: 0/3 nodes")
     assert time.at < START_SECONDS + 5
     assert cluster.live == []
 
@@ -231,3 +232,63 @@ def test_a_rank_whose_death_is_told_a_moment_later_is_blamed_all_the_same() -> N
     loss, _, time = trained(cluster, 2)
     assert loss.cause.endswith("rank 1 on gpu-2: ended by signal 9"), loss.cause
     assert time.at >= 1
+
+
+def _both(
+    codes: Codes, slurm: Answer, state: str = "up"
+) -> tuple[list[tuple[str, Status]], Outcome]:
+    """Trains on one host of Slurm and on one of Kubernetes in one run."""
+    seen, time = view(2, slurm=state), Time()
+    first, second = seen.site.with_role(Role.GPU)
+    owned = (first.model_copy(update={"owner": Owner.SLURM}), second)
+    hosts = (*seen.site.with_role(Role.CONTROL), *owned)
+    site = seen.site.model_copy(update={"kubernetes": KubernetesOptions(), "hosts": hosts})
+    cluster = Ranks(codes, {0: GOOD})
+    door = PodRemote(
+        FakeRemote(slurm),  # type: ignore[arg-type]
+        cluster,
+        frozenset({"gpu-2"}),
+        PLAIN,
+        next_to_slurm=True,
+        now=time.now,
+        sleep=time.sleep,
+    )
+    outcome = gpt3.run(View(seen.profile, site, seen.facts), door, book=Patient())
+    return [(r.target, r.status) for r in outcome.results if r.id == "gpt3.loss"], outcome
+
+
+def test_both_ways_of_a_site_train_and_one_table_compares_them() -> None:
+    found, outcome = _both((0,), says(GOOD))
+    assert found == [
+        ("cluster/cpu-3m bare-metal 1n", Status.PASS),
+        ("cluster/cpu-3m kubernetes 1n", Status.PASS),
+    ]
+    (table,) = outcome.tables
+    assert [row[0] for row in table.rows if "perfect" not in str(row[0])] == [
+        "Bare metal: tokens/s",
+        "Kubernetes: tokens/s",
+        "Difference",
+    ]
+    assert str(table.rows[-1][1]).endswith("%")
+    assert "says nothing of a GPU" in table.note
+    assert [raw.name for raw in outcome.raw] == [
+        "cpu-3m-bare-metal-1n.log",
+        "cpu-3m-kubernetes-1n.log",
+    ]
+
+
+def test_one_way_that_fails_does_not_keep_the_other() -> None:
+    found, outcome = _both((0,), says("", 1, "srun: error: no host"))
+    assert found == [
+        ("cluster/cpu-3m bare-metal 1n", Status.ERROR),
+        ("cluster/cpu-3m kubernetes 1n", Status.PASS),
+    ]
+    assert "Difference" not in [row[0] for row in outcome.tables[0].rows]
+
+
+def test_a_slurm_that_does_not_answer_does_not_keep_the_pods() -> None:
+    found, _ = _both((0,), says(GOOD), state="down")
+    assert found == [
+        ("cluster", Status.NOT_ASSESSED),
+        ("cluster/cpu-3m kubernetes 1n", Status.PASS),
+    ]

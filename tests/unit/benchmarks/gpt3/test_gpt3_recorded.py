@@ -18,7 +18,7 @@ from appliance.config.finding import InvalidConfig
 from appliance.config.load import load_profile
 from appliance.errors import ConfigError
 from appliance.models.result import CheckResult, Measurement, Status, Verdict, overall
-from tests.unit.benchmarks.gpt3.recorded_logs import (
+from tests.support.gpt3_logs import (
     DATA,
     WRITERS,
     bridge,

@@ -11,6 +11,7 @@ from appliance.benchmarks.gpt3.steps import (
     Step,
     Steps,
     UnusableLog,
+    half_unit,
     select,
 )
 
@@ -134,3 +135,10 @@ def test_a_window_begins_behind_the_warm_up_and_has_seven_steps(rule: str, told:
             select(log(*[1.0] * 40), rule)
     else:
         assert len(select(log(*[1.0] * 40), rule).steps) == 7
+
+
+@pytest.mark.parametrize("text", ["0e9999", "0.0e+400", "-0e-9999"])
+@pytest.mark.parametrize("significant", [0, 3])
+def test_of_a_nought_the_exponent_says_nothing(text: str, significant: int) -> None:
+    mantissa = text.partition("e")[0]
+    assert half_unit(text, significant) == half_unit(mantissa, significant) <= 0.5

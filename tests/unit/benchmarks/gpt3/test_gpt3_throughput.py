@@ -134,7 +134,7 @@ def test_the_doubtful_cell_is_no_gate_however_slow() -> None:
 @pytest.mark.parametrize(
     ("changes", "required", "said"),
     [
-        ({"gpu": None}, True, "which GPU"),
+        ({"gpu": None}, True, "the GPU of this run"),
         ({"gpu": "H100-SXM5-80GB"}, False, "record a baseline"),
         ({"gpus_per_node": 4, "seconds": 200.0}, False, "record a baseline"),
         ({"global_batch": 1024, "seconds": 50.0}, True, "published with 2048"),

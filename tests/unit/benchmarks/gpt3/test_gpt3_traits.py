@@ -16,7 +16,7 @@ from appliance.benchmarks.gpt3 import events, logs
 from appliance.benchmarks.gpt3.consistency import notes
 from appliance.benchmarks.gpt3.once import Once
 from appliance.benchmarks.gpt3.steps import UnusableLog, select
-from tests.unit.benchmarks.gpt3.recorded_logs import dllogger, megatron, nemo1, nemo2, tensorboard
+from tests.support.gpt3_logs import dllogger, megatron, nemo1, nemo2, tensorboard
 
 STEPS = [0.9, 0.8, 0.7, 0.65, 0.62] + [0.6] * 10
 Change = Callable[[bytes], bytes]

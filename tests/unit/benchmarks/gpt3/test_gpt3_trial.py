@@ -4,45 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from appliance.benchmarks.batch import Job, Left
+from appliance.benchmarks.batch import Job, JobLeft
 from appliance.benchmarks.gpt3 import launch, run
 from appliance.benchmarks.gpt3.trial import Request, died
-from appliance.checks.check import View
 from appliance.models.result import Status
-from tests.command_line import run as command
-from tests.facts import facts_of, gpus_of
-from tests.site_files import ready_site
-from tests.unit.benchmarks.gpt3.recorded_logs import megatron
-from tests.unit.benchmarks.gpt3.test_gpt3_run import (
-    GOOD,
-    IMAGE,
-    FakeRemote,
-    Patient,
-    losses,
-    says,
-    trained,
-    view,
-)
+from tests.support.command_line import run as command
+from tests.support.gpt3_logs import megatron
+from tests.support.gpt3_runs import GOOD, IMAGE, FakeRemote, Patient, losses, says, trained, view
+from tests.support.gpt3_trials import log_of, real, steps_of
+from tests.support.site_files import ready_site
 
-GPU = "NVIDIA A100-SXM4-80GB"
 FIVE = Request("5b", (1,))
-
-
-def steps_of(seconds: float) -> list[float]:
-    """As many as a training on GPUs has, whose counted ones average to ``seconds``."""
-    start = [seconds * (2 - 0.2 * i) for i in range(5)]
-    return start + [seconds * (1 + 0.01 * (i % 3 - 1)) for i in range(launch.STEPS - 5)]
-
-
-def log_of(seconds: float) -> str:
-    return megatron(steps_of(seconds), 2048).decode()
-
-
-def real(hosts: int = 1) -> View:
-    """GPU hosts that say what they have."""
-    seen = view(hosts, simulated=False, container=IMAGE)
-    told = {f"gpu-{n}": facts_of(f"gpu-{n}", gpus=gpus_of(GPU, 8)) for n in range(1, hosts + 1)}
-    return View(seen.profile, seen.site, {**seen.facts, **told})
 
 
 def test_a_training_on_gpus_is_started_as_its_job_file_says() -> None:
@@ -136,9 +108,9 @@ def test_a_training_that_is_stuck_is_cancelled() -> None:
 
 def test_a_training_that_another_run_has_at_work_is_waited_for_first() -> None:
     class Other(Patient):
-        def left(self) -> tuple[Left, ...]:
+        def left(self) -> tuple[JobLeft, ...]:
             job = Job(key="5b 1n", name="x", control="head", until=1.0, id="17")
-            return (Left("r1", job, "appliance validate --resume r1"),)
+            return (JobLeft("r1", job, "appliance validate --resume r1"),)
 
     remote = FakeRemote(says(log_of(85.7)))
     (result,) = run.run(real(), remote, FIVE, book=Other()).results
@@ -152,14 +124,14 @@ def test_a_training_that_another_run_has_at_work_is_waited_for_first() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--resume", "r1", "--nodes", "2"], "--resume stands alone"),
-        (["--through", "ssh"], "--through is slurm or kubernetes"),
-        (["--nodes", "0"], "--nodes is written as 1,2,4"),
-        (["--nodes", "3"], "does not divide over 3 hosts"),
+        (["--resume", "r1", "--nodes", "2"], "--resume excludes all"),
+        (["--through", "ssh"], "write slurm or kubernetes"),
+        (["--nodes", "0"], "write numbers such as 1,2,4"),
+        (["--nodes", "3"], "is not divisible by 3 hosts"),
         (["--nodes", "8"], "--nodes 8: Slurm has 4 GPU hosts"),
-        (["--model", "7b"], "no model is called 7b"),
+        (["--model", "7b"], "unknown model: 7b"),
         (["--model", "5b"], "has no section slurm.containers"),
-        (["--queue", "team"], "--queue goes with --render"),
+        (["--queue", "team"], "--queue needs --render"),
     ],
 )
 def test_what_the_site_cannot_carry_is_refused_before_a_host_is_asked(

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -16,12 +15,11 @@ from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Status
-from tests.facts import facts_of
-from tests.profiles import profile_of
-from tests.sites import site_of
-from tests.unit.benchmarks.batches import Batches, answer, labelled, lacking, value
-
-REAL = (Path(__file__).parents[3] / "data/benchmarks/hpcc/hpcc-1.5.txt").read_text()
+from tests.support.batches import Batches, answer, labelled, lacking, value
+from tests.support.facts import facts_of
+from tests.support.hpcc_output import REAL, as_asked
+from tests.support.profiles import profile_of
+from tests.support.sites import site_of
 
 
 def test_a_real_summary_is_read() -> None:
@@ -52,17 +50,6 @@ def test_no_cut_summary_is_read(at: int, noise: str) -> None:
     with suppress(Unread):
         assert isinstance(read(REAL[:at] + noise), Summary)
         assert at > REAL.index("End of Summary")
-
-
-def as_asked(argv: Sequence[str], text: str) -> str:
-    """A summary of the matrix and the ranks that were asked for, which all together are as fast as those two."""
-    order, rows, columns = map(int, argv[-3:])
-    text = re.sub(r"(?m)^HPL_N=1000$", f"HPL_N={order}", text)
-    text = text.replace("CommWorldProcs=2\n", f"CommWorldProcs={rows * columns}\n")
-    triad = re.search(r"(?m)^StarSTREAM_Triad=([0-9.]+)$", text)
-    assert triad
-    each = float(triad[1]) * 2 / (rows * columns)
-    return text.replace(triad[0], f"StarSTREAM_Triad={each!r}")
 
 
 class Hosts(Batches):

@@ -104,7 +104,7 @@ def test_a_folder_that_somebody_else_prepared_is_not_used(tmp_path: Path, plant:
         own.symlink_to(victim if plant == "link" else own)
     asked = Request(size=4_000_000, repeats=1).asked_of_host((str(place),))
     record = Place(str(place), asked, {}, time.monotonic() + 60).measure()
-    assert record["trouble"] == f"{own} is somebody else's"
+    assert record["trouble"] == f"{own} belongs to another user"
     assert list(victim.iterdir()) == []
 
 

@@ -122,7 +122,7 @@ def test_a_load_that_broke_off_is_an_error_with_its_words() -> None:
     ("change", "why"),
     [
         ({"stayed": 0.5}, "50% of the file stayed"),
-        ({"stayed": None}, "does not say"),
+        ({"stayed": None}, "does not report"),
         ({"fetched": 1000}, "storage was asked for 0%"),
     ],
 )
@@ -219,13 +219,13 @@ def test_measurements_name_package_and_digest() -> None:
     ("text", "why"),
     [
         ("", "not JSON"),
-        ("[" * 5000, "nested too deep"),
+        ("[" * 5000, "nested too deeply"),
         (json.dumps(document(place(), host=1)), "host"),
         (json.dumps(document(place()) | {"extra": 1}), "extra"),
-        (json.dumps(document(place())).replace("4.0", "NaN"), "no number"),
+        (json.dumps(document(place())).replace("4.0", "NaN"), "not a number"),
         (json.dumps(document(place(loads("streamer", 1, -1.0)))), "seconds"),
-        (json.dumps(document()), "asked was"),
-        (json.dumps(document(place(), place())), "asked was"),
+        (json.dumps(document()), "requested was"),
+        (json.dumps(document(place(), place())), "requested was"),
         (json.dumps(document(place(sha256="../etc"))), "sha256"),
         (json.dumps(document(place(kind="s3"))), "/data cannot be of kind 's3'"),
         (json.dumps(document(place(bytes=0))), "holds nothing"),
@@ -340,7 +340,7 @@ def test_a_load_that_does_not_say_whether_it_was_compared_was_not() -> None:
 def test_what_broke_off_is_named_with_its_loader() -> None:
     broken = [*GOOD, {**GOOD[0], "seconds": None, "checked": True}]
     assert verdicts(place(broken))[TENSORS].cause == (
-        "safetensors 1 did not load: no time was told"
+        "safetensors 1 did not load: no time was reported"
     )
     for trouble, way in (
         ("ModuleNotFoundError: No module named 'dateutil'", "pip check"),

@@ -9,7 +9,7 @@ from typing import Any, cast
 import click
 import pytest
 
-from appliance.actions.model_load import credentials
+from appliance.actions.benchmarks.model_load import credentials
 from appliance.adapters.process import Completed
 from appliance.benchmarks.model_load.gates import gates
 from appliance.benchmarks.model_load.request import Request, size_of
@@ -20,7 +20,7 @@ from appliance.errors import ConfigError, ConnectionFailed
 from appliance.models.profile import Limit
 from appliance.models.result import Status
 from appliance.models.site import Site
-from tests.sites import site_of
+from tests.support.sites import site_of
 
 SITE = site_of(
     *("gpu-1", "gpu-2"),
@@ -100,7 +100,7 @@ def test_sizes_are_powers_of_1024(text: str, size: int) -> None:
 @pytest.mark.parametrize(
     ("argv", "why"),
     [
-        (["--place", "data"], "written as /folder"),
+        (["--place", "data"], "write it as /folder"),
         (["--place", "/d", "--size", "big"], "no size"),
         (["--place", "/d", "--concurrency", "0"], "concurrency"),
         (["--place", "/d", "--loaders", "magic"], "loaders"),
@@ -127,8 +127,12 @@ def test_keys_are_read_as_the_aws_tools_write_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "mode", "why"),
     [
-        ("[default]\naws_access_key_id = me\naws_secret_access_key = hush\n", 0o644, "others may"),
-        ("hush\n", 0o600, "no file of credentials"),
+        (
+            "[default]\naws_access_key_id = me\naws_secret_access_key = hush\n",
+            0o644,
+            "other users can",
+        ),
+        ("hush\n", 0o600, "not a credentials file"),
         ("[default]\naws_access_key_id = hush\n", 0o600, "has no aws_secret_access_key"),
     ],
 )

@@ -1,56 +1,22 @@
 """NCCL's verdicts: floors by product and by the wire, wrong data, impossible figures, and who is slow among hosts."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
 from appliance.adapters.process import Completed
 from appliance.benchmarks import floors
 from appliance.benchmarks.ceilings import Most
-from appliance.benchmarks.jobs import Said
+from appliance.benchmarks.jobs import HostOutput
 from appliance.benchmarks.nccl import run as nccl
 from appliance.checks.check import View
 from appliance.models.result import CheckResult, Status, place
-from tests.facts import facts_of, gpus_of
-from tests.profiles import profile_of
-from tests.sites import site_of
-from tests.unit.benchmarks.batches import Batches, answer, changed, labelled, lacking, value
+from tests.support.batches import changed, labelled, lacking, value
+from tests.support.facts import facts_of, gpus_of
+from tests.support.nccl_cluster import A100, HOST, Cluster, at, table, view
+from tests.support.profiles import profile_of
 
-DATA = Path(__file__).parents[3] / "data/benchmarks/nccl"
-HOST, PAIR = (DATA / "host.txt").read_text(), (DATA / "two-hosts.txt").read_text()
-A100 = "NVIDIA A100-SXM4-80GB"
 WIRE = Most(200.0, "the wire")
-
-
-def view(count: int, gpu: str = A100, gpus: int = 8) -> View:
-    names = [f"gpu-{i}" for i in range(1, count + 1)]
-    fabric = {"link_layer": "InfiniBand", "ports": 8, "rate_gbps": 200}
-    profile = profile_of(fabric=fabric, gpu={"count": gpus})
-    facts = {name: facts_of(name, gpus=gpus_of(gpu, gpus)) for name in names}
-    return View(profile, site_of("head", *names), facts)
-
-
-def table(hosts: Sequence[str], busbw: float = 191.0) -> str:
-    """The made-up table of two hosts, of these hosts and with this plateau."""
-    head, rest = PAIR.split("#  Rank", 1)[0], PAIR[PAIR.index("#\n#    ") :]
-    ranks = "".join(
-        f"#  Rank {8 * h + g:2d} Group  0 Pid {g:6d} on {host:>10} device {g:2d} [0x0{g}] {A100}\n"
-        for h, host in enumerate(hosts)
-        for g in range(8)
-    )
-    return head + ranks + at(rest, "190.99", busbw)
-
-
-def at(text: str, shown: str, busbw: float) -> str:
-    """The table with another bus bandwidth of its largest message, and the time that makes it."""
-    line = next((line for line in text.splitlines() if f" {shown} " in line), "")
-    if not line:
-        return text
-    size, *_, time, rate, _, _ = line.split()[:9]
-    faster = float(rate) * busbw / float(shown)
-    made = line.replace(f" {shown} ", f" {busbw:.2f} ").replace(f" {rate} ", f" {faster:.4f} ")
-    return text.replace(line, made.replace(f" {time} ", f" {int(size) / faster / 1000:.2f} "))
 
 
 def lone() -> str:
@@ -64,26 +30,6 @@ def lone() -> str:
         elif "Rank" not in line or "Rank  0" in line:
             lines.append(line)
     return "\n".join(lines)
-
-
-class Cluster(Batches):
-    """A control host whose srun answers with the tables of hosts, some of which slow every group they are in."""
-
-    def __init__(self, slow: Sequence[str] = (), alone: str = HOST) -> None:
-        super().__init__()
-        self.slow, self.alone = slow, alone
-        self.jobs: list[tuple[str, ...]] = []
-
-    def step(self, argv: Sequence[str]) -> Completed:
-        nodes = value(argv, "--nodelist").split(",")
-        self.jobs.append(tuple(argv))
-        if len(nodes) == 1:
-            text = self.alone.replace("gpu-1 ", f"{nodes[0]} ")
-        else:
-            text = table(nodes, 60.0 if set(nodes) & set(self.slow) else 191.0)
-        silent = labelled(*(answer(node, "") for node in nodes[1:]), first=8)
-        said = f"{labelled(answer(nodes[0], text))}\n{silent}"
-        return Completed(tuple(argv), 0, said, "")
 
 
 def found(count: int, cluster: Cluster, gpu: str = A100) -> dict[tuple[str, str], CheckResult]:
@@ -148,7 +94,7 @@ def test_fewer_gpus_than_the_host_has_are_no_measurement_of_it() -> None:
 
 
 def test_more_than_the_wire_is_an_error_and_no_pass() -> None:
-    said = Said(table(["gpu-1", "gpu-2"], 487.9))
+    said = HostOutput(table(["gpu-1", "gpu-2"], 487.9))
     measured = nccl.measured_of(said, 8, ("gpu-1", "gpu-2"))
     bound = floors.of_fabric(view(2), "nccl.cluster")
     results = nccl.judge("nccl.cluster", place("cluster"), said, measured, bound, "", WIRE)
@@ -185,7 +131,7 @@ def test_jobs_take_whole_hosts_through_pmix(hosts: int, ranks: str) -> None:
     ],
 )
 def test_what_is_reached_between_floor_and_wire_is_good(busbw: float, status: Status) -> None:
-    said = Said(table(["gpu-1", "gpu-2"], busbw))
+    said = HostOutput(table(["gpu-1", "gpu-2"], busbw))
     measured = nccl.measured_of(said, 8, ("gpu-1", "gpu-2"))
     bound = floors.of_fabric(view(2), "nccl.cluster")
     peak, curve = nccl.judge("nccl.cluster", place("cluster"), said, measured, bound, "", WIRE)
@@ -230,7 +176,7 @@ def test_without_a_host_of_slurm_nothing_is_measured_and_nothing_is_asked_for() 
 
 
 def test_a_program_that_fails_is_an_error_with_its_last_word() -> None:
-    said = Said("half a table", 3, "NCCL WARN Cuda failure")
+    said = HostOutput("half a table", 3, "NCCL WARN Cuda failure")
     measured = nccl.measured_of(said, 8, ("gpu-1",))
     assert measured == "nccl-tests ended with 3: NCCL WARN Cuda failure"
     (result,) = nccl.judge("nccl.host", place("gpu-1"), said, measured, None, "", "x")

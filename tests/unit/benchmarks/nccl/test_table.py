@@ -50,12 +50,16 @@ def test_a_dent_at_1_mib_is_one() -> None:
     [
         ("Out of bounds values : 0 OK", "Out of bounds values : 3 FAILED"),
         (LARGEST, LARGEST[:-1] + "7"),
-        (LARGEST, LARGEST[:-1] + "1e-02"),
     ],
 )
 def test_wrong_values_are_told(old: str, new: str) -> None:
     assert old in HOST
     assert read(HOST.replace(old, new)).wrong > 0
+
+
+def test_wrong_values_are_counted_in_whole_numbers() -> None:
+    with pytest.raises(Unread, match="no whole number"):
+        read(HOST.replace(LARGEST, LARGEST[:-1] + "1e-02"))
 
 
 def test_columns_that_were_not_checked_or_are_of_older_releases_are_read() -> None:
@@ -151,3 +155,51 @@ def test_headings_of_2_19_are_read() -> None:
         "\n# Collective test concluded: all_reduce_perf\n#\n\n"
     )
     assert read(newer) == read(HOST)
+
+
+@pytest.mark.parametrize("nought", ["0e9999", "0.00e300", "0e9"])
+@pytest.mark.parametrize("column", [-7, -6, -8])
+def test_a_nought_with_any_exponent_widens_no_bound(nought: str, column: int) -> None:
+    words = LARGEST.split()
+    words[-6], words[column] = "999999.0", nought
+    with suppress(Unread):
+        assert read(HOST.replace(LARGEST, "  " + "  ".join(words))).peak.busbw == 0
+
+
+@pytest.mark.parametrize("name", ["all_gather", "reduce_scatter", "alltoall", "all_reduce-error"])
+def test_each_collective_and_older_releases_are_read(name: str) -> None:
+    found = read((DATA / f"{name}.txt").read_text())
+    assert found.peak.size == 8 << 30
+    assert found.peak.busbw == pytest.approx(190.0, abs=0.5)
+    assert (found.wrong, found.dents) == (0, ())
+    assert all(row.size for row in found.rows)
+
+
+def test_a_wrong_value_in_a_row_without_size_counts() -> None:
+    text = (DATA / "all_gather.txt").read_text()
+    row = next(line for line in text.splitlines() if line.split()[:2] == ["0", "0"])
+    assert read(text.replace(row, row[:-1] + "3", 1)).wrong == 3
+
+
+def test_a_size_of_nothing_between_others_is_no_table() -> None:
+    text = (DATA / "all_gather.txt").read_text()
+    rows = text.splitlines()
+    empty = next(line for line in rows if line.split()[:2] == ["0", "0"])
+    at = next(i for i, line in enumerate(rows) if line.split()[:1] == ["1048576"])
+    with pytest.raises(Unread, match="do not rise"):
+        read("\n".join([*rows[:at], empty, *rows[at:]]))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wrong"),
+    [("0 OK", "4 FAILED", 4), ("0 OK", "0 FAILED", 1)],
+)
+def test_older_releases_count_wrong_values_in_the_footer(old: str, new: str, wrong: int) -> None:
+    text = (DATA / "all_reduce-error.txt").read_text()
+    assert read(text.replace(old, new)).wrong == wrong
+
+
+def test_a_large_difference_beside_a_footer_without_wrong_values_is_refused() -> None:
+    text = (DATA / "all_reduce-error.txt").read_text()
+    with pytest.raises(Unread, match="contradicts itself"):
+        read(text.replace("5e-07", "3e+04", 1))

@@ -3,7 +3,7 @@
 import json
 import shutil
 import subprocess  # noqa: TID251 - the script is run by a real shell
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,93 +13,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appliance.adapters.process import Completed
-from appliance.benchmarks.benchmark import Outcome
-from appliance.benchmarks.jobs import Said, Trouble
+from appliance.benchmarks.jobs import HostOutput, Trouble
 from appliance.benchmarks.nvbandwidth.gates import CHECKS, FROM_GPU, PEER, TO_GPU, gates
 from appliance.benchmarks.nvbandwidth.report import Word, corrupted, read
 from appliance.benchmarks.nvbandwidth.run import BUSY, CASES, SCRIPT, Figures, run, take, task
 from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View
-from appliance.models.profile import Interconnect, Limit
-from appliance.models.result import CheckResult, Status
+from appliance.models.profile import Interconnect
+from appliance.models.result import Status
 from appliance.models.site import Owner
-from tests.facts import facts_of, gpus_of
-from tests.profiles import profile_of
-from tests.sites import site_of
-from tests.unit.benchmarks.batches import Batches, answer, labelled, lacking, value
+from tests.support.batches import answer, labelled, lacking, value
+from tests.support.nvbandwidth_cluster import (
+    A100,
+    COUNT,
+    EIGHT,
+    FIVE,
+    UNKNOWN,
+    Change,
+    Cluster,
+    case,
+    cell,
+    changed,
+    found,
+    outcome,
+    view,
+)
+from tests.support.profiles import profile_of
+from tests.support.sites import site_of
 
-DATA = Path(__file__).parents[3] / "data/benchmarks/nvbandwidth"
-FIVE, EIGHT = ((DATA / f"0.{number}.json").read_text() for number in (5, 8))
-A100, UNKNOWN = "NVIDIA A100-SXM4-80GB", "NVIDIA B900"
 WRITE, READ = CASES[PEER]
-COUNT = 4
-SLOT: dict[str, Any] = {"pcie_max_generation": 4, "pcie_max_width": 16}
 PAIRS = ["0,1", "0,2", "0,3", "1,2", "1,3", "2,3"]
-ASKED = {TO_GPU: 21.0, FROM_GPU: 21.0, PEER: 235.0}
-Change = Callable[[dict[str, Any]], object]
-
-
-def view(
-    hosts: int = 1,
-    gpu: str = A100,
-    interconnect: Interconnect = Interconnect.NVSWITCH,
-    count: int = COUNT,
-    limits: dict[str, float] | None = None,
-    **of_gpu: Any,
-) -> View:
-    names = [f"gpu-{n}" for n in range(1, hosts + 1)]
-    gpus = gpus_of(gpu, count)
-    devices = tuple(one.model_copy(update=SLOT | of_gpu) for one in gpus.devices)
-    facts = {
-        name: facts_of(name, gpus=gpus.model_copy(update={"devices": devices})) for name in names
-    }
-    wanted = (ASKED if gpu == A100 else {}) if limits is None else limits
-    asked = {c: Limit(value=v, unit="GB/s", source="contract") for c, v in wanted.items()}
-    profile = profile_of(gpu={"interconnect": interconnect, "count": count})
-    return View(profile, site_of("head", *names, limits=asked), facts)
-
-
-def changed(output: str, change: Change) -> str:
-    document = json.loads(output)
-    change(document["nvbandwidth"])
-    return json.dumps(document)
-
-
-def case(body: dict[str, Any], name: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(one for one in body["testcases"] if one["name"] == name)
-    return found
-
-
-def cell(output: str, name: str, y: int, x: int, value: object) -> str:
-    def put(body: dict[str, Any]) -> None:
-        case(body, name)["bandwidth_matrix"][y][x] = value
-
-    return changed(output, put)
-
-
-class Cluster(Batches):
-    """A Slurm whose hosts print these documents; ``codes``: how nvbandwidth ended there."""
-
-    def __init__(self, said: dict[str, str] | str, code: int = 0) -> None:
-        super().__init__()
-        self.said, self.code = said, code
-        self.jobs: list[tuple[str, ...]] = []
-
-    def step(self, argv: Sequence[str]) -> Completed:
-        host = value(argv, "--nodelist")
-        self.jobs.append(tuple(argv))
-        text = self.said if isinstance(self.said, str) else self.said.get(host, EIGHT)
-        return Completed(tuple(argv), 0, labelled(answer(host, text, self.code)), "")
-
-
-def outcome(output: dict[str, str] | str, seen: View | None = None, code: int = 0) -> Outcome:
-    return run(seen or view(), Cluster(output, code))
-
-
-def found(
-    output: dict[str, str] | str, seen: View | None = None, code: int = 0
-) -> dict[tuple[str, str], CheckResult]:
-    return {(r.id, r.target): r for r in outcome(output, seen, code).results}
 
 
 @pytest.mark.parametrize(("output", "release"), [(FIVE, "v0.5"), (EIGHT, "v0.8")])
@@ -245,7 +188,7 @@ def test_a_waived_testcase_is_never_good(asked: bool) -> None:
     results = found(changed(EIGHT, waive), view(limits={PEER: 20.0} if asked else {}))
     one = results.pop((PEER, "gpu-1"))
     assert (one.status, one.required) == (Status.NOT_ASSESSED, asked)
-    assert one.cause == f"{WRITE} was waived: no GPU reaches another's memory"
+    assert one.cause == f"{WRITE} was waived: GPUs cannot access each other's memory"
     assert {r.status for r in results.values()} == {Status.PASS}
     assert len(results) == 2 * COUNT
 
@@ -307,6 +250,12 @@ def test_a_testcase_that_did_not_end_is_an_error_and_the_others_stand() -> None:
     assert {r.status for r in results.values()} == {Status.PASS}
 
 
+def test_a_testcase_that_passed_and_tells_of_an_error_is_refused() -> None:
+    results = found(changed(EIGHT, lambda body: body["testcases"][0].update(error="it broke")))
+    assert {r.status for r in results.values()} == {Status.ERROR}
+    assert all("passed, but reports an error" in r.cause for r in results.values())
+
+
 def test_a_testcase_that_stands_there_twice_counts_with_its_worse_end() -> None:
     def again(body: dict[str, Any]) -> None:
         body["testcases"].append({"name": CASES[TO_GPU][0], "status": "Error"})
@@ -333,7 +282,7 @@ def test_a_word_nobody_knows_is_no_pass() -> None:
 def test_a_testcase_that_is_missing_is_an_error() -> None:
     results = found(changed(EIGHT, lambda body: body["testcases"].pop()))
     assert results[PEER, "gpu-1"].status is Status.ERROR
-    assert results[PEER, "gpu-1"].cause == f"it says nothing of {READ}"
+    assert results[PEER, "gpu-1"].cause == f"it does not report {READ}"
 
 
 def test_data_that_arrived_wrong_fails_in_releases_that_say_so_before_the_document() -> None:
@@ -445,12 +394,12 @@ def test_gpus_are_told_apart_by_their_address_and_not_by_their_order() -> None:
         (lambda b: b["GPU Device list"].reverse(), "list of GPUs cannot be read"),
         (
             lambda b: b["GPU Device list"].__setitem__(1, b["GPU Device list"][0].replace("0:", "1:", 1)),
-            "its list names a GPU twice",
+            "it lists a GPU twice",
         ),
         (lambda b: case(b, WRITE)["bandwidth_matrix"].pop(), "its matrices are of different GPUs"),
-        (lambda b: case(b, WRITE)["bandwidth_matrix"][0].pop(), f"matrix of {WRITE} is not whole"),
-        (lambda b: case(b, WRITE).update(bandwidth_matrix=[]), f"matrix of {WRITE} is not whole"),
-        (lambda b: case(b, WRITE).pop("bandwidth_matrix"), f"matrix of {WRITE} is not whole"),
+        (lambda b: case(b, WRITE)["bandwidth_matrix"][0].pop(), f"matrix of {WRITE} is incomplete"),
+        (lambda b: case(b, WRITE).update(bandwidth_matrix=[]), f"matrix of {WRITE} is incomplete"),
+        (lambda b: case(b, WRITE).pop("bandwidth_matrix"), f"matrix of {WRITE} is incomplete"),
         (lambda b: case(b, READ).update(bandwidth_description="memcpy CE GPU(row) -> GPU(column) bandwidth (MB/s)"), "is not in GB/s"),
         (lambda b: case(b, READ)["bandwidth_matrix"][1].__setitem__(2, "nan"), "row 1, column 2 cannot be 'nan'"),
         (lambda b: case(b, READ)["bandwidth_matrix"][1].__setitem__(2, "-3"), "row 1, column 2 cannot be '-3'"),
@@ -493,7 +442,7 @@ def test_any_document_gives_each_check_a_result_and_no_exception(key: str, odd: 
         (body if key in body or key == "error" else body["testcases"][2])[key] = odd
 
     got = Figures()
-    take(view(), "gpu-1", COUNT, Said(changed(EIGHT, put), 0), got)
+    take(view(), "gpu-1", COUNT, HostOutput(changed(EIGHT, put), 0), got)
     spoken = {r.id for r in got.results} | {check for check, rates in got.rates.items() if rates}
     assert spoken == set(CHECKS)
 
@@ -519,7 +468,7 @@ def test_a_host_without_the_tool_says_where_it_comes_from() -> None:
 
 def test_a_host_with_nothing_to_read_says_so_of_every_check() -> None:
     got = Figures()
-    take(view(), "gpu-1", COUNT, Said(trouble=Trouble.OVERDUE, cause="it hangs"), got)
+    take(view(), "gpu-1", COUNT, HostOutput(trouble=Trouble.OVERDUE, cause="it hangs"), got)
     assert [(r.id, r.status) for r in got.results] == [(c, Status.ERROR) for c in CHECKS]
 
 

@@ -4,14 +4,13 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appliance.adapters.process import Completed, run
-from appliance.benchmarks.jobs import Reach, Said, Task, Trouble
+from appliance.benchmarks.jobs import HostAccess, HostOutput, Task, Trouble
 from appliance.benchmarks.perftest import gates
 from appliance.benchmarks.perftest import run as perftest
 from appliance.benchmarks.perftest.table import bandwidth, latency
@@ -19,14 +18,9 @@ from appliance.benchmarks.reading import Unread
 from appliance.checks.check import View
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Status
-from tests.facts import facts_of
-from tests.profiles import profile_of
-from tests.sites import site_of
-from tests.unit.benchmarks.batches import Batches, answer, changed, labelled, lacking, value
-
-DATA = Path(__file__).parents[3] / "data/benchmarks/perftest"
-BW, LAT = (DATA / "bw.txt").read_text(), (DATA / "lat.txt").read_text()
-RAILS = ("mlx5_0", "mlx5_1")
+from tests.support.batches import changed, labelled, lacking, value
+from tests.support.perftest_cluster import BW, LAT, RAILS, Cluster, view
+from tests.support.profiles import profile_of
 
 
 def test_the_average_counts_for_a_timed_run_has_no_peak() -> None:
@@ -103,52 +97,6 @@ def test_no_doctored_table_breaks_the_reader(at: int, noise: str) -> None:
             assert reader(BW[:at] + noise) > 0
 
 
-def view(names: Sequence[str]) -> View:
-    profile = profile_of(fabric={"link_layer": "InfiniBand", "ports": 2, "rate_gbps": 200})
-    ports: list[dict[str, Any]] = [
-        {
-            "device": device,
-            "port": 1,
-            "state": "4: ACTIVE",
-            "physical": "5: LinkUp",
-            "rate": 200,
-            "link_layer": "InfiniBand",
-        }
-        for device in RAILS
-    ]
-    return View(
-        profile, site_of("head", *names), {name: facts_of(name, ports=ports) for name in names}
-    )
-
-
-class Cluster(Batches):
-    """srun whose pairs are slow where a bad end ("gpu-2/mlx5_1") or path is in them."""
-
-    def __init__(self, *bad: str, paths: Sequence[frozenset[str]] = (), cuda: bool = False) -> None:
-        super().__init__()
-        self.bad, self.paths, self.cuda = set(bad), paths, cuda
-        self.pairs: list[frozenset[str]] = []
-
-    def step(self, argv: Sequence[str]) -> Completed:
-        nodes = value(argv, "--nodelist").split(",")
-        self.pairs.append(frozenset(nodes))
-        lines = []
-        for device in RAILS:
-            slow = {f"{node}/{device}" for node in nodes} & self.bad
-            slow |= {device} if frozenset(nodes) in self.paths else set()
-            text = BW.replace("197.20", "97.20") if slow else BW
-            lines += [
-                f"appliance-part write_bw {device}",
-                text,
-                f"appliance-part write_lat {device}",
-                LAT,
-            ]
-            lines += [f"appliance-part gpu_write_bw {device}", text] if self.cuda else []
-        said = "\n".join(lines)
-        told = labelled(answer(nodes[0], ""), answer(nodes[1], said))
-        return Completed(tuple(argv), 0, told, "")
-
-
 def found(count: int, cluster: Cluster) -> dict[tuple[str, str], CheckResult]:
     names = [f"gpu-{i}" for i in range(1, count + 1)]
     return {(r.id, r.target): r for r in perftest.run(view(names), cluster).results}
@@ -179,7 +127,7 @@ def test_a_slow_port_is_named_and_its_neighbours_are_cleared() -> None:
 def test_ports_that_are_all_slow_are_their_hosts_fault() -> None:
     results = found(4, Cluster("gpu-2/mlx5_0", "gpu-2/mlx5_1"))
     assert [t for _, t in failures(results)] == ["gpu-2/mlx5_0", "gpu-2/mlx5_1"]
-    assert "look at the host" in results["perftest.write_bw", "gpu-2/mlx5_0"].cause
+    assert "check the host" in results["perftest.write_bw", "gpu-2/mlx5_0"].cause
 
 
 def test_a_slow_path_between_good_ports_is_a_cable() -> None:
@@ -355,7 +303,9 @@ def test_only_rails_that_both_hosts_have_are_measured() -> None:
 
 def test_why_a_port_has_no_verdict_is_said() -> None:
     slow = found(2, Cluster("gpu-2/mlx5_1"))
-    assert slow["perftest.write_bw", "gpu-1/mlx5_1"].cause.startswith("it is slow, and no host")
+    assert slow["perftest.write_bw", "gpu-1/mlx5_1"].cause.startswith(
+        "it is slow, but without a known good host"
+    )
     unlimited = list(
         perftest.judge(
             ["gpu-1", "gpu-2"],
@@ -398,7 +348,7 @@ def test_a_slow_port_is_not_said_of_one_that_another_pair_left_out() -> None:
         dict.fromkeys(gates.CHECKS, Limit(value=5, unit="Gb/s", source="x")),
     )
     causes = {r.target: r.cause for r in told if r.id == "perftest.write_bw"}
-    assert causes["gpu-1/a"].startswith("it is slow, and no host that is known to be good")
+    assert causes["gpu-1/a"].startswith("it is slow, but without a known good host")
     assert causes["gpu-3/a"] == "it was not measured"
 
 
@@ -413,9 +363,13 @@ def test_a_pair_has_three_times_its_parts_of_each_rail(
     }
     asked: list[float] = []
 
-    def together(view: View, reach: Reach, task: Task, hosts: Sequence[str]) -> dict[str, Said]:
+    def together(
+        view: View, reach: HostAccess, task: Task, hosts: Sequence[str]
+    ) -> dict[str, HostOutput]:
         asked.append(task.seconds)
-        return {host: Said(trouble=Trouble.OVERDUE, cause="hung", fix="look") for host in hosts}
+        return {
+            host: HostOutput(trouble=Trouble.OVERDUE, cause="hung", fix="look") for host in hosts
+        }
 
     monkeypatch.setattr(perftest, "together", together)
     outcome = perftest.run(View(seen.profile, seen.site, facts), Cluster())

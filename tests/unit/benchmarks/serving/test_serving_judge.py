@@ -13,14 +13,14 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.actions.serving import key, read_results
+from appliance.actions.benchmarks.serving import key, read_results
 from appliance.benchmarks.serving import vllm
 from appliance.benchmarks.serving.figures import Figure, percentile, saturation
 from appliance.benchmarks.serving.figures import figure as of_level
 from appliance.benchmarks.serving.gates import ANSWERS, THROUGHPUT, TPOT, TTFT
 from appliance.benchmarks.serving.http import server
 from appliance.benchmarks.serving.judge import judge
-from appliance.benchmarks.serving.load import Done, Level
+from appliance.benchmarks.serving.load import CompletedRequest, Level
 from appliance.benchmarks.serving.reference import load as reference
 from appliance.benchmarks.serving.reference import tables
 from appliance.benchmarks.serving.request import Request
@@ -50,9 +50,9 @@ def statuses(*found: Figure) -> dict[str, Status]:
 def test_times_of_a_level_are_those_between_its_tokens() -> None:
     """Three answers: 4 gaps of 0.1 s, 2 gaps of 0.3 s, and one that came in one piece and has no time between."""
     done = (
-        Done(0.2, (0.1,) * 4, 0.6, 5, 10),
-        Done(0.4, (0.3, 0.3), 1.0, 3, 20),
-        Done(0.5, (), 0.5, 8, None),
+        CompletedRequest(0.2, (0.1,) * 4, 0.6, 5, 10),
+        CompletedRequest(0.4, (0.3, 0.3), 1.0, 3, 20),
+        CompletedRequest(0.5, (), 0.5, 8, None),
     )
     level = Level(1.0, 2.0, 3.0, 0.1, done, Counter(x=1))
     found = of_level(level)
@@ -62,7 +62,7 @@ def test_times_of_a_level_are_those_between_its_tokens() -> None:
     assert found.itl[50] == pytest.approx(100.0)
     assert (found.least, found.tokens, found.prompt) == (500.0, 16, 15)
     assert (found.asked, found.good, found.span, found.refused) == (4, 3, 2.0, {"x": 1})
-    one = of_level(replace(level, done=(Done(0.5, (0.1,), 0.6, 1, None),)))
+    one = of_level(replace(level, done=(CompletedRequest(0.5, (0.1,), 0.6, 1, None),)))
     assert one.tpot == {}
     assert of_level(replace(level, done=())).least == 0.0
 
@@ -182,7 +182,7 @@ def test_vllms_infinity_is_all_at_once() -> None:
         ({"completed": 90}, "90 of 100"),
         ({"completed": 101, "failed": None}, "101 of 100"),
         ({"duration": 0}, "duration"),
-        ({"median_ttft_ms": float("nan")}, "no number"),
+        ({"median_ttft_ms": float("nan")}, "not a number"),
         ({"median_ttft_ms": -1}, "median_ttft_ms"),
         ({"completed": None}, "completed"),
         ({"p99_ttft_ms": 37.9}, "p99_ttft_ms is 37.9, and median_ttft_ms 38"),
@@ -209,6 +209,28 @@ def test_a_file_that_is_none_is_refused_with_its_name(tmp_path: Path) -> None:
     file.write_text("[]")
     with pytest.raises(ConfigError, match=r"result\.json"):
         read_results(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "why", "fix"),
+    [
+        (f"{json.dumps(WRITTEN)}\n{json.dumps(WRITTEN)}\n", "--append-result", "one run"),
+        (
+            json.dumps({k: v for k, v in WRITTEN.items() if "tpot" not in k}),
+            "it has no median_tpot_ms",
+            "--percentile-metrics",
+        ),
+        (json.dumps({"completed": 3}), "duration: Field required", "--save-result"),
+    ],
+)
+def test_an_option_that_makes_a_file_unusable_is_named(
+    text: str, why: str, fix: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "result.json"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=why) as error:
+        read_results(file)
+    assert fix in error.value.hint
 
 
 def test_results_are_shown_without_a_site(tmp_path: Path) -> None:
@@ -245,7 +267,7 @@ def test_published_tables_are_printed() -> None:
     [
         ([], "--endpoint"),
         *(
-            (["--endpoint", address], "--endpoint: it is written as")
+            (["--endpoint", address], "--endpoint: write it as")
             for address in ("ftp://host/v1", "https://host:80443/v1", "https://[::1/v1")
         ),
         (["--endpoint", "https://me:secret@host/v1"], "--api-key-file"),

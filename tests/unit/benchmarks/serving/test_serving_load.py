@@ -122,7 +122,7 @@ def test_good_streams_pass(reply: Reply) -> None:
     [
         (lambda _: None, "closed within"),
         (says(b"\x00\xff garbage"), "closed within"),
-        (says(b"220 mail.example\r\n"), "does not speak HTTP"),
+        (says(b"220 mail.example\r\n"), "does not use HTTP"),
         (says(b"HTTP/1.1 500 Oops\r\n\r\n"), "status '500'"),
         (says(b"HTTP/1.1 302 Found\r\nLocation: http://10.0.0.1/\r\n\r\n"), "status '302'"),
         (says(OK, event() * 2), "ended before it was done"),

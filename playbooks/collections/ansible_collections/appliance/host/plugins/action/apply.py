@@ -15,7 +15,9 @@ from ansible_collections.appliance.host.plugins.plugin_utils.rendering import Re
 
 FACTS = ("distribution", "distribution_major_version", "os_family")
 GATHER = {"gather_subset": ["!all", "!min", "distribution", "platform"]}
-OF_ENTRY = frozenset({"name", "when", "vars", "after_change", "ignore_failure", "pauses_for"})
+OF_ENTRY = frozenset(
+    {"name", "when", "vars", "loop", "after_change", "ignore_failure", "pauses_for"}
+)
 """Keys of an entry beside the one that names its resource."""
 
 
@@ -63,21 +65,35 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         learned = self._facts(variables)
         variables["ansible_facts"] = {**variables.get("ansible_facts", {}), **learned}
         variables.update(self._of_distribution(variables))
-        refusal = self._refusal(variables)
+        # Each environment of Jinja looks for its filters anew, on disk: one serves all that have the same variables.
+        templar = self._with(variables)
+        refusal = self._refusal(templar)
         if refusal:
             return {**result, "failed": True, "msg": refusal}
-        resources = list(self._settled(variables))
-        done = self._execute_module(
-            "appliance.host.apply",
-            module_args={"resources": json.dumps(resources)},
-            task_vars=variables,
-        )
+        resources = list(self._settled(variables, templar))
+        names = [one["name"] for one in resources]
+        if twice := next((name for name in names if names.count(name) > 1), ""):
+            raise AnsibleActionFail(f"two entries are named “{twice}”; in a loop, name the item")
+        done = self._done(resources, variables) if resources else {"resources": [], "done": {}}
         facts = {"ansible_facts": learned} if learned else {}
-        return {**result, **known_entries(done, [one["name"] for one in resources]), **facts}
+        return {**result, **known_entries(done, names), **facts}
+
+    def _done(self, resources: list[dict[str, Any]], variables: dict[str, Any]) -> dict[str, Any]:
+        """The module's answer."""
+        given = {"resources": json.dumps(resources)}
+        answer: dict[str, Any] = self._execute_module(
+            "appliance.host.apply", given, task_vars=variables
+        )
+        return answer
 
     def _facts(self, variables: dict[str, Any]) -> dict[str, Any]:
-        """What of the host its variables hang on, asked of it where no play gathered that."""
-        if all(name in variables.get("ansible_facts", {}) for name in FACTS):
+        """What of the host its variables hang on, asked of it where the role needs that and no play gathered it."""
+        known = variables.get("ansible_facts", {})
+        if all(name in known for name in FACTS):
+            return {}
+        if system := variables.get("appliance_system"):
+            return dict(system)
+        if not _by_distribution(variables):
             return {}
         said = self._execute_module("ansible.builtin.setup", GATHER, task_vars=variables)
         if said.get("failed"):
@@ -86,32 +102,30 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
     def _of_distribution(self, variables: dict[str, Any]) -> dict[str, Any]:
         """The role's lists for the host's distribution: of its release, of itself, or of its family."""
-        folder = os.path.join(str(variables.get("role_path", "")), "vars")
+        if not _by_distribution(variables):
+            return {}
         name, release, family = (str(variables["ansible_facts"][fact]) for fact in FACTS)
         for stem in (f"{name}-{release}", name, family):
             # A host says these names: none leads out of the folder.
-            path = os.path.join(folder, os.path.basename(stem) + ".yml")
+            path = os.path.join(_vars(variables), os.path.basename(stem) + ".yml")
             if os.path.isfile(path):
                 return dict(self._loader.load_from_file(path, trusted_as_template=True) or {})
-        if os.path.isdir(folder) and set(os.listdir(folder)) - {"main.yml"}:
-            role = variables.get("role_name")
-            raise AnsibleActionFail(
-                f"role {role} supports neither {name} {release} nor family {family}"
-            )
-        return {}
+        role = variables.get("role_name")
+        raise AnsibleActionFail(
+            f"role {role} supports neither {name} {release} nor family {family}"
+        )
 
     def _with(self, variables: dict[str, Any]) -> Any:
         return self._templar.copy_with_new_env(available_variables=variables)
 
-    def _refusal(self, variables: dict[str, Any]) -> str:
+    def _refusal(self, templar: Any) -> str:
         """The message of the first condition that holds, before the host is touched; "" where none does."""
-        templar = self._with(variables)
         for one in self._task.args.get("refuse") or []:
             if _holds(templar, one["when"]):
                 return str(templar.template(one["message"])).strip()
         return ""
 
-    def _settled(self, variables: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def _settled(self, variables: dict[str, Any], common: Any) -> Iterator[dict[str, Any]]:
         role = str(variables.get("role_name", ""))
         chosen = set(variables.get(f"{role}_phases") or [])
         chosen = chosen or phases(role, variables.get("ansible_run_tags", []))
@@ -119,23 +133,44 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             if chosen and entry.get("name", "").partition(" | ")[0] not in chosen:
                 continue
             own = {**variables, **(entry.get("vars") or {})}
-            templar = self._with(own)
-            if not _holds(templar, entry.get("when", True)):
+            templar = self._with(own) if entry.get("vars") else common
+            if "loop" not in entry:
+                yield from self._entry(entry, own, templar)
                 continue
-            kind = resource_of(entry)
-            given = templar.template(entry[kind]) or {}
-            if kind == "files":
-                asked = partial(digests, self)
-                renderer = Renderer(self._find_needle, self._loader, templar, own, asked)
-                given = renderer.files(given)
-            yield {
-                "name": str(templar.template(entry.get("name", kind))),
-                "resource": kind,
-                "arguments": given,
-                "after_change": list(entry.get("after_change") or []),
-                "ignore_failure": bool(entry.get("ignore_failure", False)),
-                "pauses_for": str(entry.get("pauses_for") or ""),
-            }
+            for item in templar.template(entry["loop"]):
+                round_ = {**own, "item": item}
+                yield from self._entry(entry, round_, self._with(round_))
+
+    def _entry(
+        self, entry: dict[str, Any], own: dict[str, Any], templar: Any
+    ) -> Iterator[dict[str, Any]]:
+        """The entry as the module is given it; nothing where its condition is false."""
+        if not _holds(templar, entry.get("when", True)):
+            return
+        kind = resource_of(entry)
+        given = templar.template(entry[kind]) or {}
+        if kind == "files":
+            asked = partial(digests, self)
+            renderer = Renderer(self._find_needle, self._loader, templar, own, asked)
+            given = renderer.files(given)
+        yield {
+            "name": str(templar.template(entry.get("name", kind))),
+            "resource": kind,
+            "arguments": given,
+            "after_change": list(entry.get("after_change") or []),
+            "ignore_failure": bool(entry.get("ignore_failure", False)),
+            "pauses_for": str(entry.get("pauses_for") or ""),
+        }
+
+
+def _vars(variables: dict[str, Any]) -> str:
+    return os.path.join(str(variables.get("role_path", "")), "vars")
+
+
+def _by_distribution(variables: dict[str, Any]) -> bool:
+    """Whether the role has lists that differ by distribution."""
+    folder = _vars(variables)
+    return os.path.isdir(folder) and bool(set(os.listdir(folder)) - {"main.yml"})
 
 
 def _holds(templar: Any, condition: Any) -> bool:

@@ -20,6 +20,7 @@ if False:
         archived_program,
         command,
         containerd_images,
+        coredns,
         fabric_driver,
         files,
         gpu_driver,
@@ -47,6 +48,8 @@ if False:
         units,
     )
 
+GROUND = frozenset({"accounts", "packages"})
+"""Resources that bring what files name and what validates them."""
 RESOURCES = "ansible_collections.appliance.host.plugins.module_utils.resources."
 # One text that Ansible never logs: it holds contents of files and passwords.
 SPEC = {"resources": {"type": "str", "required": True, "no_log": True}}
@@ -75,6 +78,7 @@ class Run:
         self._flags = flags
         self.done: dict[str, dict[str, Any]] = {}
         self.warnings: list[Any] = []
+        self._lacks_ground = False
 
     def apply(self, entry: dict[str, Any]) -> dict[str, Any]:
         """One entry; its answer, empty where nothing before it changed what it waits for."""
@@ -82,11 +86,16 @@ class Run:
         if awaited and not any(self.done.get(name, {}).get("changed") for name in awaited):
             return {}
         lacking = self._lacking(entry["arguments"])
+        given = self._filled(entry["arguments"])
+        if entry["resource"] == "files" and self._lacks_ground:
+            given["rehearse"] = False
         said: dict[str, Any] = (
             {"failed": True, "msg": lacking}
             if lacking
-            else run(entry["resource"], self._filled(entry["arguments"]), self._flags)
+            else run(entry["resource"], given, self._flags)
         )
+        in_vain = self._flags.get("_ansible_check_mode") and said.get("changed")
+        self._lacks_ground |= bool(in_vain and entry["resource"] in GROUND)
         said.pop("invocation", None)
         self.warnings += said.pop("warnings", [])
         self.done[entry["name"]] = said

@@ -145,13 +145,17 @@ class Apt:
         self._transact(["--fix-broken", "install"], "mending an interrupted installation")
         self.read()
 
-    def apply(self, wanted: list[str], unwanted: list[str]) -> None:
+    def apply(self, wanted: list[str], unwanted: list[str], *, purge: bool = False) -> None:
         """Install and remove in one transaction, refreshing the lists only when that helps."""
         held = {name for name in self.installed if self.is_held(name)}
         request = ["install", *wanted, *(f"{name}-" for name in unwanted)]
+        if purge:
+            request.insert(0, "--purge")
         # A pin and a file say which version, be it older than the installed one.
         if any("=" in name or "/" in name for name in wanted):
             request[:0] = ["--allow-downgrades", "--allow-change-held-packages"]
+        elif any(map(self.is_held, unwanted)):
+            request.insert(0, "--allow-change-held-packages")
         if not lists_present():
             self.refresh()
         if self.module.check_mode:

@@ -90,7 +90,7 @@ class Dnf:
             raise Problem(f"rpm: {reason_of(err or out)}")
         return out.strip() == "-1"
 
-    def apply(self, wanted: list[str], unwanted: list[str]) -> None:
+    def apply(self, wanted: list[str], unwanted: list[str], *, purge: bool = False) -> None:
         """Install, then remove."""
         if wanted:
             self._transact("install", wanted, "installing")

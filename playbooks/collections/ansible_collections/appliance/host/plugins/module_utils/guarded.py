@@ -43,19 +43,22 @@ def guarded(path: str) -> None:
 
 
 def guarded_below(folder: str) -> None:
-    """The same of a folder and of all it holds; what is linked to, too."""
+    """The same of a folder and of all it holds, and of all that is linked to: a package manager opens what an index names, links or not."""
     guarded(folder)
-    left = [folder]
+    left: list[str] = [folder]
+    seen: set[tuple[int, int]] = set()
     while left:
         at = left.pop()
         try:
-            now = os.lstat(at)
-            # Links to folders are not followed: no package manager looks for packages there by itself.
-            if stat.S_ISLNK(now.st_mode):
+            if os.path.islink(at):
                 guarded(at)
+                if os.path.lexists(os.path.realpath(at)):
+                    left.append(os.path.realpath(at))
                 continue
             _judge(at, at, last=True)
-            if stat.S_ISDIR(now.st_mode):
+            now = os.lstat(at)
+            if stat.S_ISDIR(now.st_mode) and (now.st_dev, now.st_ino) not in seen:
+                seen.add((now.st_dev, now.st_ino))
                 left += [os.path.join(at, name) for name in os.listdir(at)]
         except OSError as error:
             raise Problem(f"{at}: {os_reason(error)}") from None

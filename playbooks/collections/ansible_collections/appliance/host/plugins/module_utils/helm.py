@@ -40,7 +40,8 @@ VOLUMES = (
 PENDING = ("pending-install", "pending-upgrade", "pending-rollback", "uninstalling")
 SOUND = ("deployed", "superseded")
 FLAGS_OF_3 = ("--wait", "--atomic")
-FLAGS = ("--wait=legacy", "--rollback-on-failure", "--server-side=false")
+FLAGS_AT_ONCE = ("--server-side=false",)
+FLAGS = ("--wait=legacy", "--rollback-on-failure", *FLAGS_AT_ONCE)
 """Helm 4 waits for conditions some operators leave as they are for ever (KAI 0.12), and applies on the server by default, where
 operators' own changes are conflicts: both are told to be as before.
 """
@@ -62,6 +63,7 @@ class Wanted:
         version: str,
         values: dict[str, Any],
         timeout: int,
+        waits: bool = True,
     ) -> None:
         self.name = name
         self.namespace = namespace
@@ -69,6 +71,7 @@ class Wanted:
         self.version = version
         self.values = values
         self.timeout = timeout
+        self.waits = waits
 
     @property
     def title(self) -> str:
@@ -364,7 +367,7 @@ class Helm:
         self._remember(wanted)
         words = ["upgrade", wanted.name, place, "--install", "--create-namespace", "--reset-values"]
         words += ["--version", wanted.version, "--values", "-", "--history-max", HISTORY]
-        words += ["--timeout", f"{wanted.timeout}s", *(FLAGS if self.major >= 4 else FLAGS_OF_3)]
+        words += ["--timeout", f"{wanted.timeout}s", *self._flags(wanted)]
         if repository:
             words += ["--repo", repository]
         code, out, err = self._helm(words, wanted.namespace, json.dumps(wanted.values))
@@ -378,6 +381,11 @@ class Helm:
         else:
             back = f"revision {now.last.number} is {now.last.status}"
         raise Problem(f"{wanted.title} was not installed, {back}: {reason(err or out)}")
+
+    def _flags(self, wanted: Wanted) -> tuple[str, ...]:
+        """How it is installed; one that is not waited for is not rolled back either."""
+        waiting, at_once = (FLAGS, FLAGS_AT_ONCE) if self.major >= 4 else (FLAGS_OF_3, ())
+        return waiting if wanted.waits else at_once
 
     def _remember(self, wanted: Wanted) -> None:
         number = self.history(wanted).revision + 1

@@ -87,6 +87,28 @@ def booted() -> bool:
     return os.path.isdir("/run/systemd/system")
 
 
+MOST_LINES = 50
+"""Of the journal: a start that fails says why within so many."""
+LIMITED = "start-limit-hit"
+"""The result of a unit that failed too often to be started again."""
+TELLING = (
+    re.compile(r"\b(?:fatal|panic)\b", re.I),
+    re.compile(r"\berror\b|already in use|permission denied|no such file", re.I),
+)
+"""What tells the cause, in this order. The last line often tells only that the program ends."""
+TAKEN = re.compile(r":(?P<port>[0-9]{1,5})\b.*address already in use", re.I)
+HOLDER = re.compile(r'users:\(\("(?P<program>[^"]{1,64})"')
+
+
+def telling_line(text: str) -> str:
+    """The first line of the gravest kind, else the last line."""
+    lines = [line for line in lines_of(text) if line.strip()]
+    for kind in TELLING:
+        if found := next((line for line in lines if kind.search(line)), ""):
+            return last_line(found)
+    return last_line(text)
+
+
 class Systemctl:
     """The door to systemd."""
 
@@ -116,25 +138,40 @@ class Systemctl:
             raise Problem(f"systemd does not read its units anew: {said}")
 
     def complaint(self, verb: str, name: str, began: float, said: str) -> str:
-        """One line on why ``verb`` failed: the last journal line of that unit since ``began``."""
-        words = self._last_words(name, began)
+        """One line on why ``verb`` failed: the most telling line of that unit since ``began``."""
+        state = self.show([name])[0]
+        words = self._words(name, began, state.result)
         if not words:
             telling = [line for line in lines_of(said) if "journalctl" not in line]
             words = last_line("\n".join(telling)) or "no reason given"
-        state = self.show([name])[0]
         status = f" with status {state.status}" if state.status not in {"", "0"} else ""
         result = f" ({state.result}{status})" if state.result not in {"", "success"} else ""
-        return f"{name}: {verb} failed{result}: {words}"
+        return f"{name}: {verb} failed{result}: {words}{self._holder(words)}"
 
-    def _last_words(self, name: str, began: float) -> str:
-        since = f"--since=@{int(began)}"
-        base = ["journalctl", "--no-pager", "-q", "-o", "cat", since, "-n", "1"]
-        for match in ([f"_SYSTEMD_UNIT={name}"], ["-u", name]):
+    def _words(self, name: str, began: float, result: str) -> str:
+        """What the unit's own processes said, else what systemd says of it. One that systemd refuses to start again spoke before."""
+        since, own = f"--since=@{int(began)}", f"_SYSTEMD_UNIT={name}"
+        asked = [
+            (since, own),
+            *([("--boot", own)] if result == LIMITED else []),
+            (since, "-u", name),
+        ]
+        for match in asked:
+            base = ["journalctl", "--no-pager", "-q", "-o", "cat", "-n", str(MOST_LINES)]
             code, out, _ = self.module.run_command([*base, *match], environ_update={"LC_ALL": "C"})
-            words = last_line(out)
-            if not code and words:
+            if not code and (words := telling_line(out)):
                 return words
         return ""
+
+    def _holder(self, words: str) -> str:
+        """Who holds the port that a unit could not have."""
+        taken = TAKEN.search(words)
+        if taken is None:
+            return ""
+        port = taken["port"]
+        code, out, _ = self.module.run_command(["ss", "-Hlntup", f"sport = :{port}"])
+        held = HOLDER.search(out) if not code else None
+        return f" (port {port} is held by {held['program']})" if held else ""
 
     def run(self, *words: str) -> tuple[int, str, str]:
         """Run systemctl."""

@@ -12,8 +12,9 @@ description:
   - An entry's name begins with its phase, as C(install | Install the daemon). Tags as C(<role>:install), or a list in the variable
     C(<role>_phases), choose the entries of some phases.
   - A call costs the controller what one task costs, however many resources it has.
-  - The action plugin evaluates conditions, variables and templates. Where no play gathered facts, it asks the host for its distribution.
-    It reads the role's C(vars/<distribution>-<release>.yml), else C(vars/<distribution>.yml), else C(vars/<os family>.yml).
+  - The action plugin evaluates conditions, variables and templates. Of a role with lists by distribution it reads
+    C(vars/<distribution>-<release>.yml), else C(vars/<distribution>.yml), else C(vars/<os family>.yml); where no play gathered facts, it
+    asks the host for its distribution first.
 options:
   refuse:
     description: Conditions under which nothing is done, each with its message. They are evaluated on the controller.
@@ -26,6 +27,7 @@ options:
   resources:
     description:
       - Entries. Beside the resource's own key, an entry has C(name); C(when), a condition or a list of them; C(vars), variables of its own;
+        C(loop), a list, for each item of which the entry is applied once. Its text may use C(item), and its name must;
         C(after_change), names of entries of which one must have changed something in this call; C(ignore_failure);
         C(pauses_for), a key of its answer (C(reboot)) that ends the call where it is true, for the role to go on from.
       - An argument may be what an entry before it answered, as C({answer_of: its name, key: version}).

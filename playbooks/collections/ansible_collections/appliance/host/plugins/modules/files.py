@@ -71,6 +71,11 @@ options:
     suboptions:
       path: {description: Absolute path of the link., type: str, required: true}
       target: {description: What it points to., type: str, required: true}
+  rehearse:
+    description: Whether check mode validates new files. M(appliance.host.apply) does not, where packages or accounts that a validation may
+      need would only be there without check mode.
+    type: bool
+    default: true
   contents:
     description: JSON of path to base64, made by the action plugin; src, content, content_base64 and template end there.
     type: str

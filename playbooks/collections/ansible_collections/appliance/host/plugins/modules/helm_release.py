@@ -12,6 +12,7 @@ description:
   - A release that a killed run left pending is recovered. While the program of such a run still works, it is waited for.
   - What comes from an offline source is compared with the digest beside it before use; where a digest is pinned, what is fetched too.
   - C(state=absent) takes a release away, unless people still have something that goes with it.
+  - In check mode a host without the cluster's kubeconfig has no release.
   - No value is ever printed, given on a command line, or written to a file.
 options:
   name: {description: Release., type: str, required: true}
@@ -29,8 +30,13 @@ options:
   state: {description: Whether it shall be there., type: str, choices: [present, absent], default: present}
   holders: {description: Kinds of resources that must be gone before it is taken away., type: list, elements: str, default: []}
   driver: {description: Maker of volumes that must be gone before it is taken away., type: str, default: ""}
+  marked:
+    description: Label that its namespace must have for C(state=absent); a release elsewhere stays. Empty for any namespace.
+    type: str
+    default: ""
   kubeconfig: {description: Of an administrator., type: path, default: /etc/kubernetes/admin.conf}
   timeout: {description: Seconds its objects may take to be ready., type: int, default: 600}
+  waits: {description: Wait until its objects are ready and go back where they do not get ready; else install it and leave., type: bool, default: true}
 """
 
 EXAMPLES = r"""

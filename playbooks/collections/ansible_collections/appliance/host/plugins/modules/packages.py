@@ -14,6 +14,7 @@ description:
 options:
   present: {description: Names; a virtual name is met by any installed provider., type: list, elements: str, default: []}
   absent: {description: Names., type: list, elements: str, default: []}
+  purge: {description: Configuration files of O(absent) go with them., type: bool, default: false}
   pins:
     description:
       - Name to the version that is to be restored. Of what is held, here or by O(releases), exactly that one, be it older; of all else

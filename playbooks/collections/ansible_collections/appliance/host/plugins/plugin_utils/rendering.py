@@ -71,6 +71,7 @@ class Renderer:
         self._templar = templar
         self._variables = variables
         self._digests = digests
+        self._templars: dict[str, Any] = {}
 
     def files(self, task: dict[str, Any]) -> dict[str, Any]:
         """Arguments of appliance.host.files, as its module is given them. Raises AnsibleActionFail."""
@@ -109,13 +110,19 @@ class Renderer:
             raise AnsibleActionFail(f"{path}: {source}: {error.strerror}") from error
 
     def _render(self, text: str, found: str) -> str:
-        search = [os.path.dirname(found), *self._variables.get("ansible_search_path", [])]
-        templar = self._templar.copy_with_new_env(
-            searchpath=[*(os.path.join(place, "templates") for place in search), *search],
-            available_variables=self._variables,
-        )
+        templar = self._templar_of(os.path.dirname(found))
         done = templar.template(trust_as_template(text), escape_backslashes=False, overrides=JINJA)
         return "" if done is None else str(done)
+
+    def _templar_of(self, folder: str) -> Any:
+        """What renders templates of a folder; each new one looks for its filters anew, on disk."""
+        if folder not in self._templars:
+            search = [folder, *self._variables.get("ansible_search_path", [])]
+            self._templars[folder] = self._templar.copy_with_new_env(
+                searchpath=[*(os.path.join(place, "templates") for place in search), *search],
+                available_variables=self._variables,
+            )
+        return self._templars[folder]
 
 
 def _pinned(place: str, wanted: str) -> bytes:

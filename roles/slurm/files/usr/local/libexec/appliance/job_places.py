@@ -42,7 +42,9 @@ MOUNTS = "/proc/self/mountinfo"
 UNSAID = re.compile(r"\\([0-7]{3})")
 """Characters as the kernel writes them there (proc(5))."""
 MNT_DETACH = 2
-ASK_S, STOP_S, SWEEP_S, REMOVE_S = 30, 10, 120, 600
+ASK_S, STOP_S, SWEEP_S, REMOVE_S, REST_S = 30, 10, 120, 600, 20
+MOST_AT_ONCE = 1000
+"""Names in the arguments of one program."""
 ROUNDS = 20
 
 
@@ -149,16 +151,15 @@ def kept(at: int, name: str, mode: int) -> int:
     raise Refused(f"{name} cannot be made")
 
 
-def move_away(at: int, name: str, to: int | None = None) -> None:
-    """An empty folder is removed; everything else gets a name that nobody can guess."""
+def move_away(at: int, name: str, to: int | None = None) -> str:
+    """An empty folder is removed; everything else gets a name that nobody can guess, which is returned."""
     with contextlib.suppress(OSError):
         os.rmdir(name, dir_fd=at)
-        return
-    new = GONE if to is not None else f"{name}.{GONE}"
+        return ""
+    new = (GONE if to is not None else f"{name}.{GONE}") + os.urandom(8).hex()
     with contextlib.suppress(FileNotFoundError):
-        os.rename(
-            name, new + os.urandom(8).hex(), src_dir_fd=at, dst_dir_fd=at if to is None else to
-        )
+        os.rename(name, new, src_dir_fd=at, dst_dir_fd=at if to is None else to)
+    return new
 
 
 def make(at: int, name: str, job: Job) -> None:
@@ -244,15 +245,21 @@ def clear(job: Job, scratch: str) -> None:
     """Removes the job's folder, and what an epilog before this one could not remove."""
     name = f"job-{job.id}"
     with closing(opened(scratch)) as at, closing(kept(at, JOBS, 0o711)) as jobs:
-        move_away(jobs, name, jobs)
+        mine = [move_away(jobs, name, jobs)]
         # Jobs that began before an upgrade have theirs here, beside what users have made.
         with contextlib.suppress(OSError):
             if os.stat(name, dir_fd=at, follow_symlinks=False).st_uid in {0, job.uid}:
-                move_away(at, name, jobs)
-        gone = [f"./{word}" for word in os.listdir(jobs) if word.startswith(GONE)]
-        if gone:
-            os.fchdir(jobs)
-            _run(REMOVE_S, "rm", "-rf", "--one-file-system", "--", *gone)
+                mine.append(move_away(at, name, jobs))
+        os.fchdir(jobs)
+        remove_all(REMOVE_S, [word for word in mine if word])
+        # What a job before has heaped up by the million takes little time of others' epilogs.
+        left = [word for word in os.listdir(jobs) if word.startswith(GONE)]
+        remove_all(REST_S, left[:MOST_AT_ONCE])
+
+
+def remove_all(seconds: float, names: list[str]) -> None:
+    if names:
+        _run(seconds, "rm", "-rf", "--one-file-system", "--", *(f"./{name}" for name in names))
 
 
 def is_to_be_cleared(uid: int) -> bool:

@@ -72,6 +72,7 @@ SPEC = {
     # Of nested values Ansible's log masks no_log ones by looking for them in the printed argument, which
     # misses whatever repr() writes differently (line ends, quotes); an argument of its own is never printed.
     "contents": {"default": "{}", "no_log": True},
+    "rehearse": {"type": "bool", "default": True},
 }
 
 
@@ -164,7 +165,8 @@ class Tree:
         else:
             self._note(wanted.path, _text(old or b""), _text(wanted.data), differences)
         if self.check:
-            self._rehearse(wanted)
+            if self.module.params["rehearse"]:
+                self._rehearse(wanted)
         else:
             make_parents(wanted.path)
             self.staged.append(Staged(self.module, wanted))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -16,7 +17,8 @@ from ansible_collections.appliance.host.plugins.module_utils.helm_archive import
     chart_of,
     program_of,
 )
-from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
+from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
+from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem, telling_line
 
 MOST_NAMED = 3
 """Things named in one line."""
@@ -33,8 +35,10 @@ SPEC = {
     "state": {"choices": ["present", "absent"], "default": "present"},
     "holders": {"type": "list", "elements": "str", "default": []},
     "driver": {"default": ""},
+    "marked": {"default": ""},
     "kubeconfig": {"type": "path", "default": "/etc/kubernetes/admin.conf"},
     "timeout": {"type": "int", "default": 600},
+    "waits": {"type": "bool", "default": True},
 }
 
 
@@ -64,8 +68,28 @@ def _absent(module: Any, helm: Helm, wanted: Wanted, found: Found) -> dict[str, 
     return {"changed": bool(said), "differences": said, "revision": 0, "resources": []}
 
 
+def has_cluster(kubeconfig: str) -> bool:
+    """Whether this host has come into a cluster; a dry run makes none."""
+    return os.path.exists(kubeconfig)
+
+
+def _is_marked(module: Any) -> bool:
+    """Whether the release's namespace has the label. Raises Problem."""
+    known = ["kubectl", "--kubeconfig", module.params["kubeconfig"], "--request-timeout", "20s"]
+    words = ["get", "namespaces", "--selector", module.params["marked"], "--output", "name"]
+    code, out, err = module.run_command([*known, *words])
+    if code:
+        raise Problem(f"namespaces cannot be listed: {telling_line(err or out)}")
+    return f"namespace/{module.params['namespace']}" in lines_of(out)
+
+
 def _apply(module: Any) -> dict[str, Any]:
     given = module.params
+    if module.check_mode and not has_cluster(given["kubeconfig"]):
+        said = ["not installed"] if given["state"] == "present" else []
+        return {"changed": bool(said), "differences": said, "revision": 0, "resources": []}
+    if given["state"] == "absent" and given["marked"] and not _is_marked(module):
+        return {"changed": False, "differences": [], "revision": 0, "resources": []}
     wanted = Wanted(
         name=given["name"],
         namespace=given["namespace"],
@@ -73,6 +97,7 @@ def _apply(module: Any) -> dict[str, Any]:
         version=given["version"],
         values=given["values"],
         timeout=given["timeout"],
+        waits=given["waits"],
     )
     program = program_of(given["source"])
     place = ""

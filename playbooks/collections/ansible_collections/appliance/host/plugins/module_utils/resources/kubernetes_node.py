@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-KUBECTL = ("kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", "--request-timeout", "20s")
+ADMIN = "/etc/kubernetes/admin.conf"
+KUBECTL = ("kubectl", "--kubeconfig", ADMIN, "--request-timeout", "20s")
 TAINT = "appliance/owner"
 DRAINED = "appliance/drained"
 ON_DEMAND = "appliance: MIG on demand"
@@ -91,6 +93,8 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    if module.check_mode and not os.path.exists(ADMIN):
+        module.exit_json(changed=True, waited=0)
     began = time.monotonic()
     node = _node(module) if module.check_mode else _wait(module)
     wanted = (module.params[key] for key in ("labels", "families", "owner"))

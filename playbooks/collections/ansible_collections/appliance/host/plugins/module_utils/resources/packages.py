@@ -14,6 +14,7 @@ from ansible_collections.appliance.host.plugins.module_utils.releases import cho
 SPEC = {
     "present": {"type": "list", "elements": "str", "default": []},
     "absent": {"type": "list", "elements": "str", "default": []},
+    "purge": {"type": "bool", "default": False},
     "pins": {"type": "dict", "default": {}},
     "releases": {"type": "dict", "default": {}},
 }
@@ -41,7 +42,7 @@ def _apply(module: Any) -> dict[str, Any]:
     wanted = tools.missing([n for n in names if n not in behind], exact) + behind
     unwanted = tools.unwanted(module.params["absent"])
     if wanted or unwanted:
-        tools.apply(wanted, unwanted)
+        tools.apply(wanted, unwanted, purge=module.params["purge"])
     if not module.check_mode:
         _caught_up(tools, {name: free[name] for name in behind})
     tools.keep(list(releases))

@@ -1,0 +1,1 @@
+"""Verbs of BMCs: discover, BIOS settings, power, trust."""

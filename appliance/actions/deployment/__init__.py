@@ -1,0 +1,1 @@
+"""Verbs plan and deploy."""

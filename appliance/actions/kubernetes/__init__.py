@@ -1,0 +1,1 @@
+"""Verbs of the cluster: etcd, images, kubeconfigs, nodes, queues."""

@@ -1,0 +1,1 @@
+"""Verbs that examine a deployed site: health and baseline."""

@@ -1,0 +1,200 @@
+"""Health: the checks of every stage on fresh facts; reads hosts only."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import product
+
+from appliance.actions.monitoring.reference_day import ReferenceDay, reference_day
+from appliance.actions.profiles.limit_bounds import check_ids
+from appliance.actions.sites.opening import Target, open_session
+from appliance.checks.check import not_assessed
+from appliance.config.rules.base import near
+from appliance.engine.accept.acceptance import acceptance_of
+from appliance.engine.accept.baseline import differences
+from appliance.engine.accept.waivers import active
+from appliance.engine.host_names import named_hosts
+from appliance.engine.look.judge import REACHABLE, RECEIPTS, judge_all
+from appliance.engine.look.kept_results import KIND, KeptResults
+from appliance.engine.look.posture import keep_postures, posture_differences
+from appliance.engine.look.probe_requests import ALL_CHECK_IDS, Beside
+from appliance.engine.look.run_record import Findings, record_of, save, simulated_areas
+from appliance.engine.look.survey import survey, view_of
+from appliance.engine.plan.other_release import stages_of_other_release as outdated
+from appliance.engine.run.lease import report_held_leases
+from appliance.engine.session import Session
+from appliance.errors import ConfigError
+from appliance.journal import New
+from appliance.models.acceptance import Acceptance
+from appliance.models.events import Observer
+from appliance.models.facts import HostFacts
+from appliance.models.handover import Difference
+from appliance.models.result import (
+    CheckResult,
+    ResultKey,
+    Status,
+    Verdict,
+    overall,
+    worse,
+    worst_of_each,
+)
+from appliance.models.waiver import Waiver
+from appliance.stages.renamed import current
+
+
+@dataclass(frozen=True)
+class Health:
+    """The results of one run; ``since``: when a failure was first seen without a pass after it.
+
+    ``then``: the state of the site to compare with, if requested, and ``differences`` from it. ``acceptance``: of a whole site only.
+    ``outdated``: stages with findings that another release of the program deployed.
+    """
+
+    site: str
+    hosts: int
+    seconds: float
+    simulated: tuple[str, ...]
+    results: tuple[CheckResult, ...]
+    since: dict[ResultKey, datetime]
+    waivers: tuple[Waiver, ...] = ()
+    report: str = ""
+    then: ReferenceDay | None = None
+    differences: tuple[Difference, ...] = ()
+    acceptance: Acceptance | None = None
+    outdated: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of the results; an incomplete comparison makes a good site incomplete."""
+        unknown = any(not one.known for one in self.differences)
+        return worse(overall(self.results), Verdict.INCOMPLETE if unknown else Verdict.PASSED)
+
+
+def look(
+    target: Target,
+    observer: Observer,
+    checks: tuple[str, ...] = (),
+    hosts: Sequence[str] = (),
+    *,
+    keep: bool = False,
+    since: str = "",
+    deep: bool = False,
+    gates: bool = False,
+) -> Health:
+    """Judges the current site. ``checks``: ids or areas ("fabric"); empty means all; ``keep``: as a report.
+
+    ``since``: the state to compare with, in the notation of actions/monitoring/reference_day.py; ``deep``: including every file.
+    ``gates``: also the gates of acceptance, if the whole site is judged.
+    """
+    checks = tuple(map(current, checks))
+    ids = _ids(checks)
+    with open_session(target, "health", observer, only_looks=True, keeps=keep) as session:
+        only = named_hosts(hosts, [h.name for h in session.site.hosts], flag="--host")
+        then = reference_day(session, since) if since else None
+        findings = Findings()
+        started = time.monotonic()
+        found = survey(session, beside=_beside(since, deep=deep))
+        seconds = time.monotonic() - started
+        keep_postures(session, found)
+        report_held_leases(session, found.facts)
+        view = view_of(session, found)
+        results = [r for r in judge_all(view, found, ids) if not only or r.host in only]
+        results += _unmade(results, checks, only)
+        results = list(session.redact.texts(tuple(results)))
+        stands = _remember(session, results)
+        findings.results += results
+        waivers, simulated = active(session), simulated_areas(session, found.facts)
+        if keep:
+            record = record_of(session, found, findings)
+            save(session, record.model_copy(update={"waivers": waivers}))
+        return Health(
+            session.site.name,
+            len(session.site.hosts),
+            seconds,
+            simulated,
+            tuple(results),
+            stands,
+            waivers,
+            str(session.folder_of_run / "report.html") if keep else "",
+            then,
+            session.redact.texts(_differences(session, then, found.facts, only)),
+            acceptance_of(session, view, simulated) if gates and not (checks or only) else None,
+            outdated(session, found.facts, results),
+        )
+
+
+def _differences(
+    session: Session, then: ReferenceDay | None, facts: Mapping[str, HostFacts], only: Sequence[str]
+) -> tuple[Difference, ...]:
+    if then is None:
+        return ()
+    found = [
+        *(differences(session, then.baseline, facts) if then.baseline else ()),
+        *posture_differences(session, then.day, facts),
+    ]
+    return tuple(one for one in found if not only or one.host in only)
+
+
+def _beside(since: str, *, deep: bool) -> Beside:
+    if deep:
+        return Beside.DEEP
+    return Beside.QUICK if since else Beside.NOTHING
+
+
+def _unmade(
+    results: Sequence[CheckResult], wanted: Sequence[str], only: Sequence[str]
+) -> Iterable[CheckResult]:
+    """A check that was named but gave no verdict makes the result incomplete."""
+    if any(r.id not in {REACHABLE, RECEIPTS} for r in results):
+        return
+    named = [name for name in wanted if name != REACHABLE]
+    for name, host in product(named, only or ("",)):
+        cause = f"{name} has nothing to judge" + (f" on {host}" if host else "")
+        yield not_assessed(host or "cluster", cause, fix="list the checks: appliance explain").of(
+            name
+        )
+
+
+def _ids(wanted: tuple[str, ...]) -> tuple[str, ...]:
+    chosen = tuple(
+        i for i in ALL_CHECK_IDS if not wanted or i in wanted or i.split(".")[0] in wanted
+    )
+    unknown = [
+        w
+        for w in wanted
+        if w not in {REACHABLE, *check_ids()}
+        and not any(i.startswith(f"{w}.") for i in ALL_CHECK_IDS)
+    ]
+    if unknown:
+        raise ConfigError(
+            f"unknown check: {', '.join(unknown)}",
+            near(unknown[0], sorted(ALL_CHECK_IDS), "list the checks: appliance explain"),
+        )
+    return chosen
+
+
+def _remember(session: Session, results: list[CheckResult]) -> dict[ResultKey, datetime]:
+    """Records state changes in the journal, and since when each failure exists."""
+    last = KeptResults(session.journal.entries(KIND))
+    since: dict[ResultKey, datetime] = {}
+    changed: list[New] = []
+    for key, result in worst_of_each([*results, *_mended(last, results)]).items():
+        known = last.of(key)
+        if result.status.value != (known.status if known else Status.PASS.value):
+            data = {**key._asdict(), "status": result.status.value, "cause": result.cause}
+            changed.append(New(KIND, data, host=result.host or ""))
+        elif known and result.status is Status.FAIL:
+            since[key] = known.time
+    session.journal.append_all(session.run, changed)
+    return since
+
+
+def _mended(last: KeptResults, results: list[CheckResult]) -> list[CheckResult]:
+    """A part is listed only while it is faulty: if its check judged that host without it, it is good."""
+    judged = {(r.id, r.host) for r in results if r.status is not Status.NOT_ASSESSED}
+    gone = [
+        CheckResult(id=key.check, target=key.target, aspect=key.aspect, status=Status.PASS)
+        for key in last.complaints(r.key for r in results)
+    ]
+    return [result for result in gone if (result.id, result.host) in judged]

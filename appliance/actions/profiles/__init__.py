@@ -1,0 +1,1 @@
+"""Verbs of profiles: capture, and the names of limits."""

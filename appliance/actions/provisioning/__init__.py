@@ -1,0 +1,1 @@
+"""Verb provision: installs an operating system on bare machines."""

@@ -1,0 +1,1 @@
+"""What verbs need of a site: init, opening, interrupts, reports."""

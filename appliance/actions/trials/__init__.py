@@ -1,0 +1,1 @@
+"""Verbs that test the cluster: scheduler, workloads, conformance."""

@@ -1,0 +1,1 @@
+"""Acceptance of a site: evidence, gates, waivers, and the hand-over baseline."""

@@ -1,0 +1,1 @@
+"""Gathers, keeps and judges facts about a site."""

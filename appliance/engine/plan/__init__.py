@@ -1,0 +1,1 @@
+"""What a deployment would do: variables, fingerprints, and one cell per stage and host."""

@@ -1,0 +1,26 @@
+"""Hosts that were removed from the site and still run jobs: stage slurm would end those jobs silently."""
+
+from appliance.engine.look.gather import Round
+from appliance.engine.look.survey import view_of
+from appliance.engine.session import Session
+from appliance.errors import ApplianceError
+from appliance.models.plan import Plan
+from appliance.stages.slurm.checks import LEAVE, leaving
+from appliance.text import plural
+
+SLURM = "slurm"
+
+
+def refuse_leaving(session: Session, found: Round, plan: Plan) -> None:
+    """Raises ApplianceError if stage slurm would remove a node that runs jobs."""
+    if not any(cell.stage == SLURM for cell in plan.pending()):
+        return
+    busy = leaving(view_of(session, found))
+    if not busy:
+        return
+    names = ", ".join(node.name for node in busy)
+    raise ApplianceError(
+        f"{plural(len(busy), 'host')} that the site does not name any more still {'runs' if len(busy) == 1 else 'run'} jobs: {names}; "
+        "stage slurm would end them",
+        LEAVE.format(names.replace(" ", "")),
+    )

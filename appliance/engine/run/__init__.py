@@ -1,0 +1,1 @@
+"""Executes a plan: drains hosts, runs stages, proves them, and writes receipts."""

@@ -1,0 +1,434 @@
+"""What an ordinary user meets on the host: folders everybody writes to, device files, logins that are closed, homes, and munge."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import threading
+import time
+from contextlib import suppress
+
+from appliance.probe import files, places
+from appliance.probe.accounts import Accounts
+from appliance.probe.ask import Ask
+from appliance.probe.lines import lines_of
+from appliance.probe.problems import Unreadable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from appliance.probe.ask import Facts
+
+SHARED = ("/tmp", "/var/tmp", "/dev/shm")
+ROOM = (*SHARED, "/run")
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "fuse")
+"""Below /dev; open to everybody on every distribution."""
+OF_GPUS = ("nvidia", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
+OF_ADAPTERS = "/dev/infiniband"
+READ_BY_ALL = (
+    *("/", "/etc", "/usr", "/usr/bin", "/usr/lib", "/usr/sbin", "/var", "/var/lib", "/home", "/opt", "/run", "/dev", "/proc"),
+    *("/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts", "/etc/resolv.conf", "/etc/ld.so.cache", "/etc/profile"),
+    *("/etc/environment", "/etc/localtime", "/etc/ssl/certs", "/lib64/ld-linux-x86-64.so.2"),
+    *(f"/usr/{at}/{name}.so.1" for at in ("lib/x86_64-linux-gnu", "lib64") for name in ("libcuda", "libnvidia-ml")),
+)  # fmt: skip
+"""What libc, shells and Slurm's commands of any user read."""
+PROGRAMS = (
+    *("bash", "sh", "env", "python3", "srun", "sbatch", "salloc", "squeue", "scancel", "sinfo", "munge", "nvidia-smi"),
+    *("slurmstepd", "enroot"),
+)  # fmt: skip
+"""Commands of users' jobs, if installed."""
+PROGRAM_FOLDERS = ("/usr/bin", "/usr/sbin")
+SUDO = "/usr/bin/sudo"
+BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+)
+"""The authorities that programs of users trust."""
+LOOKED_UP = ("passwd", "group", "shadow")
+LOCAL = frozenset({"files", "compat", "db"})
+"""Sources of nsswitch.conf(5) that hold the accounts of the site."""
+SLURMD = "/sys/fs/cgroup/system.slice/slurmd.service/cgroup.procs"
+LIMITS = re.compile(r"^Max (open files|locked memory) +\S+ +(\d+)", re.M)
+"""Of a process the hard ones that are not unlimited (proc(5))."""
+SSHD_PIDS = ("/run/sshd.pid", "/run/sshd/sshd.pid")
+STARTUPS = re.compile(r"\[listener\] (\d{1,6}) of (\d{1,6})-(\d{1,6}) startups")
+"""In the title of sshd's first process: logins that are under way, and from which number on some are refused, and all."""
+STARTUP_FILES = (
+    "/etc/environment",
+    "/etc/profile",
+    "/etc/bash.bashrc",
+    "/etc/bashrc",
+    "/etc/security/pam_env.conf",
+)
+STARTUP_FOLDER = "/etc/profile.d"
+MOST_STARTUP_FILES = 100
+PROXY = re.compile(
+    r"^\s*(?:export\s+)?((?:https?|all)_proxy)=[\"']?(?:https?://)?(?:[^@/\s]*@)?([\w.-]{1,253}):(\d{1,5})\b",
+    re.M | re.I,
+)
+"""A proxy of every login: its name, its host and its port; never the password before them."""
+MOST_PROXIES = 4
+PROXY_PATIENCE = 1.5
+"""Seconds, for the name and the connection."""
+DECIDING = re.compile(
+    r"^\s*(?:export\s+|setenv\s+)?(CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|LD_PRELOAD|SLURM_CONF|CUDA_MPS_PIPE_DIRECTORY)(?:\s*=|\s)",
+    re.M,
+)
+"""Variables that decide what every program of every user sees or loads."""
+ENDS = re.compile(r"^(exit|logout|exec)\b", re.M)
+"""What ends a shell wherever such a file is read, where it stands in no condition."""
+BOUND = re.compile(r"^\s*(ulimit(?: +-[HS]+)? +-[HS]*[vuntfdml]) +\d", re.M)
+"""A limit of every login that is not lifted again."""
+GROUPS = "/sys/fs/cgroup"
+CROWD = 1500
+"""Tasks of a control group from which on they are looked at."""
+NEARLY = 0.8
+OF_JOBS = ("slurmstepd", "job_", "kubepods", "containerd", "docker", "machine.slice", "crio")
+DEPTH = 4
+SAMPLE = 200
+"""Processes of a crowd whose names are read."""
+MOST_CROWDS = 10
+PARAMETERS = "/proc/driver/nvidia/params"
+MODE = "DeviceFileMode:"
+"""The driver's own word on the mode of its device files (438: 0666)."""
+NOLOGIN = ("/etc/nologin", "/run/nologin", "/var/run/nologin")
+NOBODY = "65534"
+MUNGE = ("/etc/munge/munge.key", "/run/munge/munged.pid")
+LISTED = 2000
+"""Entries of a full folder that are looked at for the largest."""
+PATIENCE = 2.0
+"""Seconds all homes have: they may lie on a server that does not answer."""
+
+
+def collect(ask: Ask) -> Facts:
+    """The area ``access``."""
+    accounts = Accounts(ask)
+    spots = [*_folders(ask, accounts), *_devices(ask, accounts), *_common(ask, accounts)]
+    startup = _startup_texts(ask)
+    found: Facts = {
+        "spots": spots,
+        "device_mode": _device_mode(ask),
+        "nologin": sorted(at for at in NOLOGIN[:2] if files.exists(ask.path(at))),
+        "munge": _munge(ask),
+        "munge_key_is_newer": _munge_key_is_newer(ask),
+        "homes": _homes(ask, accounts),
+        "closed_accounts": _closed_accounts(ask, accounts),
+        "startups": _startups(ask),
+        "variables": list(_variables(startup)),
+        "proxies": _proxies(startup),
+        "lookups": list(_lookups(ask)),
+        "job_limits": _job_limits(ask),
+        "crowds": list(_crowds(ask, accounts))[:MOST_CROWDS],
+    }
+    return {"access": found}
+
+
+def _folders(ask: Ask, accounts: Accounts) -> Iterator[Facts]:
+    for at in ROOM:
+        try:
+            here = places.status(ask.path(at))
+            room = os.statvfs(ask.path(at))
+        except OSError:
+            yield {"at": at, "kind": "missing", "mode": 0}
+            continue
+        kind = "folder" if stat.S_ISDIR(here.st_mode) else "other"
+        # A folder of the root file system has that one's room, which the area "filesystems" tells.
+        own = os.path.ismount(ask.path(at)) and room.f_blocks
+        size = room.f_blocks * room.f_frsize if own else None
+        free = room.f_bavail * room.f_frsize if own else None
+        full = size is not None and free is not None and free * 10 < size
+        yield {
+            **_spot(at, kind if at in SHARED else "room", here, accounts),
+            "closed_by": _closed_by(ask, at),
+            "size": size,
+            "free": free,
+            "inodes_free": room.f_favail if own and room.f_files else None,
+            "largest": _largest(ask.path(at), at, accounts) if full and at in SHARED else "",
+        }
+
+
+def _spot(at: str, kind: str, here: os.stat_result, accounts: Accounts) -> Facts:
+    return {
+        "at": at,
+        "kind": kind,
+        "mode": stat.S_IMODE(here.st_mode),
+        "owner": accounts.owner(here.st_uid),
+        "group": accounts.group(here.st_gid),
+    }
+
+
+def _closed_by(ask: Ask, at: str) -> str:
+    """The first directory of a path that is closed to others."""
+    way = ""
+    for name in ["", *at.strip("/").split("/")[:-1]]:
+        way = way.rstrip("/") + "/" + name
+        try:
+            if not places.status(ask.path(way), follow=True).st_mode & stat.S_IXOTH:
+                return way
+        except OSError:
+            return ""
+    return ""
+
+
+def _largest(path: str, at: str, accounts: Accounts) -> str:
+    """Largest entry of a full folder: size in bytes, owner and path, separated by spaces. No link is followed."""
+    best = (0, "", 0)
+    served = places.of_people()
+    with os.scandir(path) as entries:
+        for _, entry in zip(range(LISTED), entries):  # noqa: B905 - Python 3.10's
+            if f"{at}/{entry.name}" in served:
+                continue
+            try:
+                here = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            best = max(best, (here.st_blocks * 512, entry.name, here.st_uid))
+    size, name, uid = best
+    return f"{size} {accounts.owner(uid)} {at}/{name}" if name else ""
+
+
+def _devices(ask: Ask, accounts: Accounts) -> Iterator[Facts]:
+    names = files.names(ask.path("/dev"))
+    wanted = [f"/dev/{name}" for name in names if name in DEVICES or _is_gpu(name)]
+    for name in files.names(ask.path(OF_ADAPTERS)):
+        if name.startswith("uverbs") or name == "rdma_cm":
+            wanted.append(f"{OF_ADAPTERS}/{name}")
+    for at in wanted:
+        try:
+            here = places.status(ask.path(at), follow=True)
+        except OSError:
+            continue
+        kind = "gpu" if at.startswith("/dev/nvidia") else "device"
+        node = kind if stat.S_ISCHR(here.st_mode) else "other"
+        yield {**_spot(at, node, here, accounts), "closed_by": _closed_by(ask, at)}
+
+
+def _common(ask: Ask, accounts: Accounts) -> Iterator[Facts]:
+    """Files that every user reads or runs; reported only if they are not accessible to all, or empty."""
+    for at in READ_BY_ALL:
+        try:
+            here = places.status(ask.path(at), follow=True)
+        except OSError:
+            continue
+        wanted = stat.S_IXOTH if stat.S_ISDIR(here.st_mode) else stat.S_IROTH
+        if not here.st_mode & wanted:
+            yield _spot(at, "common", here, accounts)
+    yield from _broken(ask, accounts)
+    for name in PROGRAMS:
+        for folder in PROGRAM_FOLDERS:
+            at = f"{folder}/{name}"
+            try:
+                here = places.status(ask.path(at), follow=True)
+            except OSError:
+                continue
+            open_to_all = here.st_mode & 0o005 == 0o005
+            if not open_to_all or not here.st_size or not stat.S_ISREG(here.st_mode):
+                kind = "program" if here.st_size else "empty"
+                yield _spot(at, kind, here, accounts)
+
+
+def _broken(ask: Ask, accounts: Accounts) -> Iterator[Facts]:
+    """What is there, and does not do what users need it for."""
+    with suppress(OSError):
+        here = places.status(ask.path(SUDO), follow=True)
+        if here.st_uid or not here.st_mode & stat.S_ISUID:
+            yield _spot(SUDO, "setuid", here, accounts)
+    for at in BUNDLES:
+        with suppress(OSError):
+            here = places.status(ask.path(at), follow=True)
+            if not here.st_size:
+                yield _spot(at, "bundle", here, accounts)
+
+
+def _startup_texts(ask: Ask) -> dict[str, str]:
+    """By path."""
+    names = [name for name in files.names(ask.path(STARTUP_FOLDER)) if name.endswith(".sh")]
+    listed = [f"{STARTUP_FOLDER}/{name}" for name in sorted(names)[:MOST_STARTUP_FILES]]
+    return {at: files.text(ask.path(at)) for at in (*STARTUP_FILES, *listed)}
+
+
+def _variables(startup: dict[str, str]) -> Iterator[Facts]:
+    for at, text in startup.items():
+        said = [*DECIDING.findall(text), *ENDS.findall(text), *BOUND.findall(text)]
+        for name in sorted(set(said)):
+            yield {"at": at, "name": name}
+
+
+def _proxies(startup: dict[str, str]) -> list[Facts]:
+    """Those of every login that take no connection."""
+    found = [(at, *which) for at, text in startup.items() for which in PROXY.findall(text)]
+    if not found:
+        return []
+    import socket
+
+    answers: set[tuple[str, str]] = set()
+
+    def call(server: tuple[str, str]) -> None:
+        with suppress(OSError, OverflowError), socket.create_connection(server, PROXY_PATIENCE):
+            answers.add(server)
+
+    servers = sorted({(host, port) for _, _, host, port in found})[:MOST_PROXIES]
+    callers = [threading.Thread(target=call, args=(one,), daemon=True) for one in servers]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(PROXY_PATIENCE)
+    return [
+        {"at": at, "name": name, "server": f"{host}:{port}"}
+        for at, name, host, port in found
+        if (host, port) in servers and (host, port) not in answers
+    ]
+
+
+def _lookups(ask: Ask) -> Iterator[Facts]:
+    """Databases of nsswitch.conf(5) that are not looked up in the host's own files."""
+    for line in lines_of(files.text(ask.path("/etc/nsswitch.conf"))):
+        name, _, said = line.partition("#")[0].partition(":")
+        if name.strip() in LOOKED_UP and not LOCAL.intersection(said.split()):
+            yield {"name": name.strip(), "says": " ".join(said.split())[:200]}
+
+
+def _job_limits(ask: Ask) -> dict[str, int]:
+    """The hard limits that jobs inherit from slurmd; empty where it does not run."""
+    pid = files.text(ask.path(SLURMD)).partition("\n")[0]
+    if not pid.isdigit():
+        return {}
+    found = LIMITS.findall(files.text(ask.path(f"/proc/{pid}/limits")))
+    return {name: int(value) for name, value in found}
+
+
+def _startups(ask: Ask) -> list[int] | None:
+    """Concurrent unauthenticated logins, and sshd's limits for refusing some and all; None if unknown."""
+    for at in SSHD_PIDS:
+        pid = files.text(ask.path(at)).strip()
+        if pid.isdigit():
+            title = files.text(ask.path(f"/proc/{pid}/cmdline"))
+            found = STARTUPS.search(title)
+            return list(map(int, found.groups())) if found else None
+    return None
+
+
+def _crowds(ask: Ask, accounts: Accounts) -> Iterator[Facts]:
+    """Control groups besides jobs and containers with very many processes and threads, or close to their limit."""
+    for group in _groups(ask, "", 0):
+        now, most = _tasks(ask, group)
+        is_many = now >= CROWD and not group.endswith(".slice")
+        if is_many or (most is not None and now > most * NEARLY):
+            yield {"group": group, "tasks": now, "most": most, **_who(ask, group, accounts)}
+
+
+def _groups(ask: Ask, group: str, depth: int) -> Iterator[str]:
+    for name in files.names(ask.path(GROUPS + group)):
+        if not name.endswith((".slice", ".service", ".scope")) or any(w in name for w in OF_JOBS):
+            continue
+        yield f"{group}/{name}"
+        if name.endswith(".slice") and depth < DEPTH:
+            yield from _groups(ask, f"{group}/{name}", depth + 1)
+
+
+def _tasks(ask: Ask, group: str) -> tuple[int, int | None]:
+    """Processes and threads, and how many there may be; without the controller "pids" the processes."""
+    now = files.text(ask.path(f"{GROUPS}{group}/pids.current")).strip()
+    most = files.text(ask.path(f"{GROUPS}{group}/pids.max")).strip()
+    if not now.isdigit():
+        return files.text(ask.path(f"{GROUPS}{group}/cgroup.procs")).count("\n") + 1, None
+    return int(now), int(most) if most.isdigit() else None
+
+
+def _who(ask: Ask, group: str, accounts: Accounts) -> Facts:
+    """The most frequent program of the group and its owner, by a sample."""
+    found: dict[tuple[str, int], int] = {}
+    for pid in files.text(ask.path(f"{GROUPS}{group}/cgroup.procs")).split()[-SAMPLE:]:
+        try:
+            owner = places.status(ask.path(f"/proc/{pid}")).st_uid
+        except OSError:
+            continue
+        key = (files.text(ask.path(f"/proc/{pid}/comm")).strip(), owner)
+        found[key] = found.get(key, 0) + 1
+    if not found:
+        return {"program": "", "owner": ""}
+    program, uid = max(found, key=lambda key: found[key])
+    return {"program": program, "owner": accounts.owner(uid)}
+
+
+def _is_gpu(name: str) -> bool:
+    return name in OF_GPUS[1:4] or (name.startswith(OF_GPUS[0]) and name[6:].isdigit())
+
+
+def _device_mode(ask: Ask) -> int | None:
+    """The driver's mode of its device files; None if unknown."""
+    for line in files.text(ask.path(PARAMETERS)).split("\n"):
+        if line.startswith(MODE) and line[len(MODE) :].strip().isdigit():
+            return int(line[len(MODE) :])
+    return None
+
+
+def _munge(ask: Ask) -> str | None:
+    """munge's error for the user nobody; empty if it signs, None if it is not installed or cannot be tested."""
+    if os.geteuid() or not ask.has("munge") or not ask.has("setpriv"):
+        return None
+    nobody = ["setpriv", "--reuid=" + NOBODY, "--regid=" + NOBODY, "--clear-groups"]
+    try:
+        ask.run([*nobody, "munge", "--no-input"], 3.0)
+    except Unreadable as error:
+        return str(error).rpartition("munge: ")[2].replace("setpriv", "munge")[:200]
+    return ""
+
+
+def _munge_key_is_newer(ask: Ask) -> bool:
+    """Whether the key was written after munged started, which reads it once."""
+    try:
+        written, started = (places.status(ask.path(at)).st_mtime for at in MUNGE)
+    except OSError:
+        return False
+    return written > started + 1
+
+
+def _homes(ask: Ask, accounts: Accounts) -> list[Facts] | None:
+    """Homes of the site's users that are not theirs; None where a server keeps the answer back."""
+    people = [(name, accounts.users[name]) for name in ask.people if name in accounts.users]
+    found: list[Facts] = []
+    done: list[bool] = []
+
+    def look() -> None:
+        found.extend(filter(None, (_home(ask, accounts, name, row) for name, row in people)))
+        done.append(True)
+
+    worker = threading.Thread(target=look, daemon=True)
+    worker.start()
+    worker.join(PATIENCE)
+    return found if done else None
+
+
+def _closed_accounts(ask: Ask, accounts: Accounts) -> list[Facts]:
+    """Those of the site's users that PAM refuses; without root none is known."""
+    day = int(time.time()) // 86400
+    try:
+        told = {name: accounts.closed(name, day) for name in ask.people if name in accounts.users}
+    except OSError:
+        return []
+    return [{"user": name, "trouble": trouble} for name, trouble in told.items() if trouble]
+
+
+def _home(ask: Ask, accounts: Accounts, name: str, row: list[str]) -> Facts | None:
+    at, uid = row[5], int(row[2])
+    try:
+        here = places.status(ask.path(at))
+    except FileNotFoundError:
+        return {"user": name, "at": at, "trouble": "is not there"}
+    except OSError as error:
+        return {"user": name, "at": at, "trouble": str(error.strerror)}
+    way = _closed_by(ask, at)
+    if way:
+        return {"user": name, "at": at, "trouble": f"cannot be reached: {way} is closed to users"}
+    if stat.S_ISLNK(here.st_mode):
+        return None  # whoever made the link knows where it leads
+    if not stat.S_ISDIR(here.st_mode):
+        return {"user": name, "at": at, "trouble": "is no folder"}
+    if here.st_uid != uid:
+        return {"user": name, "at": at, "trouble": f"belongs to {accounts.owner(here.st_uid)}"}
+    if here.st_mode & stat.S_IRWXU != stat.S_IRWXU:
+        return {"user": name, "at": at, "trouble": f"has mode {stat.S_IMODE(here.st_mode):04o}"}
+    return None

@@ -1,0 +1,223 @@
+"""Pods that the cluster itself needs: how many are ready and where, and why others are not."""
+
+from __future__ import annotations
+
+import calendar
+import json
+import time
+
+from appliance.probe import files
+from appliance.probe.ask import Ask
+from appliance.probe.problems import Unreadable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from appliance.probe.ask import Facts
+
+SPACE = "kube-system"
+CALICO = "/etc/cni/net.d/10-calico.conflist"
+SPACES_OF_CALICO = ("tigera-operator", "calico-system")
+KINDS = "pods,deployments.apps,daemonsets.apps,statefulsets.apps"
+WANTED = {
+    "Deployment": ("spec", "replicas"),
+    "StatefulSet": ("spec", "replicas"),
+    "DaemonSet": ("status", "desiredNumberScheduled"),
+}
+STARTS = frozenset({"", "PodInitializing", "ContainerCreating"})
+"""Reasons of waiting containers that also occur in a normal start: events contain the obstacle."""
+CRASHED = frozenset({"CrashLoopBackOff", "Error"})
+PATIENCE = 8.0
+
+
+def workloads(ask: Ask, kubectl: list[str]) -> list[Facts]:
+    """All workloads of the platform's namespaces. Raises Unreadable."""
+    spaces = (SPACE, *(SPACES_OF_CALICO if files.exists(ask.path(CALICO)) else ()))
+    return [one for space in spaces for one in _of_space(ask, kubectl, space)]
+
+
+def _of_space(ask: Ask, kubectl: list[str], space: str) -> list[Facts]:
+    found = _list(ask, [*kubectl, "-n", space, "get", KINDS, "-o", "json"])
+    judged = judge(found, {})
+    if all(one["ready"] >= one["wanted"] and not one["pods"] for one in judged):
+        return judged
+    warnings = ["get", "events", "--field-selector", "type=Warning", "-o", "json"]
+    return judge(found, events(_list(ask, [*kubectl, "-n", space, *warnings])))
+
+
+def _list(ask: Ask, words: list[str]) -> list[dict[str, Any]]:
+    try:
+        items = json.loads(ask.run(words, PATIENCE))["items"]
+        return [item for item in items if item["metadata"]["name"]]
+    except (ValueError, KeyError, TypeError):
+        raise Unreadable("kubectl printed no list of " + words[-3]) from None
+
+
+def events(items: list[dict[str, Any]]) -> dict[str, str]:
+    """The newest warning about each object, by kind and name."""
+    found: dict[str, tuple[str, str]] = {}
+    for item in items:
+        about = item.get("involvedObject") or {}
+        key = str(about.get("kind")) + "/" + str(about.get("name"))
+        when = str(item.get("lastTimestamp") or item.get("eventTime") or "")
+        said = str(item.get("reason", "")) + ": " + str(item.get("message", ""))
+        found[key] = max(found.get(key, ("", "")), (when, said))
+    return {key: said for key, (_, said) in found.items()}
+
+
+def judge(items: list[dict[str, Any]], warnings: dict[str, str]) -> list[Facts]:
+    """Workloads of a list with their pods; a static pod is a workload of its own."""
+    pods = [item for item in items if item.get("kind") == "Pod" and _counts(item)]
+    found: dict[str, Facts] = {}
+    for item in items:
+        kind, name = str(item.get("kind")), item["metadata"]["name"]
+        if kind in WANTED:
+            part, key = WANTED[kind]
+            found[kind + "/" + name] = _workload(item, kind, _number(item.get(part, {}).get(key)))
+    for pod in pods:
+        key = _maker(pod)
+        if key not in found:
+            found[key] = _workload(pod, "Pod", 1)
+        one, host = found[key], str(pod.get("spec", {}).get("nodeName", ""))
+        if _is_ready(pod):
+            one["ready"] += 1
+            one["hosts"] = sorted({*one["hosts"], host})
+        else:
+            one["pods"].append(trouble(pod, warnings))
+    for key, one in found.items():
+        if one["ready"] + len(one["pods"]) < one["wanted"]:
+            one["why"] = _not_made(key, items, warnings)
+    return [found[key] for key in sorted(found)]
+
+
+def _workload(item: dict[str, Any], kind: str, wanted: int) -> Facts:
+    meta = item["metadata"]
+    return {
+        "name": meta["name"],
+        "namespace": meta.get("namespace", ""),
+        "kind": kind,
+        "wanted": wanted,
+        "ready": 0,
+        "hosts": [],
+        "why": "",
+        "pods": [],
+    }
+
+
+def _number(said: Any) -> int:
+    return said if isinstance(said, int) else 0
+
+
+def _counts(pod: dict[str, Any]) -> bool:
+    """One that ended well, was evicted or is on its way out is replaced by another."""
+    ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+    return not ended and not pod["metadata"].get("deletionTimestamp")
+
+
+def _is_ready(pod: dict[str, Any]) -> bool:
+    states = pod.get("status", {}).get("conditions") or []
+    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in states)
+
+
+def _maker(pod: dict[str, Any]) -> str:
+    """Kind and name of the workload that a pod is of."""
+    for owner in pod["metadata"].get("ownerReferences") or []:
+        kind, name = str(owner.get("kind")), str(owner.get("name", ""))
+        if kind == "ReplicaSet":
+            return "Deployment/" + name.rpartition("-")[0]
+        if kind in WANTED:
+            return kind + "/" + name
+    return "Pod/" + str(pod["metadata"]["name"])
+
+
+def _not_made(key: str, items: list[dict[str, Any]], warnings: dict[str, str]) -> str:
+    """Why a workload has fewer pods than it wants, as a quota that is used up."""
+    kind, _, name = key.partition("/")
+    for item in items:
+        if item.get("kind") == kind and item["metadata"]["name"] == name:
+            for state in item.get("status", {}).get("conditions") or []:
+                if state.get("type") == "ReplicaFailure" and state.get("message"):
+                    return _line(str(state["message"]))
+    made_by = "ReplicaSet/" + name + "-" if kind == "Deployment" else key
+    return next((_line(said) for at, said in warnings.items() if at.startswith(made_by)), "")
+
+
+def trouble(pod: dict[str, Any], warnings: dict[str, str]) -> Facts:
+    """Why a pod is not ready: the reason of kubelet or the scheduler, and its message."""
+    name, status = pod["metadata"]["name"], pod.get("status", {})
+    kind, said, image = _of_containers(pod)
+    warning = warnings.get("Pod/" + name, "")
+    if kind in STARTS:
+        unplaced = _unplaced(status)
+        if unplaced:
+            kind, said = "Unschedulable", unplaced
+        elif warning:
+            kind, _, said = warning.partition(": ")
+        else:
+            kind = kind or "NotReady"
+    return {
+        "name": name,
+        "host": str(pod.get("spec", {}).get("nodeName", "")),
+        "kind": kind,
+        "said": _line(said or warning.partition(": ")[2]),
+        "image": image,
+        "age_s": _age(str(pod["metadata"].get("creationTimestamp", ""))),
+    }
+
+
+def _age(made: str) -> int | None:
+    """Seconds since then, by this host's clock."""
+    try:
+        return max(0, int(time.time()) - calendar.timegm(time.strptime(made, "%Y-%m-%dT%H:%M:%SZ")))
+    except ValueError:
+        return None
+
+
+def _of_containers(pod: dict[str, Any]) -> tuple[str, str, str]:
+    """Reason, message and image of the first container that does not run; empty where all do."""
+    status, spec = pod.get("status", {}), pod.get("spec", {})
+    asked = {
+        c.get("name"): str(c.get("image", ""))
+        for part in ("initContainers", "containers")
+        for c in spec.get(part) or []
+    }
+    later = ("", "", "")
+    for part in ("initContainerStatuses", "containerStatuses"):
+        for one in status.get(part) or []:
+            state, last = one.get("state") or {}, (one.get("lastState") or {}).get("terminated")
+            image = asked.get(one.get("name"), "")
+            ended = state.get("terminated") or {}
+            if ended and ended.get("reason") != "Completed":
+                return str(ended.get("reason", "Error")), _exit(ended), image
+            waiting = state.get("waiting") or {}
+            reason = str(waiting.get("reason", ""))
+            if reason in CRASHED and last:
+                killed = last.get("reason") == "OOMKilled"
+                return ("OOMKilled" if killed else reason), _exit(last), image
+            if reason not in STARTS:
+                return reason, str(waiting.get("message", "")), image
+            if waiting and not later[0]:
+                later = (reason, "", image)
+    return later
+
+
+def _exit(ended: dict[str, Any]) -> str:
+    told = str(ended.get("message") or "")
+    return (
+        "its container ended with "
+        + str(ended.get("exitCode", "no code"))
+        + (": " + told if told else "")
+    )
+
+
+def _unplaced(status: dict[str, Any]) -> str:
+    for state in status.get("conditions") or []:
+        if state.get("type") == "PodScheduled" and state.get("status") == "False":
+            return str(state.get("message") or "the scheduler has placed it on no host")
+    return ""
+
+
+def _line(said: str) -> str:
+    """kubelet's messages may quote output of a program over several lines."""
+    return " ".join(said.split())[:300]

@@ -1,0 +1,82 @@
+"""Pods of a list of the API: whether each is ready, and why not."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from appliance.probe.ask import Facts
+
+ENDED = frozenset({"Succeeded"})
+FAILED = "Failed"
+
+
+def pods(said: dict[str, Any]) -> list[Facts]:
+    """The pods of a list, those that ended well or were replaced left out."""
+    items = said.get("items") or []
+    left = [item for item in items if _phase(item) not in ENDED and not _is_replaced(item, items)]
+    return [_pod(item) for item in left]
+
+
+def _is_replaced(item: dict[str, Any], items: list[dict[str, Any]]) -> bool:
+    """A pod that failed, as by eviction, stays in the list for good; its owner has made another since."""
+    maker, made = _maker(item), _made(item)
+    return bool(any(maker) and _phase(item) == FAILED) and any(
+        _maker(other) == maker and _phase(other) != FAILED and _made(other) >= made
+        for other in items
+    )
+
+
+def _maker(item: dict[str, Any]) -> tuple[str, str]:
+    """Kind and name of the owner that recreates a pod under another name: a Deployment, for any of its ReplicaSets, or a Job."""
+    for owner in item["metadata"].get("ownerReferences") or []:
+        if owner.get("kind") == "ReplicaSet":
+            return "ReplicaSet", str(owner.get("name", "")).rpartition("-")[0]
+        if owner.get("kind") == "Job":
+            return "Job", str(owner.get("name", ""))
+    return "", ""
+
+
+def _phase(item: dict[str, Any]) -> str:
+    return str(item.get("status", {}).get("phase", ""))
+
+
+def _made(item: dict[str, Any]) -> str:
+    return str(item["metadata"].get("creationTimestamp", ""))
+
+
+def _pod(item: dict[str, Any]) -> Facts:
+    status = item.get("status", {})
+    ready = any(
+        c.get("type") == "Ready" and c.get("status") == "True"
+        for c in status.get("conditions") or []
+    )
+    return {
+        "name": item["metadata"]["name"],
+        "namespace": item["metadata"].get("namespace", ""),
+        "ready": ready,
+        "reason": "" if ready else _reason(status),
+    }
+
+
+def _reason(status: dict[str, Any]) -> str:
+    """The waiting reason of the first container, otherwise the message of scheduler or kubelet."""
+    states = [
+        *(status.get("initContainerStatuses") or []),
+        *(status.get("containerStatuses") or []),
+    ]
+    waits = [s["state"]["waiting"] for s in states if s.get("state", {}).get("waiting")]
+    waits = [w for w in waits if w.get("reason") != "PodInitializing"]
+    if waits:
+        return _line(f"{waits[0].get('reason', 'waiting')}: {waits[0].get('message', '')}").rstrip(
+            ": "
+        )
+    said = [c for c in status.get("conditions") or [] if c.get("status") != "True"]
+    words = next((c["message"] for c in said if c.get("message")), status.get("message", ""))
+    return _line(str(words or status.get("phase", "no reason given")))
+
+
+def _line(said: str) -> str:
+    """kubelet's messages may quote output of a program over several lines."""
+    return " ".join(said.split())[:200]

@@ -1,0 +1,54 @@
+"""Cores and memory: what the cluster's nodes have, and running work that a lower guarantee no longer covers."""
+
+from collections.abc import Iterator
+
+from appliance.adapters.kubernetes import Cluster, Resource
+from appliance.stages.queues.difference import amount_of
+from appliance.stages.queues.work import pods_of
+from appliance.stages.scheduler.queues.tree import Sizes
+from appliance.stages.scheduler.site import MOST
+
+UNITS = {"cpu": (1, 1000, "cores"), "memory": (10**9, 1000, "GB")}
+"""For each resource: the divisor of Kubernetes' quantity, of KAI's number, and the unit that both come to."""
+
+
+def nodes_have(cluster: Cluster) -> Sizes:
+    """Allocatable cores and GB of each node; 0 where it reports none."""
+    return {
+        node["metadata"]["name"]: {
+            name: _size(node.get("status", {}).get("allocatable", {}).get(name), divisor)
+            for name, (divisor, _, _) in UNITS.items()
+        }
+        for node in cluster.find("v1", "Node", "")
+    }
+
+
+def beyond(cluster: Cluster, wanted: Resource, found: Resource) -> Iterator[str]:
+    """For each guarantee of a queue that is lowered below what its running work holds, what becomes of that work."""
+    for name, (divisor, per_unit, unit) in UNITS.items():
+        old, new = (_quota(queue, name) for queue in (found, wanted))
+        status = found.get("status", {})
+        held, kept = (
+            _size((status.get(key) or {}).get(name), divisor)
+            for key in ("allocated", "allocatedNonPreemptible")
+        )
+        if new is None or (old is not None and old <= new) or held <= new / per_unit:
+            continue
+        queue = wanted["metadata"]["name"]
+        running = pods_of(cluster, queue) or "its running work"
+        said = f"{running}: {held:g} {unit} in use, {new / per_unit:g} guaranteed"
+        yield f"{said}; KAI may evict what is beyond it when others need their guarantee"
+        if kept > new / per_unit:
+            yield f"its work that is never evicted holds {kept:g} {unit} and continues; new work waits"
+
+
+def _quota(queue: Resource, name: str) -> float | None:
+    """None: without bound."""
+    amount = queue.get("spec", {}).get("resources", {}).get(name) or {}
+    quota = amount.get("quota", -1)
+    return None if quota < 0 else float(quota)
+
+
+def _size(quantity: object, divisor: int) -> float:
+    amount = amount_of(quantity)
+    return 0.0 if amount is None else min(float(amount / divisor), float(MOST))

@@ -1,0 +1,230 @@
+"""What keeps users from work though every file is as it was deployed: planted by hand, named by its check, and gone again."""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from appliance.models.result import CheckResult, Status
+from tests.integration.deployed import Deployed
+
+pytestmark = [pytest.mark.rack, pytest.mark.slow]
+
+BAD = frozenset({Status.FAIL, Status.ERROR})
+SECONDS = 90.0
+"""For what a plant or its end needs to be seen."""
+PORT = "/var/lib/appliance-lab/sys/class/infiniband/mlx5_3/ports/1"
+SYSFS = "/var/lib/appliance-lab/sys/class/infiniband/mlx5_3/device"
+STATE = "/var/lib/appliance-lab/gpu.state"
+KMSG = "/var/lib/appliance-lab/kmsg"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """``says`` is a piece of the cause, ``remedy`` the printed command that ends it, ``lab`` what takes away the rest of what was planted.
+
+    Without a remedy a part is to be replaced: there the lab does it.
+    """
+
+    host: str
+    plant: str
+    check: str
+    target: str
+    says: str
+    remedy: str = ""
+    lab: str = "true"
+
+
+def gpu(change: str, check: str, target: str, says: str) -> Fault:
+    """A value of the simulated NVML; the library reads the file when it is replaced."""
+    plant = (
+        f"cp {STATE} /root/state; sed {change} /root/state > {STATE}.new; mv {STATE}.new {STATE}"
+    )
+    lab = f"cp /root/state {STATE}.new; mv {STATE}.new {STATE}"
+    return Fault("gpu-2", plant, check, target, says, lab=lab)
+
+
+def kernel(message: str, target: str, says: str) -> Fault:
+    """A record of the kernel's log."""
+    plant = f"cp {KMSG} /root/kmsg; printf '3,900,%s000000,-;{message}\\n' $(cut -d. -f1 /proc/uptime) >> {KMSG}"
+    lab = f"cp /root/kmsg {KMSG}"
+    return Fault("gpu-2", plant, "base.kernel_log", f"gpu-2/{target}", says, lab=lab)
+
+
+def sysfs(host: str, file: str, value: str, check: str, target: str, says: str) -> Fault:
+    """A file of the simulated sysfs of an adapter."""
+    plant = f"cp {file} /root/sysfs; echo '{value}' > {file}"
+    return Fault(host, plant, check, target, says, lab=f"cp /root/sysfs {file}")
+
+
+def suspended(host: str, unit: str, check: str, target: str) -> Fault:
+    """A daemon whose process stands still while systemd calls it active."""
+    plant = f"systemctl kill -s STOP --kill-who=main {unit}"
+    says = f"{unit.removesuffix('.service')}"
+    return Fault(host, plant, check, target, says, f"systemctl restart {unit}.service")
+
+
+def stranger(host: str, file: str, line: str, *then: str) -> Fault:
+    """A file beside the stages' own."""
+    plant = f"mkdir -p $(dirname {file}); printf '{line}\\n' > {file}"
+    says = f"{file} is not managed by the appliance"
+    remedy = "; ".join([f"rm {file}", *then])
+    return Fault(host, plant, "base.foreign", f"{host}{file}", says, remedy)
+
+
+DROP = (
+    "nft add table inet corp; nft 'add chain inet corp in {{ type filter hook input priority -10; }}'; "
+    "nft add rule inet corp in tcp dport {} drop"
+)
+DROPPED, NO_TABLE = "nft delete rule inet corp in handle 2", "nft delete table inet corp"
+RELOAD = "systemctl daemon-reload"
+FAULTS = {
+    # Slurm's live state and its accounts.
+    "partition-down": Fault("head", "scontrol update partition=gpu state=DOWN", "slurm.submit", "cluster/partition gpu", "partition gpu is DOWN", "scontrol update partitionname=gpu state=up"),
+    "short-jobs-only": Fault("head", "scontrol update partition=gpu maxtime=1", "slurm.submit", "cluster/partition gpu", "MaxTime is 00:01:00, the site says UNLIMITED", "scontrol reconfigure"),
+    "no-default-partition": Fault("head", "scontrol update partition=gpu default=no", "slurm.submit", "cluster/partition gpu", "Default is NO", "scontrol reconfigure"),
+    "limit-of-nothing": Fault("head", "sacctmgr -i modify account default set GrpTRES=gres/gpu=0", "slurm.submit", "cluster/account default", "has the limit GrpTRES=gres/gpu=0", "sacctmgr -i modify account default set GrpTRES=gres/gpu=-1"),
+    "no-minutes-left": Fault("head", "sacctmgr -i modify account default set GrpTRESMins=gres/gpu=0", "slurm.submit", "cluster/account default", "has the limit GrpTRESMins=gres/gpu=0", "sacctmgr -i modify account default set GrpTRESMins=gres/gpu=-1"),
+    "reserved-for-root": Fault("head", "scontrol create reservation reservationname=keep starttime=now duration=30-0:0:0 users=root nodes=ALL flags=ignore_jobs", "slurm.submit", "cluster/reservation keep", "for root until", "scontrol delete reservation keep"),
+    "maintenance-forgotten": Fault("head", "scontrol create reservation reservationname=maint starttime=now duration=365-0:0:0 users=root nodes=ALL flags=maint,ignore_jobs", "slurm.submit", "cluster/reservation maint", "for root until", "scontrol delete reservation maint"),
+    "drained-by-a-person": Fault("head", "scontrol update nodename=gpu-2 state=drain reason=test", "slurm.nodes", "gpu-2", "test", "scontrol update nodename=gpu-2 state=resume"),
+    "munge-closed": Fault("head", "chmod 0700 /run/munge", "slurm.munge", "head", "munged runs, but does not sign for users", "chmod 0755 /run/munge; systemctl restart munge"),
+    "munge-with-an-old-key": Fault("gpu-2", "cp -a /etc/munge/munge.key /root/key; head -c 128 /dev/urandom > /etc/munge/munge.key; systemctl restart munge; sleep 2; cat /root/key > /etc/munge/munge.key", "slurm.munge", "gpu-2", "an older key than its file holds", "systemctl restart munge", "cp -a /root/key /etc/munge/munge.key"),
+    "daemon-off-at-boot": Fault("gpu-2", "systemctl disable slurmd", "slurm.daemons", "gpu-2/slurmd", "will not start at the next boot", "systemctl enable slurmd"),
+    "program-that-ends-with-1": Fault("gpu-1", "printf '#!/bin/sh\nexit 1\n' > /etc/slurm/health.d/90-site.sh; chmod 755 /etc/slurm/health.d/90-site.sh", "base.foreign", "gpu-1/etc/slurm/health.d/90-site.sh", "is not managed by the appliance", "rm /etc/slurm/health.d/90-site.sh"),
+    # Daemons that stand still.
+    "controller-stopped": suspended("head", "slurmctld", "slurm.daemons", "head/slurmctld"),
+    "munge-stopped": suspended("gpu-2", "munge", "slurm.munge", "gpu-2"),
+    "clock-stopped": Fault("gpu-2", "systemctl kill -s STOP --kill-who=main chrony", "base.units", "gpu-2/chrony.service", "is suspended", "systemctl restart chrony.service"),
+    "file-server-hangs": Fault("head", "systemctl kill -s STOP nfs-ganesha", "storage.server", "head", "nfs-ganesha.service is suspended", "systemctl restart nfs-ganesha.service"),
+    # What users meet on a host.
+    "devices-closed": Fault("gpu-1", "chmod 0600 /dev/nvidia*", "base.access", "gpu-1/dev/nvidia0", "users' programs cannot open GPUs", "chmod 0666 /dev/nvidia0", "chmod 0666 /dev/nvidia*"),
+    "shared-memory-full": Fault("gpu-1", "mount -o remount,size=64M /dev/shm; dd if=/dev/zero of=/dev/shm/old bs=1M count=64 2>/dev/null", "base.access", "gpu-1/dev/shm", "/dev/shm/old of root takes 64 MiB", "rm -r /dev/shm/old", "mount -o remount,size=2468412k /dev/shm"),
+    "tmp-closed": Fault("gpu-1", "chmod 0755 /tmp", "base.access", "gpu-1/tmp", "users cannot write there", "chmod 1777 /tmp"),
+    "logins-closed": Fault("head", "echo maintenance > /etc/nologin", "base.access", "head/etc/nologin", "only root can log in", "rm /etc/nologin"),
+    "accounts-unreadable": Fault("gpu-2", "chmod 0600 /etc/passwd", "base.access", "gpu-2/etc/passwd", "users' programs cannot read it", "chmod o+rX /etc/passwd", "chmod 0644 /etc/passwd"),
+    "command-closed": Fault("head", "chmod 0700 /usr/bin/srun", "base.access", "head/usr/bin/srun", "users cannot run it", "chmod 0755 /usr/bin/srun"),
+    "gpus-hidden": Fault("gpu-1", "echo 'export CUDA_VISIBLE_DEVICES=' > /etc/profile.d/00-corp.sh", "base.access", "gpu-1/etc/profile.d/00-corp.sh,CUDA_VISIBLE_DEVICES", "for every login", "sed -i '/CUDA_VISIBLE_DEVICES/d' /etc/profile.d/00-corp.sh", "rm -f /etc/profile.d/00-corp.sh"),
+    # Accounts, logins and shells of users.
+    "account-expired": Fault("head", "chage -E 0 bea", "base.access", "head/account bea", "has expired", "chage -E -1 bea"),
+    "password-too-old": Fault("gpu-1", "chage -d 0 bea", "base.access", "gpu-1/account bea", "must change its password first", "chage -d -1 -M -1 bea", "chage -d $(date +%F) -M 99999 bea"),
+    "home-of-root": Fault("head", "chown root: /data/home/bea", "base.access", "head/data/home/bea", "belongs to root", "chown bea: /data/home/bea"),
+    "login-ends": Fault("head", "echo exit > /etc/profile.d/00-corp.sh", "base.access", "head/etc/profile.d/00-corp.sh,exit", "ends every login", "sed -i '/^\\s*exit/d' /etc/profile.d/00-corp.sh", "rm -f /etc/profile.d/00-corp.sh"),
+    "login-limited": Fault("gpu-2", "echo 'ulimit -v 100000' > /etc/profile.d/00-corp.sh", "base.access", "gpu-2/etc/profile.d/00-corp.sh,ulimit -v", "limits every login", "sed -i '/^\\s*ulimit -v/d' /etc/profile.d/00-corp.sh", "rm -f /etc/profile.d/00-corp.sh"),
+    "proxy-gone": Fault("gpu-1", "echo https_proxy=http://127.0.0.1:3128 >> /etc/environment", "base.access", "gpu-1/etc/environment,https_proxy", "127.0.0.1:3128, which takes no connection", "sed -i '/https_proxy=/d' /etc/environment"),
+    "groups-elsewhere": Fault("gpu-2", "cp -a /etc/nsswitch.conf /root/nsswitch; sed -i 's/^group:.*/group: ldap/' /etc/nsswitch.conf", "base.access", "gpu-2/nsswitch.conf,group", "looks up group in 'ldap'", "sed -i 's/^group:/& files/' /etc/nsswitch.conf", "cp -a /root/nsswitch /etc/nsswitch.conf"),
+    "sudo-without-its-bit": Fault("head", "chmod u-s /usr/bin/sudo", "base.access", "head/usr/bin/sudo", "is not setuid root", "chown root: /usr/bin/sudo; chmod 4755 /usr/bin/sudo"),
+    "no-authorities": Fault("gpu-1", "cp -a /etc/ssl/certs/ca-certificates.crt /root/ca; : > /etc/ssl/certs/ca-certificates.crt", "base.access", "gpu-1/etc/ssl/certs/ca-certificates.crt", "trust no certificate", "update-ca-certificates --fresh", "cp -a /root/ca /etc/ssl/certs/ca-certificates.crt"),
+    "library-closed": Fault("gpu-2", "chmod 0600 $(readlink -f /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1)", "base.access", "gpu-2/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", "users' programs cannot read it", "chmod o+rX /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", "chmod 0644 $(readlink -f /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1)"),
+    # Files of nobody's.
+    "unit-limited": stranger("gpu-2", "/etc/systemd/system/slurmd.service.d/zz.conf", "[Service]\nTasksMax=64", RELOAD, "systemctl restart slurmd.service"),
+    "crontab": stranger("gpu-2", "/etc/cron.d/cleanup", "0 * * * * root pkill -9 python"),
+    "limits": stranger("gpu-1", "/etc/security/limits.d/99-corp.conf", "* hard memlock 64"),
+    # Network and time.
+    "name-server-silent": Fault("gpu-1", "cp -a /etc/resolv.conf /root/rc; rm -f /etc/resolv.conf; echo nameserver 192.0.2.1 > /etc/resolv.conf", "base.neighbours", "gpu-1/resolv.conf", "192.0.2.1; only names in /etc/hosts", lab="rm -f /etc/resolv.conf; cp -a /root/rc /etc/resolv.conf"),
+    "smaller-packets": Fault("gpu-2", "ip link set host0 mtu 1300", "base.neighbours", "gpu-2/host0", "has an MTU of 1300", "ip link set host0 mtu 1500"),
+    "route-to-nowhere": Fault("gpu-1", "ip route add blackhole $(getent ahostsv4 gpu-2 | awk '{print $1; exit}')/32", "base.neighbours", "gpu-1/gpu-2", "gpu-1 has a route blackhole", "ip route del blackhole $(getent ahostsv4 gpu-2 | awk '{print $1; exit}')"),
+    "firewall-before-slurmd": Fault("gpu-2", DROP.format(6818), "base.neighbours", "gpu-2/port 6818", "no answer from slurmd of gpu-2", DROPPED, NO_TABLE),
+    "firewall-before-files": Fault("head", DROP.format(2049), "storage.server", "head", "nothing reaches its port 2049", DROPPED, NO_TABLE),
+    "clock-asks-nobody": Fault("gpu-1", "chronyc offline; for s in $(chronyc -n -c sources | cut -d, -f3); do chronyc delete $s; done; true", "base.clock", "gpu-1", "queries no server", "systemctl restart chrony"),
+    # Hardware and the kernel.
+    "disk-error": kernel("blk_update_request: I/O error, dev sda, sector 12345678 op 0x0:(READ) flags 0x80700", "sda", "the disk returned an error"),
+    "disk-offline": kernel("sd 2:0:0:0: rejecting I/O to offline device", "2:0:0:0", "took it offline"),
+    "soft-lockup": kernel("watchdog: BUG: soft lockup - CPU#14 stuck for 23s! [python:4711]", "CPU#14", "a processor was stuck"),
+    "hot-without-work": gpu("s/^gpu5.temperature=.*/gpu5.temperature=78/", "gpu.temperature", "gpu-2/GPU 5", "78 °C when idle"),
+    "memory-without-a-job": gpu("s/^gpu3.memory_used=.*/gpu3.memory_used=64424509440/", "slurm.idle_gpus", "gpu-2/GPU 3", "no job runs on gpu-2"),
+    "persistence-off": gpu("s/^gpu1.persistence=.*/gpu1.persistence=0/", "gpu.persistence", "gpu-2/GPU 1", "persistence is off"),
+    "power-cut": gpu("s/^gpu4.power_limit_mw=.*/gpu4.power_limit_mw=250000/", "gpu.power", "gpu-2/GPU 4", "cut to 250 of 400 W"),
+    "ecc-off": gpu("s/^gpu0.ecc=.*/gpu0.ecc=0/", "gpu.ecc", "gpu-2/GPU 0", "off"),
+    "memory-lost": gpu("s/^gpu7.memory_total=.*/gpu7.memory_total=77309411328/", "gpu.memory", "gpu-2/GPU 7", "77.3 GB"),
+    "adapter-at-half": sysfs("gpu-1", f"{SYSFS}/current_link_width", "8", "fabric.pcie", "gpu-1/mlx5_3", "runs at x8 at 16 GT/s, equal adapters at x16"),
+    "adapter-of-ethernet": sysfs("gpu-1", f"{PORT}/link_layer", "Ethernet", "fabric.ports", "gpu-1/mlx5_3", "uses Ethernet"),
+}  # fmt: skip
+DRIFT = {
+    "head": (("chmod 0700 /srv/data", "directory /srv/data"), ("sed -i s/Access_Type\\ =\\ RW/Access_Type\\ =\\ RO/ /etc/ganesha/ganesha.conf", "file /etc/ganesha/ganesha.conf")),
+    "gpu-1": (("sed -i s/^server.*/server\\ 192.0.2.7\\ iburst/ /etc/chrony/chrony.conf", "file /etc/chrony/chrony.conf"), (": > /usr/share/keyrings/appliance-nvidia.asc", "file /usr/share/keyrings/appliance-nvidia.asc"), ("echo CgroupPlugin=cgroup/v9 >> /etc/slurm/cgroup.conf", "file /etc/slurm/cgroup.conf")),
+    "gpu-2": (("timedatectl set-timezone Asia/Tokyo", "link /etc/localtime"), ("hostnamectl set-hostname node-x", "file /etc/hostname"), ("printf '#!/bin/sh\nexit 0\n' > /etc/slurm/health-check.sh", "file /etc/slurm/health-check.sh"), ("systemctl mask --now prometheus-node-exporter", "unit file prometheus-node-exporter.service")),
+}  # fmt: skip
+"""By host what is changed by hand, and what base.drift calls it."""
+
+
+@pytest.fixture(scope="module")
+def sound(deployed: Deployed) -> Iterator[Deployed]:
+    """The rack with nothing wrong, before the first case and after the last."""
+    until_good(deployed)
+    yield deployed
+    until_good(deployed)
+
+
+def look(rack: Deployed) -> list[CheckResult]:
+    done = rack.program("health", "--json")
+    return [CheckResult.model_validate(item) for item in json.loads(done.stdout)["results"]]
+
+
+def roots(rack: Deployed) -> set[tuple[str, str]]:
+    return {(r.id, r.target) for r in look(rack) if r.status in BAD and not r.explained_by}
+
+
+def until_good(rack: Deployed) -> None:
+    end = time.monotonic() + SECONDS
+    while wrong := roots(rack):
+        assert time.monotonic() < end, wrong
+        time.sleep(2.0)
+
+
+def named(rack: Deployed, fault: Fault) -> CheckResult:
+    """What the look says of it. Some of it the hosts see within a minute."""
+    end = time.monotonic() + SECONDS
+    while True:
+        for one in look(rack):
+            if (one.id, one.target) == (fault.check, fault.target) and one.status is not Status.PASS:  # fmt: skip
+                return one
+        assert time.monotonic() < end, f"{fault.check} does not name {fault.target}"
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_keeps_users_from_work_is_named_and_its_remedy_ends_it(
+    sound: Deployed, name: str
+) -> None:
+    fault = FAULTS[name]
+    sound.said(fault.host, fault.plant)
+    try:
+        found = named(sound, fault)
+        assert fault.says in found.cause
+        assert not found.explained_by
+        assert found.fix
+        if fault.remedy:
+            assert fault.remedy.partition(" $(")[0] in found.fix
+            sound.said(fault.host, fault.remedy)
+            if fault.lab == "true":
+                until_good(sound)
+    finally:
+        sound.said(fault.host, fault.lab)
+    until_good(sound)
+
+
+def test_what_was_changed_by_hand_is_named_and_a_deployment_puts_it_back(sound: Deployed) -> None:
+    for host, changes in DRIFT.items():
+        for plant, _ in changes:
+            sound.said(host, plant)
+    found = {r.target: r for r in look(sound) if r.id == "base.drift" and r.status in BAD}
+    for host, changes in DRIFT.items():
+        for _, what in changes:
+            assert what in found[host].names
+        assert f"--limit {host} restores them" in found[host].fix
+    hosts = ",".join(DRIFT)
+    done = sound.deploy("--limit", hosts)
+    assert done.returncode == 0, done.stdout + done.stderr
+    until_good(sound)
+
+
+def test_a_link_written_in_other_words_is_no_change(sound: Deployed) -> None:
+    as_deployed = sound.said("gpu-2", "readlink /etc/localtime").strip()
+    sound.said("gpu-2", "timedatectl set-timezone Asia/Tokyo; timedatectl set-timezone Etc/UTC")
+    try:
+        assert sound.said("gpu-2", "readlink /etc/localtime").strip() != as_deployed
+        until_good(sound)
+    finally:
+        sound.said("gpu-2", f"ln -sfn {as_deployed} /etc/localtime")

@@ -1,0 +1,24 @@
+"""Which kinds of host keys the site has pinned: role base leaves none of them out."""
+
+from appliance.engine.look.owned_places import host_key_types
+from appliance.engine.session import Session
+
+ED25519 = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGQ+s2qBxJQ6Trt3Mo0wFPeE9EIhRDpRZjX4ybPPXxX8"
+
+
+def test_kinds_are_told_of_each_host_and_none_of_one_that_is_not_pinned(session: Session) -> None:
+    known, other = session.site.hosts[:2]
+    file = session.folder / session.site.access.known_hosts
+    file.write_text(f"{known.address} {ED25519}\n")
+    assert host_key_types(session, [known.name, other.name]) == {
+        known.name: ["ssh-ed25519"],
+        other.name: [],
+    }
+
+
+def test_a_file_that_cannot_be_read_pins_nothing(session: Session) -> None:
+    host = session.site.hosts[0].name
+    file = session.folder / session.site.access.known_hosts
+    assert host_key_types(session, [host]) == {host: []}
+    file.write_text(f"{session.site.hosts[0].address} ssh-ed25519 AAAA\n")
+    assert host_key_types(session, [host]) == {host: []}

@@ -1,0 +1,206 @@
+"""Whether users' jobs are taken: partitions as they are, accounts and limits, test submissions."""
+
+from typing import Any
+
+import pytest
+
+from appliance.checks.check import View
+from appliance.models.result import CheckResult, Status
+from appliance.stages.slurm.checks.submit import seconds
+from appliance.stages.slurm.collect.slurm import reservation
+from appliance.stages.slurm.facts import (
+    Association,
+    Reservation,
+    Slurm,
+    SlurmNode,
+    SlurmPartition,
+    Submission,
+)
+from tests.support.facts import facts_of
+from tests.support.judging import said_by
+from tests.support.profiles import profile_of
+from tests.support.sites import site_of
+
+SETTINGS = {"MaxTime": "UNLIMITED", "AllowGroups": "ALL", "RootOnly": "NO", "MinNodes": "0"}
+UP = SlurmPartition(name="gpu", state="UP", nodes=2, settings=SETTINGS)
+ROWS = (
+    Association(account="root"),
+    Association(account="default", qos=("normal",)),
+    Association(account="default", user="root", qos=("normal",)),
+)
+
+
+def judged(site: dict[str, Any] | None = None, **given: Any) -> list[CheckResult]:
+    sound: dict[str, Any] = {
+        "controller": "up",
+        "accounting": True,
+        "nodes": (SlurmNode(name="gpu-1", state="idle"), SlurmNode(name="gpu-2", state="idle")),
+        "partitions": (UP,),
+        "associations": ROWS,
+        "submissions": (Submission(user="root", partition="gpu"),),
+    }
+    head = facts_of("head", slurm=Slurm(**{**sound, **given}))
+    view = View(profile_of(), site_of("head", "gpu-1", "gpu-2", **site or {}), {"head": head})
+    return said_by("slurm.submit", view)
+
+
+def only(found: list[CheckResult]) -> CheckResult:
+    (one,) = found
+    return one
+
+
+def test_a_sound_cluster_takes_jobs() -> None:
+    found = only(judged())
+    assert (found.status, found.evidence) == (Status.PASS, "test jobs accepted: 1")
+
+
+def changed(**settings: str) -> SlurmPartition:
+    return UP.model_copy(update={"settings": {**SETTINGS, **settings}})
+
+
+@pytest.mark.parametrize(
+    ("partition", "cause", "fix"),
+    [
+        (
+            UP.model_copy(update={"state": "DOWN"}),
+            "partition gpu is DOWN: no job starts there",
+            "on head: scontrol update partitionname=gpu state=up",
+        ),
+        (
+            UP.model_copy(update={"state": "INACTIVE"}),
+            "partition gpu is INACTIVE",
+            "state=up",
+        ),
+        (
+            changed(MaxTime="00:01:00"),
+            "MaxTime is 00:01:00, the site says UNLIMITED",
+            "reconfigure",
+        ),
+        (changed(AllowGroups="staff"), "AllowGroups is staff", "on head: scontrol reconfigure"),
+        (changed(DenyAccounts="default"), "DenyAccounts is default", "reconfigure"),
+        (changed(RootOnly="YES"), "RootOnly is YES", "reconfigure"),
+        (changed(MinNodes="3"), "MinNodes is 3", "reconfigure"),
+        (UP.model_copy(update={"nodes": 1}), "it holds 1 of 2 hosts", "reconfigure"),
+    ],
+)
+def test_a_partition_that_holds_jobs_back_is_named(
+    partition: SlurmPartition, cause: str, fix: str
+) -> None:
+    found = only(judged(partitions=(partition,)))
+    assert (found.status, found.target) == (Status.FAIL, "cluster/partition gpu")
+    assert cause in found.cause
+    assert fix in found.fix
+
+
+def test_a_partition_that_slurm_does_not_know_is_named() -> None:
+    assert "has no partition gpu" in only(judged(partitions=())).cause
+
+
+def test_a_time_limit_counts_however_it_is_written() -> None:
+    site = {"slurm": {"partitions": [{"name": "gpu", "default": True, "max_time": "2880"}]}}
+    assert only(judged(site, partitions=(changed(MaxTime="2-00:00:00"),))).status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("UNLIMITED", None),
+        ("60", 3600),
+        ("60:30", 3630),
+        ("01:00:00", 3600),
+        ("2-00:00:00", 172_800),
+        ("1-12", 129_600),
+    ],
+)
+def test_time_limits_as_slurm_writes_them(text: str, expected: int | None) -> None:
+    assert seconds(text) == expected
+
+
+def test_a_lost_account_and_a_lost_user_are_named() -> None:
+    assert "lacks the account default" in only(judged(associations=ROWS[:1])).cause
+    found = only(judged(associations=ROWS[:2]))
+    assert "lacks its user root of default" in found.cause
+    assert "--stage slurm --limit head --full" in found.fix
+
+
+def test_users_of_the_site_charge_the_default_account() -> None:
+    bea = {"name": "bea", "uid": 2001, "keys": ["ssh-ed25519 " + "A" * 68]}
+    found = only(judged({"base": {"users": [bea]}}))
+    assert "its user bea" in found.cause
+
+
+@pytest.mark.parametrize(
+    ("row", "fix"),
+    [
+        (
+            Association(account="default", zero=("GrpTRES=gres/gpu=0",)),
+            "account default set GrpTRES=gres/gpu=-1",
+        ),
+        (
+            Association(account="default", user="root", zero=("MaxJobs=0",)),
+            "user root where account=default set MaxJobs=-1",
+        ),
+    ],
+)
+def test_a_limit_of_nothing_is_named_with_its_end(row: Association, fix: str) -> None:
+    rows = (*(r for r in ROWS if (r.account, r.user) != (row.account, row.user)), row)
+    found = only(judged(associations=rows))
+    assert f"has the limit {row.zero[0]}" in found.cause
+    assert fix in found.fix
+
+
+def test_a_qos_that_lets_nothing_run_is_named_once() -> None:
+    found = only(judged(qos={"normal": ("MaxJobsPU=0",)}))
+    assert found.target == "cluster/QOS normal"
+    assert "sacctmgr -i modify qos normal set MaxJobsPU=-1" in found.fix
+
+
+def test_limits_of_what_is_not_the_sites_are_nobodys_business() -> None:
+    rows = (*ROWS, Association(account="other", zero=("GrpJobs=0",)))
+    assert only(judged(associations=rows)).status is Status.PASS
+
+
+def test_a_job_that_slurm_refuses_is_named_with_its_words() -> None:
+    refusal = "Job submit/allocate failed: User's group not permitted to use this partition"
+    found = only(judged(submissions=(Submission(user="bea", partition="gpu", refused=refusal),)))
+    assert found.status is Status.FAIL
+    assert found.cause == f"Slurm refuses a job of bea in partition gpu: {refusal}"
+
+
+@pytest.mark.parametrize("missing", ["partitions", "associations", "submissions"])
+def test_what_was_not_read_is_no_pass(missing: str) -> None:
+    found = judged(**{missing: None})
+    assert Status.NOT_ASSESSED in {r.status for r in found}
+
+
+def test_a_controller_that_is_down_says_nothing_of_partitions() -> None:
+    assert only(judged(controller="down")).status is Status.NOT_ASSESSED
+
+
+def test_a_table_of_accounts_that_was_made_anew_is_named_once_with_its_way_back() -> None:
+    found = only(judged(associations=(Association(account="other"),)))
+    assert "is empty (it was lost and recreated)" in found.cause
+    assert "sacctmgr -i add cluster appliance; then appliance deploy" in found.fix
+
+
+KEPT = (
+    "ReservationName=maint StartTime=2026-11-29T20:00:00 EndTime=2027-11-29T20:00:00 Duration=365-00:00:00 "
+    "Nodes=gpu-[1-3] NodeCnt=3 CoreCnt=6 Features=(null) PartitionName=(null) Flags=IGNORE_JOBS,SPEC_NODES,ALL_NODES "
+    "TRES=cpu=6 Users={} Groups=(null) Accounts={} Licenses=(null) State=ACTIVE BurstBuffer=(null) Watts=n/a"
+)
+
+
+def test_a_reservation_for_root_alone_is_named_with_its_end() -> None:
+    one = Reservation.model_validate(reservation(KEPT.format("root", "(null)")))
+    found = only(judged(reservations=(one,)))
+    assert found.target == "cluster/reservation maint"
+    assert "keeps 3 hosts (gpu-[1-3]) for root until 2027-11-29T20:00:00" in found.cause
+    assert found.fix.endswith("on head: scontrol delete reservation maint")
+
+
+@pytest.mark.parametrize(
+    ("users", "accounts"), [("bea", "(null)"), ("(null)", "vision"), ("root,bea", "(null)")]
+)
+def test_a_reservation_for_people_is_theirs(users: str, accounts: str) -> None:
+    one = Reservation.model_validate(reservation(KEPT.format(users, accounts)))
+    assert only(judged(reservations=(one,))).status is Status.PASS
