@@ -617,8 +617,8 @@ NOW = _undone(
     ("head", S, "transient unit back.service is new", ":", ""),
     (
         "gpu-2",
-        S,
-        "unit file /run/systemd/system.control/system.slice.d/50-CPUQuota.conf is new",
+        H,
+        "/run/systemd/system.control/system.slice.d/50-CPUQuota.conf ",
         "systemctl set-property --runtime system.slice CPUQuota=9000%",
         "systemctl set-property --runtime system.slice CPUQuota=; rm -r /run/systemd/system.control/system.slice.d",
     ),
