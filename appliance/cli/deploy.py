@@ -11,7 +11,6 @@ import click
 from appliance.actions.deployment import deploy as action
 from appliance.actions.deployment import first_steps
 from appliance.cli import options, spoken
-from appliance.lab import spec
 from appliance.models.plan import Plan
 from appliance.models.run import StageState
 from appliance.models.site import Site
@@ -134,9 +133,7 @@ def _offers(site: Site, inventory: Path | None, *, embedded: bool) -> list[tuple
         # A member's is signed by the cluster's API, which an administrator's opens.
         offers.append(("in Kubernetes", f"{command} && {command} --user {shlex.quote(user)}"))
     if user:
-        # Queues belong to a site that is named.
-        named = spec.folder_of(spec.EMBEDDED) / "site" if embedded else inventory
-        offers.append(("queues", options.command_line(named, None, "queue show")))
+        offers.append(("queues", options.command_line(inventory, None, "queue status")))
     if site.mig.declares:
         offers.append(("divided GPUs", options.command_line(inventory, None, "mig show")))
     if job:

@@ -81,7 +81,7 @@ def check(document: Document, model: type[M]) -> Checked[M]:
     if sound is not None and ("hosts",) in cut:
         # A site has at least one host; if none is valid, rules see none.
         sound = sound.model_copy(update={"hosts": ()})
-    return Checked(document, sound, tuple(findings), frozenset(cut), origins)
+    return Checked(document, sound, tuple(findings), frozenset(cut) | misspelled, origins)
 
 
 def _build(data: object, model: type[M]) -> M:
@@ -108,7 +108,7 @@ def _errors(data: object, model: type[BaseModel]) -> list[ErrorDetails]:
 def _misspelled(
     model: type[BaseModel], groups: Mapping[KeyPath, Sequence[ErrorDetails]]
 ) -> set[KeyPath]:
-    """Keys that an unknown key stands for: they are not reported as missing, too."""
+    """Keys that an unknown key resembles. None of them is reported as missing as well."""
     return {
         (*path[:-1], name)
         for path, group in groups.items()

@@ -6,6 +6,7 @@ from appliance.models.acceptance import GateState
 from appliance.models.plan import Action, HostStage
 from appliance.models.result import Status, Verdict
 from appliance.models.run import RunRecord, StageState
+from appliance.text import plural
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,15 @@ STATUS = {
     Status.SKIP: Sign("-", "-", "skipped", "dim"),
     Status.NOT_ASSESSED: Sign("?", "?", "not assessed", "cyan"),
 }
+
+_MANY = {Status.WARN: "warnings", Status.ERROR: "errors"}
+
+
+def amount(status: Status, count: int) -> str:
+    """``49 passed``, ``1 warning``, ``2 warnings``."""
+    word = STATUS[status].word.lower()
+    return plural(count, word, _MANY.get(status, word))
+
 
 STATE = {
     StageState.DONE: Sign("✓", "+", "done", "green"),

@@ -14,7 +14,7 @@ from appliance.models.waiver import Waiver
 from appliance.report.findings import Finding, gaps_line, is_optional_gap
 from appliance.report.formatting import fold, measured, moment, number, one_line, waiver_words
 from appliance.report.merged_hosts import of_hosts, without_host
-from appliance.report.symbols import STATUS, VERDICT
+from appliance.report.symbols import STATUS, VERDICT, amount
 from appliance.text import plural
 
 
@@ -138,7 +138,7 @@ def _counts(results: Sequence[CheckResult]) -> str:
     always = {Status.PASS, Status.FAIL}
     explained = Counter(result.status for result in results if result.explained_by)
     return " · ".join(
-        f"{n} {STATUS[s].word.lower()}" + (f" ({explained[s]} explained)" if explained[s] else "")
+        amount(s, n) + (f" ({explained[s]} explained)" if explained[s] else "")
         for s, n in shown.items()
         if n or s in always
     )

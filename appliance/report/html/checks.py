@@ -12,7 +12,7 @@ from appliance.report.findings import ORDER, Finding, findings
 from appliance.report.formatting import measured, number, one_line, targets
 from appliance.report.html.matrix import anchor, area, check_ids
 from appliance.report.merged_hosts import without_host
-from appliance.report.symbols import STATUS, Sign
+from appliance.report.symbols import STATUS, Sign, amount
 
 BAR_WIDTH = 100.0
 NOWHERE = {"target": "", "host": None, "parts": (), "names": ()}
@@ -106,7 +106,7 @@ def counted(results: Sequence[CheckResult]) -> str:
     """``49 passed, 1 failed``."""
     order = (Status.PASS, *ORDER)
     counts = [(s, sum(1 for r in results if r.status is s)) for s in order]
-    return ", ".join(f"{n} {STATUS[s].word.lower()}" for s, n in counts if n)
+    return ", ".join(amount(s, n) for s, n in counts if n)
 
 
 def bar(values: Iterable[Value], limit: Value) -> Bar | None:

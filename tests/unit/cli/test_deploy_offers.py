@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from appliance.cli.deploy import _offers
-from appliance.lab import spec
 from appliance.models.site import Owner, Site
 from appliance.stages.kubernetes.site import KubernetesOptions
 from appliance.stages.mig.site import MigOptions
@@ -61,8 +60,7 @@ def test_on_the_rack_the_commands_are_typed_through_the_lab() -> None:
     assert said["in Kubernetes"] == (
         "appliance lab shell head -- su - alice -c 'kubectl create -f gpu-pod.yaml'"
     )
-    site = spec.folder_of("rack") / "site"
-    assert said["queues"] == f"appliance queue show --inventory {site}"
+    assert said["queues"] == "appliance queue status"
 
 
 def test_divided_gpus_are_shown_where_the_site_divides_some() -> None:
