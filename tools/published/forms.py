@@ -33,18 +33,18 @@ class Printed:
 
 
 PRINTED = (
-    Printed("health", "the site as it was judged", ("health",), documents.Health),
+    Printed("health", "the results of all checks of the site", ("health",), documents.Health),
     Printed(
         "self-test",
-        "the gates with doctored evidence: `validate --self-test`",
+        "results of the gates with falsified evidence: `validate --self-test`",
         ("validate",),
         documents.SelfTest,
     ),
     Printed("waivers", "waivers of a site", ("waive",), documents.Waivers),
-    Printed("machines", "what management controllers say", ("discover",), documents.Machines),
+    Printed("machines", "inventories that BMCs report", ("discover",), documents.Machines),
     Printed(
         "bios",
-        "BIOS settings beside the profile's",
+        "BIOS settings, compared with the profile's",
         ("bios apply", "bios status"),
         documents.BiosSettings,
     ),
@@ -69,13 +69,13 @@ PRINTED = (
     ),
     Printed(
         "training-logs",
-        "what logs show: `validate gpt3 --from-logs DIR` without a site",
+        "results of logs: `validate gpt3 --from-logs DIR` without a site",
         ("validate",),
         documents.TrainingLogs,
     ),
     Printed(
         "measurements",
-        "what this machine measured: `validate model-load` and `serving` with `--here`",
+        "measurements of this machine: `validate model-load` and `serving` with `--here`",
         ("validate",),
         documents.Measurements,
     ),
@@ -93,13 +93,13 @@ PRINTED = (
     ),
     Printed("fabric", "ports, switches and cables", ("fabric show",), documents.Fabric),
     Printed(
-        "nearness", "which hosts are near each other", ("fabric topology",), documents.Nearness
+        "nearness", "the distance between hosts", ("fabric topology",), documents.Nearness
     ),
     Printed("mig", "how GPUs are divided", ("mig show", "mig plan"), documents.Mig),
-    Printed("node-owners", "who gives work to GPU hosts", ("node show",), documents.NodeOwners),
+    Printed("node-owners", "the scheduler that owns each GPU host", ("node show",), documents.NodeOwners),
     Printed(
         "node-conditions",
-        "what Kubernetes was told of its GPU hosts",
+        "node conditions that Kubernetes received for its GPU hosts",
         ("node conditions",),
         documents.NodeConditions,
     ),
@@ -111,13 +111,13 @@ PRINTED = (
     Printed("images", "images that run in the cluster", ("images show",), documents.Images),
     Printed(
         "provisioning",
-        "machines that were given their system",
+        "machines on which an operating system was installed",
         ("provision install",),
         documents.Provisioning,
     ),
-    Printed("images-locked", "images that were accepted", ("images lock",), documents.ImagesLocked),
+    Printed("images-locked", "accepted images", ("images lock",), documents.ImagesLocked),
     Printed("backups", "backups of the cluster's state", ("etcd list",), documents.Backups),
-    Printed("backup-written", "a backup that was made", ("etcd save",), documents.BackupWritten),
+    Printed("backup-written", "the backup that was written", ("etcd save",), documents.BackupWritten),
     Printed("kubeconfig", "a file for kubectl", ("kubeconfig",), documents.Kubeconfig),
     Printed("profile", "a hardware class; the schema of its file", ("profile show",), Profile),
     Printed("rack", "a virtual rack", ("lab up", "lab status"), RackStatus),
