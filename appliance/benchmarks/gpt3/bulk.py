@@ -1,4 +1,4 @@
-"""Sound steps of Megatron-LM, NeMo 2.x and NeMo's DLLogger, many lines at once: in a long log of nothing else each costs a fifth so."""
+"""Reads valid steps of Megatron-LM, NeMo 2.x and NeMo's DLLogger, many lines at a time. In a long log of such lines, a step costs a fifth of a single read."""
 
 import re
 from array import array
@@ -11,14 +11,14 @@ from appliance.benchmarks.gpt3.families import DLLOGGER, MEGATRON, NEMO_2, Famil
 from appliance.benchmarks.gpt3.steps import half_unit
 from appliance.benchmarks.gpt3.stretch import BETWEEN, MINUTES, Known, Stretch
 
-# A run of characters is taken whole (++): where something else follows, no shorter one can be right.
+# Possessive quantifiers (++): if the next character does not match, no shorter run can match either.
 FURTHER = (
     rb"(?: (?:loss scale|grad norm|num zeros|params norm|load_balancing_loss): ++\d[\d.E+-]*+ \|)*"
 )
 VALUES = rb"(?: (?:lr|consumed_samples|global_step|peak_memory_usage|memory_allocated|grad_norm|val_loss): -?\d[\d.e+-]*+ \|)*"
 NUMBER = rb"\d{1,9}+(?:\.\d{1,15}+)?(?:e[+-]\d\d)?"
 EXACT = rb"\d{1,9}+(?:\.\d{1,22}+)?(?:e[+-]\d\d)?"
-# Those that NeMo writes, which costs less than to ask each what it is not; then whatever else is logged.
+# NeMo's usual keys first: this is faster than a negative lookahead for each. Then any other logged value.
 ENTRIES = (
     rb'(?:"(?:lr|global_step|consumed_samples|train_backward_timing in s|grad_norm)": [\d.e+-]++, '
     rb'|"(?!train_step_timing in s"|reduced_train_loss")[^"\\\n]++": -?\d[\d.e+-]*+, )*+'
@@ -59,11 +59,11 @@ LINES = {
         + rb')(?:, "(?!train_step_timing in s")[^"\\\n]++": -?\d[\d.e+-]*+)*+\}\}\n'
     ),
 }
-"""Of each a line as the program prints it where nothing is wrong; any other line is read by itself."""
+"""By family, the pattern of a line as the program prints it without errors. Any other line is read separately."""
 
 
 class _Times:
-    """Seconds of one program's texts, and half a unit of their last digit."""
+    """Seconds of the printed numbers of one program, and half a unit of their last digit."""
 
     def __init__(self, family: Family) -> None:
         scale, digits = family.scale, family.significant
@@ -72,7 +72,7 @@ class _Times:
         self._halves = Known(lambda text: half_unit(text.decode(), digits) * scale)
 
     def of(self, texts: Sequence[bytes]) -> tuple[list[float], list[float]]:
-        """Both of each. Where all digits are printed hardly two texts are the same."""
+        """Both values of each number. If all digits are printed, almost no two numbers are equal, so they are not cached."""
         if self.precision:
             seconds = [*map(float, texts)]
             return seconds, [one * self.precision for one in seconds]
@@ -81,12 +81,12 @@ class _Times:
 
 TIMES = {family: _Times(family) for family in LINES}
 GUARDS: dict[bytes, bytes] = {}
-"""By mark that of its characters which a text did not have: most texts of a log lack the same, and one character is found 50 times as fast."""
+"""By mark, the character of it that did not occur in an earlier text. Most texts of a log lack the same marks, and searching one character is 50 times as fast."""
 
 
 @dataclass(frozen=True)
 class Bulk:
-    """Steps from ``number`` of ``epoch`` on; ``first`` and ``last`` are the lines of the two ends. ``ends``: of lines in the block."""
+    """Steps from ``number`` of ``epoch`` on. ``first`` and ``last`` are the first and the last line; ``ends`` is the number of lines in the block."""
 
     epoch: int
     number: int
@@ -98,9 +98,9 @@ class Bulk:
 
 
 def read(family: Family, line: int, block: bytes, marks: Sequence[bytes]) -> Bulk | None:
-    """All steps of a block of whole lines; None where it has others, with ``marks``, that must be read one by one."""
+    """Returns all steps of a block of whole lines, or None if it contains other lines with ``marks``, which must be read one by one."""
     pattern = LINES[family]
-    # A list of all groups and of what stands between the steps, without a tuple for each line.
+    # One list of all groups and of the text between the steps, without a tuple per line.
     found = pattern.split(block)
     between = found[:: pattern.groups + 1]
     others = b"\n".join(between)
@@ -140,8 +140,8 @@ def _has(text: bytes, mark: bytes) -> bool:
 def _steps(
     family: Family, column: Mapping[str, Sequence[bytes]], lines: "array[int]"
 ) -> Stretch | None:
-    """None where the training does not go on by equal steps, or a value cannot be."""
-    # An array of a list is made at once, while one of an iterator asks it for one item after the other.
+    """Returns None if the step numbers are not evenly spaced, or if a value is impossible."""
+    # An array from a list is created in one call; from an iterator, it requests one item after the other.
     numbers = [*map(int, column["number"])]
     if behind := 1 - family.first:
         numbers = [number + behind for number in numbers]

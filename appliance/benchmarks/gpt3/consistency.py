@@ -1,4 +1,4 @@
-"""Holds what a log prints of one thing against what it prints of another: a contradiction makes no figure."""
+"""Compares values that a log prints about the same thing. A contradiction means that the log gives no result."""
 
 from array import array
 from collections import Counter
@@ -14,25 +14,25 @@ from appliance.text import plural
 
 BATCH_SLACK = 1.25
 FLOPS_SLACK = 1.7
-"""Formulas of model FLOPs differ by up to a third (attention, recomputation), mistakes by two at least."""
+"""Formulas of model FLOPs differ by up to a third (attention, recomputation); errors differ by a factor of two or more."""
 CLOCK_SLACK = 1.5
 PAUSES = 1.1
 BETWEEN = 1.05
-"""Steps that take longer by the clock than the log prints: so much is spent between them."""
+"""Maximum ratio of the time by the clock to the printed time. The difference is spent between the steps."""
 PAUSED = 8
-"""One step in so many may be followed by a pause: a checkpoint, a validation."""
+"""One of this many steps may be followed by a pause: a checkpoint or a validation."""
 LOST, LOST_UNDATED = 0.1, 0.02
-"""Share of the steps that a log may lack. Own choice: where no clock tells how long these took, so few cannot hide a slow run from who reads of them."""
+"""Share of the steps that may be missing from a log. Own choice: without a clock their duration is unknown, but so few cannot hide a slow run."""
 SLOW = 1.5
-"""Times the median; a checkpoint, a validation or a restart."""
+"""Times the median: a checkpoint, a validation or a restart."""
 LEAST_SPAN = 20
-"""Units of the clock that a span must have to be held against anything."""
+"""Minimum length of a time span, in units of the clock, before it is compared."""
 RISEN = 1.5
 UNSTAMPED = "one of both is wrong: give the log as the program wrote it, or train again without validation and checkpoints"
 
 
 def batch(log: Log, global_batch: int) -> None:
-    """Consumed samples must grow by the global batch. Raises UnusableLog."""
+    """Checks that consumed samples grow by the global batch. Raises UnusableLog."""
     found = log.samples.per_step()
     if found is None:
         return
@@ -45,7 +45,7 @@ def batch(log: Log, global_batch: int) -> None:
 
 
 def row(log: Log, selection: Selection) -> None:
-    """From the first step that counts to the last the log must have each, or each n-th. Raises UnusableLog."""
+    """Checks that the log has every step, or every n-th, from the first counted step to the last. Raises UnusableLog."""
     every, missing, odd = _missing(selection.steps.numbers)
     total = log.steps.dropped + len(log.steps)
     is_hidden = missing > LOST_UNDATED * total and not _is_dated(selection.steps)
@@ -61,12 +61,12 @@ def row(log: Log, selection: Selection) -> None:
 
 
 def _is_dated(steps: Steps) -> bool:
-    """Whether the clock tells how long the steps took that are not in the log."""
+    """Whether the clock gives the duration of the steps that are missing from the log."""
     return not any(map(isnan, steps.clocks))
 
 
 def _missing(numbers: Sequence[int]) -> tuple[int, int, int]:
-    """The log interval, the number of missing steps, and the number of steps outside it. Numbers restart with each epoch."""
+    """Returns the log interval, the number of missing steps, and the number of steps outside the interval. Numbers restart in each epoch."""
     if numbers[0] == UNNUMBERED or numbers[-1] - numbers[0] == len(numbers) - 1:
         return 1, 0, 0
     apart = Counter(after - before for before, after in pairwise(numbers) if after > before)
@@ -79,7 +79,7 @@ def _missing(numbers: Sequence[int]) -> tuple[int, int, int]:
 
 
 def throughput(log: Log, run: Run, reference: Reference) -> None:
-    """TFLOPS that the program prints, and its clock, must agree with the step time. Raises UnusableLog."""
+    """Checks that printed TFLOPS and the clock agree with the step time. Raises UnusableLog."""
     gpt = reference.models.get(run.model)
     if gpt is not None and log.tflops:
         ours = tflops_per_gpu(run, gpt, Formula.CAUSAL)
@@ -91,7 +91,7 @@ def throughput(log: Log, run: Run, reference: Reference) -> None:
 
 
 def clock(log: Log, selection: Selection) -> float | None:
-    """Seconds a step by the time stamps of the log; None where they do not tell. Raises UnusableLog."""
+    """Seconds per step according to the time stamps of the log; None if they are not sufficient. Raises UnusableLog."""
     _between(log, selection)
     first, last = selection.steps[0], selection.steps[-1]
     if first.number is None or last.number is None or first.clock is None or last.clock is None:
@@ -109,7 +109,7 @@ def clock(log: Log, selection: Selection) -> float | None:
 
 
 def _between(log: Log, selection: Selection) -> None:
-    """What passes from one step to the next must be what the log prints, save for a few pauses. Raises UnusableLog."""
+    """Checks that the time between steps is the printed step time, except for a few pauses. Raises UnusableLog."""
     if _is_steady(log, selection):
         return
     gaps = list(_gaps(selection.steps))
@@ -119,7 +119,7 @@ def _between(log: Log, selection: Selection) -> None:
         for number, passed, printed in gaps
         if passed >= 0 and number <= every
     )
-    # Steps that are not there are no pause: the clock has their time.
+    # Missing steps are not a pause: the clock includes their time.
     holes = [gap for gap in gaps if gap[1] >= 0 and gap[0] > every]
     most = max(2, len(gaps) // PAUSED)
     if len(gaps) - len(forward) - len(holes) > most:
@@ -151,7 +151,7 @@ def _between(log: Log, selection: Selection) -> None:
 
 
 def _is_steady(log: Log, selection: Selection) -> bool:
-    """Whether all is as printed, pauses included: most logs are so, and long ones are not sorted then."""
+    """Whether all times are as printed, pauses included. This is true of most logs, so that long ones need not be sorted."""
     passed = printed = 0.0
     for _, one, other in _gaps(selection.steps):
         if one < 0:
@@ -161,7 +161,7 @@ def _is_steady(log: Log, selection: Selection) -> bool:
 
 
 def _gaps(steps: Steps) -> Iterator[tuple[int, float, float]]:
-    """Between each two steps that are numbered and dated: how many steps, the seconds that passed, and those that are printed."""
+    """For each two consecutive steps with number and date: the number of steps, the elapsed seconds, and the printed seconds."""
     columns = zip(steps.numbers, steps.clocks, steps.seconds, strict=True)
     before, then = UNNUMBERED, nan
     for number, clock, seconds in columns:
@@ -172,7 +172,7 @@ def _gaps(steps: Steps) -> Iterator[tuple[int, float, float]]:
 
 
 def diverged(log: Log) -> str:
-    """Where the training went wrong: nan, or a loss that rose; "" for a sound one."""
+    """Describes where the training diverged: nan, or a loss that rose. "" for a sound training."""
     if wrong := next((f"{r.reason}, line {r.line}" for r in log.refused.first if r.diverged), ""):
         return wrong
     losses = array("d", filterfalse(isnan, log.steps.losses))
@@ -184,7 +184,7 @@ def diverged(log: Log) -> str:
 
 
 def notes(log: Log, selection: Selection) -> Iterator[str]:
-    """What a reader of the figure should know of the run."""
+    """Notes that a reader of the result needs."""
     by_clock = clock(log, selection)
     if by_clock is not None:
         pauses = by_clock > PAUSES * selection.seconds

@@ -1,8 +1,8 @@
-"""Which of several logs are of one and the same training: told by what was measured, whatever the format of the file.
+"""Detects logs that belong to one and the same training, by their measurements, whatever the format of the file.
 
-Two trainings never take the same times step by step. What two logs measured is compared step by step within the digits
-that each prints, and held against how often values of other steps agree: a log of few digits, whose steps are all alike,
-tells nothing by its times.
+No two trainings have the same times step by step. The measurements of two logs are compared step by step, within the
+printed digits, and with the rate at which values of other steps agree. A log with few digits, whose steps are all equal,
+gives no evidence by its times.
 """
 
 from array import array
@@ -16,31 +16,31 @@ from statistics import median
 from appliance.benchmarks.gpt3.steps import AT_LEAST, UNNUMBERED, Log
 
 MOST = 8192
-"""Steps of a log that are kept for this: of a longer one a half, a quarter ... by their numbers, so that parts of it are found."""
+"""Steps of a log that are kept for this comparison. Of a longer log, a half, a quarter ... selected by step number, so that parts of it are found."""
 COMPARED = 2048
 SHIFTS = 8
 SURE = 12.0
-"""Nats: by chance two trainings agree so well once in 160,000 times."""
+"""Nats: two different trainings agree this well once in 160,000 cases by chance."""
 ODD = 4
 SCALES = (1, 8)
-"""Halves of a last digit that two values may be apart: where the last one was changed, eight."""
+"""Maximum difference of two values, in halves of the last digit. Eight, if the last digit was changed."""
 PROBE = 64
 MISSES = 12
 EPOCH = 1e8
-"""Clocks from here on count from 1970; others from the beginning of a bar."""
+"""Clocks with larger values count from 1970; others count from the start of a bar."""
 NEXT = 2.0
-"""So many times shorter or longer may it be, from the last step of one log to the first of the other, than these steps take."""
+"""Maximum ratio between the gap from the last step of one log to the first of the other and the duration of these steps."""
 PAUSE = 3600.0
-"""Seconds that a checkpoint or a validation may last between them."""
+"""Seconds that a checkpoint or a validation may take between two logs."""
 ZONES = 14 * 3600.0
-"""Seconds that clocks of two programs may differ: text has local time, event files have that of 1970."""
+"""Seconds by which clocks of two programs may differ. Text logs have local time, event files have seconds since 1970."""
 ALIKE = 1.5
-"""Median step times of two parts of one training are no further apart."""
+"""Maximum ratio of the median step times of two parts of one training."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What of a log is compared. ``numbers`` grow; without numbers they are its order."""
+    """The data of a log that is compared. ``numbers`` increase; without step numbers they are the order in the log."""
 
     source: str
     sha256: str
@@ -58,7 +58,7 @@ class Trace:
 
 
 def trace(log: Log) -> Trace:
-    """What is kept of a log."""
+    """Returns the data of a log that is kept."""
     steps = log.steps
     steps.settle()
     numbered = steps.numbers[0] != UNNUMBERED
@@ -85,12 +85,12 @@ def trace(log: Log) -> Trace:
 
 
 def _scattered(number: int) -> int:
-    """A number that has nothing to do with how often a program logs a step, as every tenth."""
+    """A hash of the step number, independent of logging intervals such as every tenth step."""
     return (number * 2654435761 & 0xFFFFFFFF) >> 7
 
 
 def groups(traces: Sequence[Trace]) -> list[list[int]]:
-    """Indices of logs that are of one training, for each training that several are of."""
+    """Returns groups of indices; each group lists the logs of one training that has several."""
     leader = list(range(len(traces)))
     for i, one in enumerate(traces):
         for j in range(i):
@@ -104,7 +104,7 @@ def groups(traces: Sequence[Trace]) -> list[list[int]]:
 
 
 def same(one: Trace, other: Trace) -> bool:
-    """Whether both are of one training: the same file, the same measurements, or other steps of it."""
+    """Whether both logs belong to one training: the same file, the same measurements, or other steps of it."""
     if one.sha256 and one.sha256 == other.sha256:
         return True
     if parts(one, other):
@@ -113,14 +113,14 @@ def same(one: Trace, other: Trace) -> bool:
 
 
 def parts(one: Trace, other: Trace) -> bool:
-    """Whether they are different steps of one training: one behind the other, or between each other's."""
+    """Whether they are different steps of one training: one part after the other, or interleaved."""
     if not (one.numbered and other.numbered) or _differ(one.total, other.total):
         return False
     return _follows(one, other) or _follows(other, one) or _interleaved(one, other)
 
 
 def dated(one: Trace, other: Trace) -> bool:
-    """Whether both say when their last and first steps were, so that time tells one training from two."""
+    """Whether both logs have the times of their first and last steps, so that time can separate two trainings."""
     return all(
         not isnan(clock) and clock >= EPOCH
         for trace in (one, other)
@@ -129,7 +129,7 @@ def dated(one: Trace, other: Trace) -> bool:
 
 
 def _differ(one: int | None, other: int | None) -> bool:
-    """Steps that a training was to have. NeMo prints the number of the last one, counted from 0."""
+    """Whether the planned numbers of steps differ. NeMo prints the number of the last one, counted from 0: a difference of 1 is none."""
     return one is not None and other is not None and abs(one - other) > 1
 
 
@@ -148,7 +148,7 @@ def _follows(first: Trace, then: Trace) -> bool:
 
 
 def _overlap(first: Trace, then: Trace) -> bool:
-    """Whether so many steps are of the same time that these can be compared."""
+    """Whether enough steps have the same time for a comparison."""
     ours = len(first.numbers) - bisect_left(first.numbers, then.begins)
     theirs = bisect_right(then.numbers, first.ends)
     return max(ours, theirs) >= AT_LEAST
@@ -165,7 +165,7 @@ def _interleaved(one: Trace, other: Trace) -> bool:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Two columns of values, and how far two that are the same may be apart."""
+    """Two columns of values, and the maximum difference of equal values."""
 
     ours: Sequence[float]
     theirs: Sequence[float]
@@ -173,7 +173,7 @@ class Pairs:
 
 
 def _paired(one: Trace, other: Trace) -> Iterator[Pairs]:
-    """Columns of the steps that both have: their times, and losses where both have the same times."""
+    """Columns of the steps that both logs have: their times, and their losses if the times are equal."""
     ours, theirs = _common(one, other)
     yield from _columns(one, other, ours, theirs)
     for start in _begins_alike(one, other):
@@ -201,12 +201,12 @@ def _columns(
     a, b = [one.losses[i] for i in ours], [other.losses[i] for i in theirs]
     timed = [one.seconds[i] == other.seconds[j] for i, j in zip(ours, theirs, strict=True)]
     if a == b and all(timed):
-        # To the last digit of all that both print.
+        # All printed digits must agree.
         yield Pairs(a, b, [0.0] * len(a))
 
 
 def _usual(seconds: Sequence[float]) -> list[int]:
-    """Places of steps like most: trainings of one kind are slow at the same steps, where they begin and save."""
+    """Indices of typical steps. Trainings of one kind are slow at the same steps, where they start and save."""
     if not seconds:
         return []
     middle = median(seconds)
@@ -215,7 +215,7 @@ def _usual(seconds: Sequence[float]) -> list[int]:
 
 
 def _common(one: Trace, other: Trace) -> tuple[list[int], list[int]]:
-    """Places of the steps that have the same numbers in both."""
+    """Indices of the steps with the same numbers in both logs."""
     low, high = max(one.numbers[0], other.numbers[0]), min(one.numbers[-1], other.numbers[-1])
     there = {
         other.numbers[j]: j
@@ -230,7 +230,7 @@ def _common(one: Trace, other: Trace) -> tuple[list[int], list[int]]:
 
 
 def _begins_alike(whole: Trace, part: Trace) -> Iterator[int]:
-    """Where in one log the other may begin: steps that were numbered anew, or never."""
+    """Possible offsets of one log in the other, for steps that were renumbered or have no numbers."""
     probe = min(PROBE, len(part.seconds))
     if probe < AT_LEAST:
         return
@@ -248,7 +248,7 @@ def _begins_alike(whole: Trace, part: Trace) -> Iterator[int]:
 
 
 def _agrees(pairs: Pairs) -> bool:
-    """Whether values agree step by step far more often than values of other steps do."""
+    """Whether values agree step by step far more often than values of different steps do."""
     count = len(pairs.ours)
     share = _agreeing(pairs, 0) / count
     shifts = range(1, min(SHIFTS, count - 1) + 1)

@@ -1,4 +1,4 @@
-"""Which log is of which run: runs.yml or the folder's layout, judged against the tables of models and GPUs."""
+"""Assigns logs to runs, by runs.yml or by the folder's layout, and checks them against the tables of models and GPUs."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from appliance.text import plural
 
 DESCRIPTION = "runs.yml"
 NO_LOGS = (".sbatch", ".json", ".yml", ".yaml", ".bak", ".orig", ".old", ".swp", "~")
-"""Job files that lie beside the logs, and copies that editors and people leave."""
+"""Job files next to the logs, and copies that editors and users create."""
 NODES = re.compile(r"(\d{1,5})n(?=[.\-_]|$)")
 LAYOUT = "lay logs out as MODEL/bare-metal|kubernetes/NODESn*.log (5b/kubernetes/2n-a.log), or describe them in runs.yml"
 OTHER_CLASS = "name the profile of the hosts that ran it with --profile, or correct runs.yml"
@@ -29,9 +29,9 @@ OTHER_CLASS = "name the profile of the hosts that ran it with --profile, or corr
 
 @dataclass(frozen=True)
 class Hardware:
-    """The GPU hosts a run is expected to be of, and who says so ("profile hpc"); ``hosts``: how many, None: any.
+    """The GPU hosts that are expected for a run, and the source of this expectation ("profile hpc"). ``hosts``: their number, None for any.
 
-    ``gpu``: what the hosts themselves say they have, for logs that name none.
+    ``gpu``: the GPU that the hosts report, for logs that name none.
     """
 
     of: str
@@ -41,7 +41,7 @@ class Hardware:
 
 
 class Recorded(Model):
-    """One log and what it does not say itself. ``log`` is relative to the folder of runs.yml."""
+    """One log, and its properties that are not in the log itself. ``log`` is relative to the folder of runs.yml."""
 
     log: str
     model: str
@@ -55,7 +55,7 @@ class Recorded(Model):
 
 
 class Description(Model):
-    """runs.yml. Without ``runs`` the folder's layout says which log is which."""
+    """runs.yml. Without ``runs``, the folder's layout assigns the logs."""
 
     version: Literal[1] = 1
     gpu: str | None = None
@@ -65,9 +65,9 @@ class Description(Model):
 
 
 def described(folder: Path, reference: Reference, hardware: Hardware | None) -> Description:
-    """The runs of ``folder``, with models and GPUs by the names of the tables.
+    """Returns the runs of ``folder``, with models and GPUs by the names of the tables.
 
-    Raises InvalidConfig for a wrong runs.yml, ConfigError for a name no table knows, UnusableLog where no log lies.
+    Raises InvalidConfig for an invalid runs.yml, ConfigError for an unknown name, UnusableLog if there is no log.
     """
     read, given = _description(folder)
     runs = given.runs or tuple(_laid_out(folder))
@@ -81,7 +81,7 @@ def described(folder: Path, reference: Reference, hardware: Hardware | None) -> 
 
 
 def near(word: str, known: Iterator[str] | tuple[str, ...], title: str) -> str:
-    """``did you mean "x"?`` whatever the case, or the list."""
+    """Returns ``did you mean "x"?``, ignoring the case, or the list of names."""
     names = {name.lower(): name for name in known}
     close = get_close_matches(word.lower(), names, n=1)
     return (
@@ -91,7 +91,7 @@ def near(word: str, known: Iterator[str] | tuple[str, ...], title: str) -> str:
 
 @dataclass(frozen=True)
 class _Words:
-    """Judges names and counts; a finding without a runs.yml speaks of the folder."""
+    """Checks names and counts. Without a runs.yml, a finding names the folder."""
 
     read: Document | None
     folder: Path
@@ -121,7 +121,7 @@ class _Words:
             )
 
     def named(self, run: Recorded, given: Description) -> Recorded:
-        """The run with everything that is common, under the names of the tables."""
+        """Returns the run with the common values, under the names of the tables."""
         gpu = run.gpu or given.gpu
         count = run.gpus_per_node or given.gpus_per_node
         return run.model_copy(
@@ -184,7 +184,7 @@ def _laid_out(folder: Path) -> Iterator[Recorded]:
         nodes = None if path.name.endswith(NO_LOGS) else NODES.match(path.name)
         model, platform = path.parts[-3], path.parts[-2]
         if nodes and platform in {"bare-metal", "kubernetes"} and not path.is_dir():
-            # A pipe or a dangling link, too: what reads it says why it is no log.
+            # Includes pipes and dangling links: the reader reports why they are not logs.
             found = True
             if not int(nodes[1]):
                 raise ConfigError(

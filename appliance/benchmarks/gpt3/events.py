@@ -1,4 +1,4 @@
-"""Reads the step times of NeMo and Megatron-LM out of TensorBoard event files: TFRecord framing and the few protobuf fields it needs."""
+"""Reads the step times of NeMo and Megatron-LM from TensorBoard event files: TFRecord framing and the few required protobuf fields."""
 
 import struct
 from collections.abc import Iterator
@@ -25,14 +25,14 @@ from appliance.benchmarks.gpt3.steps import (
 
 TIMING = "train_step_timing"
 ITERATION = "iteration-time"
-"""Megatron-LM's and Megatron-Bridge's, in s, by iterations from 1 on."""
+"""Scalars of Megatron-LM and Megatron-Bridge, in s, by iteration from 1 on."""
 SAMPLES = "consumed_samples"
 BATCH = "batch-size"
 LOSSES = ("reduced_train_loss", "train_loss", "lm loss")
 TAGS = {
     TIMING: TIMING,
     f"{TIMING} in s": TIMING,
-    # tensorboardX, which Lightning takes where PyTorch's writer is not, puts underscores for blanks.
+    # Lightning uses tensorboardX if PyTorch's writer is not available. It replaces blanks by underscores.
     f"{TIMING}_in_s": TIMING,
     ITERATION: ITERATION,
     SAMPLES: SAMPLES,
@@ -40,25 +40,25 @@ TAGS = {
     **dict.fromkeys(LOSSES, "loss"),
 }
 FIRST = {TIMING: 0, ITERATION: 1}
-"""What each program calls its first step."""
+"""The number of the first step, by program."""
 NOTES = {TIMING: RUNNING_MEAN, ITERATION: OVER_INTERVAL}
 NAMED = (
     *(tag.encode() for tag in (TIMING, ITERATION, SAMPLES, BATCH)),
     b"train_loss",
     b"lm loss",
 )
-"""One of these stands in every record that is read; of others the checksum is not worth its time."""
+"""Every record that is read contains one of these. For others, the checksum is not computed."""
 FRAME = 12
 LENGTH_DELIMITED = 2
 SAME = 0.01
-"""Share by which two times of one step may differ and still be one."""
+"""Maximum relative difference of two times of the same step."""
 DATED = 10
-"""Events from the first on that may tell when the run began."""
+"""Number of events, from the first on, that may contain the start of the run."""
 LARGEST = 1 << 26
-"""Bytes of a record; NeMo's scalars take under 100, and images are not read."""
+"""Maximum size of a record in bytes. NeMo's scalars need less than 100, and images are not read."""
 MOST = 1 << 62
 VARINT_BITS = 70
-"""A number has ten bytes at most (protobuf.dev, Encoding)."""
+"""A varint has at most ten bytes (protobuf.dev, Encoding)."""
 UNREAD = "the rest is not read"
 
 
@@ -84,14 +84,14 @@ def masked_crc(data: bytes) -> int:
 
 
 def is_event_file(path: Path, start: bytes) -> bool:
-    """By TensorBoard's file name, or by a first frame whose length carries its own checksum."""
+    """Recognises an event file by TensorBoard's file name, or by a first frame whose length has a valid checksum."""
     return "tfevents" in path.name or (
         len(start) >= FRAME and masked_crc(start[:8]) == struct.unpack_from("<I", start, 8)[0]
     )
 
 
 def read(source: str, file: Once) -> Log:
-    """The timing scalar of every step. Raises UnusableLog: damaged from the start, or the scalar is not in it."""
+    """Returns the timing scalar of every step. Raises UnusableLog if the file is damaged from the start or lacks the scalar."""
     found = _Found(source)
     for index, record in _records(file, found.refused):
         found.take(index, record)
@@ -120,7 +120,7 @@ def read(source: str, file: Once) -> Log:
 
 @dataclass
 class _Found:
-    """What the events of one file tell; ``timed`` by the scalar that came first."""
+    """Result of the events of one file. ``timed`` is the timing scalar that occurred first."""
 
     source: str = ""
     steps: Steps = field(default_factory=Steps)
@@ -134,7 +134,7 @@ class _Found:
     loss: tuple[int, float] | None = None
 
     def take(self, index: int, record: bytes) -> None:
-        """One event; ``index`` is its record's number."""
+        """Reads one event; ``index`` is the number of its record."""
         event = _event(record)
         if self.began is None and index <= DATED:
             self.began = _dated(event.wall)
@@ -179,7 +179,7 @@ class _Found:
         )
 
     def _require_same(self, event: "_Event", index: int, seconds: float) -> None:
-        """Of two times of one step nobody can say which is the step's. Raises UnusableLog."""
+        """Two different times of one step are ambiguous. Raises UnusableLog."""
         before = self.steps[-1].seconds
         if abs(before - seconds) > SAME * max(before, seconds):
             raise UnusableLog(
@@ -188,7 +188,7 @@ class _Found:
             )
 
     def notes(self) -> Iterator[str]:
-        """What a reader of the figures should know."""
+        """Notes that a reader of the results needs."""
         yield f"lines are record numbers; {NOTES[self.timed]}"
         if self.restarted:
             yield f"the run began again at record {self.restarted}; only what follows counts"
@@ -196,7 +196,7 @@ class _Found:
 
 @dataclass(frozen=True)
 class _Event:
-    """Of an event: seconds since 1970, step, and its scalars by tag."""
+    """Returns seconds since 1970, step, and scalars by tag of an event."""
 
     wall: float
     step: int
@@ -212,9 +212,9 @@ def _dated(wall: float) -> datetime | None:
 
 
 def _records(file: Once, refused: Refusals) -> Iterator[tuple[int, bytes]]:
-    """Records that are read, with their numbers, up to the first damaged one.
+    """Yields relevant records with their numbers, up to the first damaged one.
 
-    A file still being written ends in half a record.
+    A file that is still being written ends with an incomplete record.
     """
     for count, head in enumerate(iter(partial(file.read, FRAME), b""), 1):
         if len(head) < FRAME or masked_crc(head[:8]) != struct.unpack_from("<I", head, 8)[0]:
@@ -237,7 +237,7 @@ def _records(file: Once, refused: Refusals) -> Iterator[tuple[int, bytes]]:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Protobuf wire format: field number and its raw value."""
+    """Yields field numbers and raw values of the protobuf wire format."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)

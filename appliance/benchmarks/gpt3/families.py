@@ -1,4 +1,4 @@
-"""How NeMo 1.x and 2.x, NeMo's DLLogger, Megatron-LM and Megatron-Bridge print a step."""
+"""The formats in which NeMo 1.x and 2.x, NeMo's DLLogger, Megatron-LM and Megatron-Bridge print a step."""
 
 import re
 from dataclasses import dataclass
@@ -6,17 +6,17 @@ from dataclasses import dataclass
 RUNNING_MEAN = "each value is a running mean of 5 steps, so one slow step shows in five values"
 OVER_INTERVAL = "each value is a mean over the log interval; the first one includes the start"
 SINGLE = 2.0**-24
-"""So far, as a share of it, may a value be that was kept in single precision."""
+"""Maximum relative error of a value that was stored in single precision."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """How one program prints a step. ``mark`` stands in every such line; ``closed``: what must follow the value for it
-    to be whole.
+    """The format in which one program prints a step. Every such line contains ``mark``; ``closed`` must follow the value
+    of a complete line.
 
-    ``first`` is the number of its first step; ``scale`` turns its unit into seconds; ``significant``: digits its format
-    keeps of a number, 0 where all decimals it prints count. ``precision``: where all digits of a value are printed, the
-    share of it that it may be off, for it was kept so. ``clock`` finds when the line was written.
+    ``first`` is the number of the first step; ``scale`` converts its unit to seconds; ``significant`` is the number of
+    significant digits of the format, 0 if all printed decimals count. ``precision``: if all digits of a value are printed,
+    the relative error of its storage format. ``clock`` finds the time at which the line was written.
     """
 
     name: str
@@ -47,11 +47,11 @@ NEMO_1 = Family(
     seconds=re.compile(rb"train_step_timing in s=(?P<value>[^,\]\s]*)"),
     closed=re.compile(rb"[,\]]"),
     key="train_step_timing in s",
-    # tqdm prints "{:.3g}", and Lightning pads that with zeros to five characters: 85.7 stands as 85.70.
+    # tqdm prints "{:.3g}", and Lightning pads the result with zeros to five characters: 85.7 becomes 85.70.
     significant=3,
     loss=re.compile(rb"reduced_train_loss=(?P<value>[^,\]\s]+)"),
     samples=re.compile(rb"consumed_samples=(?P<value>[^,\]\s]+)"),
-    # Its bar counted micro-batches in some versions; this counts steps, from 0.
+    # In some versions the bar counted micro-batches; this value counts steps, from 0.
     counted=re.compile(rb"global_step=(?P<value>[^,\]\s]+)"),
     clock=re.compile(
         rb"(?:\d|\?|it) \[(?:(?P<hours>\d{1,6}):)?(?P<minutes>\d\d):(?P<seconds>\d\d)[<,]"
@@ -104,7 +104,7 @@ BRIDGE = Family(
 DLLOGGER = Family(
     name="NeMo's DLLogger",
     mark=b"DLLL {",
-    # A step is a number, or the list of epoch and number; lists of one and of none are sums of an epoch and of all.
+    # A step is a number, or the list of epoch and number. Lists with one item or none are sums of an epoch or of the whole run.
     line=re.compile(
         rb'DLLL \{.{0,400}?"type": "LOG", "step": (?:\[(?P<epoch>\d{1,9}), )?(?P<number>\d{1,9})\]?, "data": \{'
     ),

@@ -1,4 +1,4 @@
-"""What acceptance asks of GPT-3 training: a published model's throughput at the size of the site."""
+"""The acceptance gates of GPT-3 training: a published model's throughput at the size of the site."""
 
 from collections.abc import Iterator
 
@@ -13,11 +13,11 @@ from appliance.models.site import Owner, Role
 
 PLATFORM = {Owner.SLURM: "bare-metal", Owner.KUBERNETES: "kubernetes"}
 STAGES = ("gpu", "mig", "fabric")
-"""What throughput rests on, beside the stage of the scheduler that runs it."""
+"""The stages on which throughput depends, in addition to the stage of the scheduler that runs it."""
 
 
 def gates(view: View) -> tuple[Requirement, ...]:
-    """One per published model, where site or profile set a limit for the throughput; else none."""
+    """One gate per published model if site or profile set a limit for the throughput, otherwise none."""
     bound = view.limit(THROUGHPUT)
     if bound is None:
         return ()
@@ -49,7 +49,7 @@ def gates(view: View) -> tuple[Requirement, ...]:
 
 
 def _targets(view: View, reference: Reference, model: str) -> Iterator[str]:
-    """Per scheduler the largest published number of hosts that it has, as results name it."""
+    """By scheduler, the largest published number of hosts that it has, in the notation of results."""
     for owner, platform in PLATFORM.items():
         hosts = len(view.site.gpu_hosts_of(owner))
         sizes = [
@@ -66,7 +66,7 @@ def _gpus(view: View, reference: Reference) -> frozenset[str]:
 
 
 def _unpublished(view: View, reference: Reference) -> str:
-    """Why no log of these hosts could be judged; "" where one could."""
+    """The reason why no log of these hosts can be judged; "" if logs can be judged."""
     series = reference.appliance
     accepted = tuple(_gpus(view, reference)) or view.profile.hardware.gpu.models
     least, most = (of(view.profile, view.site) for of in (gpu_least, gpu_most))

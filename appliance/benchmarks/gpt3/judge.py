@@ -1,4 +1,4 @@
-"""Judges training runs against the published figures; what cannot be compared is never called a pass."""
+"""Compares training runs with the published values. A run without a comparable value never passes."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -24,9 +24,9 @@ from appliance.text import plural
 THROUGHPUT = "gpt3.throughput"
 SCALING = "gpt3.scaling"
 LEAST = 0.5
-"""% of the peak; a thousandth of what is usual is a unit mixed up."""
+"""% of the peak. A thousandth of the usual value means that units were confused."""
 MOST_APART = 10.0
-"""% between the slowest and the fastest of several runs of one kind. Own choice: the published ones repeat within 3 %."""
+"""% between the slowest and the fastest of several equal runs. Own choice: the published runs repeat within 3 %."""
 ONE_SLOW = "find out why the slowest was slow, correct that, and train again; or give the logs of one configuration alone"
 FINER = "give the TensorBoard file of the same run, or the JSON of NeMo's DLLogger: they keep seven digits"
 WITH_NEMO = "train it with NeMo, or give logs of NeMo: appliance validate gpt3 --from-logs DIR"
@@ -39,9 +39,9 @@ SLOW_FIX = (
 def judge(
     runs: Sequence[Run], reference: Reference, tolerance: Limit | None = None
 ) -> tuple[CheckResult, ...]:
-    """One gpt3.throughput per run and one gpt3.scaling per run on several nodes.
+    """Returns one gpt3.throughput per run, and one gpt3.scaling per run on several nodes.
 
-    ``tolerance`` in % below the published figure; the reference's own where none is given.
+    ``tolerance``: accepted % below the published value; None for the reference's own.
     """
     allowed = tolerance or reference.tolerance
     results = [throughput(run, reference, allowed) for run in runs]
@@ -50,7 +50,7 @@ def judge(
 
 
 def throughput(run: Run, reference: Reference, allowed: Limit) -> CheckResult:
-    """tokens/s against the published cell."""
+    """Compares tokens/s with the published cell."""
     shown = {"value": cut(run.tokens_per_s), "unit": "tokens/s", "evidence": _evidence(run)}
     if run.diverged:
         fix = "correct the training first: learning rate, data, and ECC errors of the GPUs"
@@ -76,7 +76,7 @@ def throughput(run: Run, reference: Reference, allowed: Limit) -> CheckResult:
 
 
 def scaling(run: Run, runs: Sequence[Run], reference: Reference, allowed: Limit) -> CheckResult:
-    """Linear factor against the published one; both ends must be measured, and published as a gate."""
+    """Compares the linear factor with the published one. Both ends must be measured, and published as a gate."""
     base = one_node(runs, run)
     if base is None:
         why = "no 1-node run of the same configuration to scale against"
@@ -114,7 +114,7 @@ def _against(
     allowed: Limit,
     shown: dict[str, Any],
 ) -> CheckResult:
-    """Judges what the value can be: where the limit lies within that, the log cannot tell."""
+    """Judges the interval of possible values. If it contains the limit, the log gives no verdict."""
     percent = float(allowed.value or 0)
     floor = published * (1 - percent / 100)
     decimals = 0 if check_id == THROUGHPUT else 2
@@ -151,7 +151,7 @@ def target(run: Run) -> Place:
 
 
 def _comparable(run: Run, reference: Reference) -> tuple[Cell | None, str, bool]:
-    """The published cell; why it is no gate for this run ("" if it is); whether a verdict was owed."""
+    """Returns the published cell, the reason why it is no gate for this run ("" if it is one), and whether a verdict was required."""
     series = reference.appliance
     gpt = reference.models.get(run.model)
     if gpt is None:

@@ -1,4 +1,4 @@
-"""Job files of the GPU trainings: a batch script for Slurm with Pyxis, a TrainJob for Kubernetes; one configuration in both."""
+"""Job files of GPU trainings: a batch script for Slurm with Pyxis and a TrainJob for Kubernetes, with the same configuration."""
 
 import json
 import shlex
@@ -15,7 +15,7 @@ from appliance.text import plural
 
 FILE = Path(__file__).with_name("launch.yml")
 STEPS = 50
-"""Enough for every rule of counting; a 5B step of one DGX A100 takes 86 s, so 72 minutes."""
+"""Enough for every counting rule. A 5B step on one DGX A100 takes 86 s, so this takes 72 minutes."""
 MINUTES = 120
 GPUS = 8
 PORT = 29500
@@ -27,7 +27,7 @@ PLATFORM = {"slurm": "bare-metal", "kubernetes": "kubernetes"}
 
 
 class Recipe(Model):
-    """How one model is trained; rates of learning, ``bucket_mib`` of gradients."""
+    """Training parameters of one model: learning rates, and ``bucket_mib`` of the gradient buckets, in MiB."""
 
     micro_batch: int
     tensor_parallel: int
@@ -41,7 +41,7 @@ class Recipe(Model):
 
 
 class Launch(Model):
-    """All of launch.yml."""
+    """The content of launch.yml."""
 
     version: Literal[1]
     image: str
@@ -54,7 +54,7 @@ class Launch(Model):
 
 @dataclass(frozen=True)
 class Training:
-    """One training: a model on so many hosts; ``image`` as registries write it, ``queue`` of KAI."""
+    """One training: a model on a number of hosts; ``image`` in the notation of registries, ``queue`` of KAI."""
 
     model: str
     nodes: int
@@ -63,18 +63,18 @@ class Training:
 
     @property
     def name(self) -> str:
-        """Of the job."""
+        """Name of the job."""
         return f"gpt3-{self.model}-{self.nodes}n"
 
 
 @cache
 def launch() -> Launch:
-    """The configuration that comes with the program."""
+    """Returns the configuration that is included in the program."""
     return Launch.model_validate(document.read(FILE).data)
 
 
 def arguments(training: Training) -> tuple[str, ...]:
-    """Of NeMo's pretraining script: the published configuration, on tokens that it makes itself."""
+    """Arguments of NeMo's pretraining script: the published configuration, with tokens that it generates."""
     gpt, recipe = load().models[training.model], launch().models[training.model]
     return (
         *_trainer(training),
@@ -86,7 +86,7 @@ def arguments(training: Training) -> tuple[str, ...]:
 
 
 def divides(model: str, nodes: int, gpus: int = GPUS) -> bool:
-    """Whether every one of the ``gpus`` of so many hosts has whole micro-batches of the published global batch."""
+    """Whether the published global batch gives each of the ``gpus`` on so many hosts whole micro-batches."""
     recipe = launch().models[model]
     replicas, odd = divmod(nodes * gpus, recipe.tensor_parallel * recipe.pipeline_parallel)
     return not odd and load().models[model].global_batch % (recipe.micro_batch * replicas) == 0
@@ -95,7 +95,7 @@ def divides(model: str, nodes: int, gpus: int = GPUS) -> bool:
 def files(
     models: Sequence[str], nodes: Sequence[int], through: Sequence[str], image: str, queue: str
 ) -> dict[str, str]:
-    """Relative path -> content of every job file; the path is the one its log is read by."""
+    """Returns relative path -> content of every job file; the path assigns its log to the run."""
     made: dict[str, str] = {}
     for model in models:
         for count in nodes:
@@ -107,7 +107,7 @@ def files(
 
 
 def slurm(training: Training) -> str:
-    """A batch script: one task per GPU in the container; the log lands where it is read."""
+    """Returns a batch script: one task per GPU in the container. It writes the log to its path in the layout."""
     log = f"{training.model}/bare-metal/{training.nodes}n.log"
     exports = "\n".join(f"export {k}={v}" for k, v in launch().environment.items())
     image = training.image.replace("/", "#", 1)
@@ -132,7 +132,7 @@ exec srun --kill-on-bad-exit=1 --container-image={image} {command}
 
 
 def kubernetes(training: Training) -> str:
-    """A TrainingRuntime and its TrainJob, as a List that kubectl takes: one pod of eight GPUs per host, all or none."""
+    """Returns a TrainingRuntime and its TrainJob as a List for kubectl: one pod with eight GPUs per host, all or none."""
     named = {"apiGroup": "trainer.kubeflow.org", "kind": "TrainingRuntime", "name": training.name}
     node = {
         "name": "node",
@@ -161,16 +161,16 @@ def _resource(kind: str, training: Training, spec: dict[str, Any]) -> dict[str, 
 
 def _pod(training: Training) -> dict[str, Any]:
     environment = [{"name": k, "value": v} for k, v in launch().environment.items()]
-    # A pod that says nothing gets a small part of its host's memory; a host of eight such GPUs has 960 GiB at least.
+    # A pod without a memory request gets a small part of its host's memory. A host with eight such GPUs has at least 960 GiB.
     asked = {"nvidia.com/gpu": GPUS, FABRIC: 1, "memory": "640Gi"}
     container = {
         "name": "node",
         "image": training.image,
-        # The trainer's PET_* variables tell torchrun hosts, rank and address.
+        # The trainer's PET_* variables give torchrun the hosts, rank and address.
         "command": ["torchrun", launch().script, *arguments(training)],
         "env": environment,
         "resources": {"requests": asked, "limits": asked},
-        # Registered memory of RDMA is locked.
+        # RDMA locks registered memory.
         "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
         "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
     }

@@ -1,4 +1,4 @@
-"""A log of any size as lines, in constant memory: what a terminal would show of it, with the numbers of its lines."""
+"""Reads a log of any size as lines, in constant memory: the lines that a terminal would show, with their numbers."""
 
 import re
 from collections.abc import Iterator
@@ -8,13 +8,13 @@ from appliance.benchmarks.gpt3.once import CHUNK, Once
 
 ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 LONGEST = 1 << 20
-"""Bytes of a line that are read; no program prints a step behind them."""
+"""Bytes of a line that are read. No program prints a step after them."""
 BAR = b" ["
-"""Stands in a progress bar behind its step and before what is redrawn."""
+"""In a progress bar, separates the step from the part that is redrawn."""
 
 
 def blocks(file: Once) -> Iterator[tuple[bytes, bool]]:
-    """Some whole lines, and False for a last one that was not written to its end."""
+    """Yields whole lines, and False for a last line that was not written completely."""
     rest = b""
     for chunk in iter(partial(file.read, CHUNK), b""):
         end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
@@ -31,9 +31,9 @@ def blocks(file: Once) -> Iterator[tuple[bytes, bool]]:
 def segments(
     line: int, block: bytes, marks: tuple[bytes, ...], bar: bytes
 ) -> Iterator[tuple[int, bytes]]:
-    """What stands between the line ends and carriage returns of a block, where one of ``marks`` is in the line.
+    """Yields the text between line ends and carriage returns of a block, for lines that contain one of ``marks``.
 
-    Of a progress bar with ``bar`` in it that is redrawn for one step the last one counts.
+    If a progress bar with ``bar`` is redrawn for one step, only the last text counts.
     """
     for number, text in _marked(line, block, marks):
         if b"\r" not in text:

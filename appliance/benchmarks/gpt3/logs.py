@@ -39,9 +39,9 @@ from appliance.config.bounded_files import opened
 from appliance.text import plural
 
 LATE = 2
-"""Steps a line may come late where several ranks print: no new beginning."""
+"""If several ranks print, a line may be this many steps late without a new start of the run."""
 STARTS = (b"using world size:", b"distributed processes registered")
-"""Megatron-LM and Lightning print these once, before a training begins."""
+"""Megatron-LM and Lightning print these once, before a training starts."""
 MARKS = (*(family.mark for family in FAMILIES), *STARTS)
 TIMING_BAR = NEMO_1.key.encode()
 OLD_NEMO = (
@@ -58,7 +58,7 @@ NO_TEXT = {
 
 @dataclass
 class _Reading:
-    """What one family's reader has found so far; ``order`` is the last (epoch, number) seen."""
+    """State of one family's reader; ``order`` is the last (epoch, number)."""
 
     family: Family
     seen: int = 0
@@ -74,7 +74,7 @@ class _Reading:
     total: int | None = None
 
     def begin(self, line: int) -> None:
-        """The run begins again: what was before does not count."""
+        """The run starts again: earlier steps do not count."""
         self.steps = Steps()
         self.first = self.last = None
         self.restarted = line
@@ -82,7 +82,7 @@ class _Reading:
 
 
 def read(path: Path) -> Log:
-    """The log in ``path``, told by its content. Raises UnusableLog: unreadable, unknown or without step times."""
+    """Reads the log in ``path``, whose format is detected by its content. Raises UnusableLog if it is unreadable, unknown or without step times."""
     try:
         with opened(path) as file:
             return _read(path, file)
@@ -91,7 +91,7 @@ def read(path: Path) -> Log:
 
 
 def parse(text: str, source: str) -> Log:
-    """The log in ``text``. Raises UnusableLog where no family is recognised or no step time is printed."""
+    """Reads the log in ``text``. Raises UnusableLog if no family is recognised or no step time is printed."""
     return _parse(BytesIO(text.encode(errors="replace")), source)
 
 
@@ -141,14 +141,14 @@ def _parse(file: BinaryIO, source: str) -> Log:
 
 
 def _worth(reading: _Reading) -> int:
-    """How many steps it tells. DLLogger prints them beside NeMo's bar with all their digits, the last ones later."""
+    """Weight of a family: its number of steps. DLLogger's count twice: it prints the steps of NeMo's bar with all digits, the last ones later."""
     return len(reading.steps) * (2 if reading.family is DLLOGGER else 1)
 
 
 def _took_bulk(latest: list[_Reading], line: int, block: bytes) -> int:
-    """The ends of lines of a block that is sound steps of one program that go on, and what says nothing of steps; else 0.
+    """Number of line ends of a block that contains only valid, consecutive steps of one program and unrelated lines; otherwise 0.
 
-    ``latest``: those that can be, the one whose steps came last before the others.
+    ``latest``: the possible families, the one with the latest steps first.
     """
     for reading in latest:
         if reading.family.mark in block:
@@ -230,7 +230,7 @@ def _take(
 
 
 def _half(family: Family, value: str, seconds: float) -> float:
-    """Seconds that a step may have been beside what is printed of it."""
+    """Maximum difference in seconds between a step and its printed time."""
     if family.precision:
         return seconds * family.precision
     return half_unit(value, family.significant) * family.scale
@@ -242,7 +242,7 @@ def _keep(
     segment: bytes,
     timed: tuple[int, float, float, float | None],
 ) -> None:
-    """A bar redrawn for the same step replaces it; a step far behind the last one means the run began again."""
+    """A redrawn bar of the same step replaces it. A step far before the last one means that the run started again."""
     line, seconds, half, loss = timed
     family = reading.family
     found = match.groupdict()
@@ -266,13 +266,13 @@ def _keep(
 
 
 def _is_late(reading: _Reading, order: tuple[int, int]) -> bool:
-    """Of another rank that prints the same steps; the first step of all is a new beginning."""
+    """A line of another rank that prints the same steps. The very first step is a new start."""
     (epoch, count), (last_epoch, last) = order, reading.order
     return epoch == last_epoch and last - count <= LATE and count > reading.family.first
 
 
 def _samples(reading: _Reading) -> Samples:
-    """What the program counted as consumed, in its first and last step."""
+    """Samples that the program counted as consumed, in its first and last step."""
     samples, pattern = Samples(), reading.family.samples
     if reading.family.counted:
         return _counted(reading.family, reading.last[1] if reading.last else b"")
@@ -286,7 +286,7 @@ def _samples(reading: _Reading) -> Samples:
 
 
 def _counted(family: Family, segment: bytes) -> Samples:
-    """From the steps it counts itself, of which the bar keeps three digits."""
+    """From the steps that it counts itself; the bar keeps three digits of them."""
     steps = family.counted.search(segment) if family.counted else None
     samples = family.samples.search(segment) if family.samples else None
     with suppress(ValueError):
@@ -296,7 +296,7 @@ def _counted(family: Family, segment: bytes) -> Samples:
 
 
 def _tflops(reading: _Reading) -> float | None:
-    """TFLOPS per GPU that the program prints itself."""
+    """TFLOPS per GPU as printed by the program."""
     pattern = reading.family.tflops
     found = pattern.search(reading.last[1]) if pattern and reading.last else None
     with suppress(ValueError):
@@ -305,7 +305,7 @@ def _tflops(reading: _Reading) -> float | None:
 
 
 def _clock(family: Family, segment: bytes) -> float | None:
-    """Seconds since 1970, or since the bar began; None where the line has no time."""
+    """Seconds since 1970, or since the start of the bar; None if the line has no time."""
     found = family.clock.search(segment) if family.clock else None
     if found is None:
         return None
@@ -321,7 +321,7 @@ def _clock(family: Family, segment: bytes) -> float | None:
 
 
 def _loss(family: Family, segment: bytes) -> float | None:
-    """Raises ValueError where the training diverged."""
+    """Raises ValueError if the training diverged."""
     if b"nan iterations" in segment and b"nan iterations:   0" not in segment:
         nan = NAN_ITERATIONS.search(segment)
         if nan and int(nan["value"]):
@@ -356,7 +356,7 @@ def _note_batch(reading: _Reading, segment: bytes) -> None:
 
 
 def _check_skipped(segment: bytes) -> None:
-    """A skipped iteration updates no weights: its time is none of a step. Raises ValueError."""
+    """A skipped iteration updates no weights, so its time is not that of a step. Raises ValueError."""
     if b"skipped iterations" in segment and b"skipped iterations:   0" not in segment:
         skipped = SKIPPED_ITERATIONS.search(segment)
         if skipped and int(skipped["value"]):

@@ -1,4 +1,4 @@
-"""The papers' tables as printed, each derived cell reckoned again from its own table, and what does not follow."""
+"""The papers' tables as printed, with each derived cell recalculated from its own table, and the cells that do not match."""
 
 import re
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ THOUSANDS = re.compile(r"\d{1,3}(,\d{3})*|\d+")
 
 
 class Row(Model):
-    """One row as printed, of 1, 2 and 4 nodes."""
+    """One row as printed, for 1, 2 and 4 nodes."""
 
     platform: Platform | None = None
     what: What
@@ -44,7 +44,7 @@ class PaperTable(Model):
     rows: tuple[Row, ...]
 
     def rates(self, platform: str) -> tuple[float, ...]:
-        """Printed tokens/s on 1, 2 and 4 nodes; none where the table has no such row."""
+        """Printed tokens/s on 1, 2 and 4 nodes; empty if the table has no such row."""
         rows = (r for r in self.rows if (r.platform, r.what) == (platform, "tokens/s"))
         return tuple(number(text) for row in rows for text in row.printed)
 
@@ -58,7 +58,7 @@ class Paper(Model):
 
 
 class Origin(Model):
-    """Tokens/s that a misprinted cell follows from: on one node, on its nodes, on bare metal."""
+    """Tokens/s that explain a misprinted cell: on one node, on its nodes, on bare metal."""
 
     one: int | None = None
     many: int | None = None
@@ -66,7 +66,7 @@ class Origin(Model):
 
 
 class Misprint(Model):
-    """A cell that does not follow from its own table."""
+    """A cell that does not match its own table."""
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -80,11 +80,11 @@ class Misprint(Model):
 
     @property
     def cell(self) -> tuple[str, str, str | None, str, int]:
-        """Which cell it is."""
+        """The position of the cell."""
         return self.paper, self.model, self.platform, self.what, self.nodes
 
     def said(self) -> str:
-        """What it follows from, in words."""
+        """The explanation in words."""
         if self.origin is None:
             return self.why
         used = [f"{n:,}" for n in (self.origin.bare, self.origin.many, self.origin.one) if n]
@@ -92,7 +92,7 @@ class Misprint(Model):
 
 
 class Papers(Model):
-    """All of papers.yml. ``cause``: what most misprints have in common."""
+    """The content of papers.yml. ``cause``: the common cause of most misprints."""
 
     version: Literal[1]
     papers: tuple[Paper, ...]
@@ -101,7 +101,7 @@ class Papers(Model):
 
 
 class Deviation(Model):
-    """A printed cell, and what it would be by the papers' own formulas."""
+    """A printed cell, and its value by the papers' own formulas."""
 
     paper: str
     model: str
@@ -113,23 +113,23 @@ class Deviation(Model):
 
     @property
     def cell(self) -> tuple[str, str, str | None, str, int]:
-        """Which cell it is."""
+        """The position of the cell."""
         return self.paper, self.model, self.platform, self.what, self.nodes
 
 
 @cache
 def papers() -> Papers:
-    """The tables that come with the program."""
+    """Returns the tables that are included in the program."""
     return Papers.model_validate(document.read(FILE).data)
 
 
 def number(printed: str) -> float:
-    """A printed figure, whatever its commas."""
+    """Parses a printed number, ignoring commas."""
     return float(printed.replace(",", "").rstrip("%"))
 
 
 def deviations() -> tuple[Deviation, ...]:
-    """Every derived cell that its own table does not give, by cut rates and factors and rounded differences."""
+    """Returns every derived cell that does not match its own table, with truncated rates and factors and rounded differences."""
     return tuple(
         found
         for paper in papers().papers
@@ -140,7 +140,7 @@ def deviations() -> tuple[Deviation, ...]:
 
 
 def reckoned(what: What, nodes: int, one: float, many: float, bare: float, decimals: int) -> str:
-    """A derived cell as the papers print it, with so many decimals."""
+    """Formats a derived cell as the papers print it, with the given number of decimals."""
     if what == "perfect":
         return f"{perfect(one, nodes):,.0f}"
     if what == "factor":
@@ -169,7 +169,7 @@ def _of_row(paper: str, table: PaperTable, row: Row) -> Iterator[Deviation]:
 
 
 def _follows(what: What, printed: str, nodes: int, rates: tuple[float, float, float]) -> bool:
-    """Printed rates are cut: each stands for all from it to the next whole number."""
+    """Printed rates are truncated: each represents all values up to the next whole number."""
     one, many, bare = (Interval(rate, rate + 1) for rate in rates)
     decimals = len(printed.rstrip("%").partition(".")[2])
     value = number(printed)
@@ -185,7 +185,7 @@ def _follows(what: What, printed: str, nodes: int, rates: tuple[float, float, fl
 
 
 def tables() -> tuple[Table, ...]:
-    """Both papers' tables in their shape with their four figures, then the misprints."""
+    """Returns both papers' tables in their layout with their four plots, then the misprints."""
     made = [_table(paper, table) for paper in papers().papers for table in paper.tables]
     return (*made, _misprints())
 

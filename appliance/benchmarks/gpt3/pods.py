@@ -1,4 +1,4 @@
-"""A training through Kubernetes over the network of pods: the small model a rank on each host, one of GPUs by torchrun in its container."""
+"""Trains through Kubernetes over the pod network: the small model with one rank per host, a GPU model by torchrun in its container."""
 
 from appliance.adapters.pods import KILLED, PodRemote, PodWork, Rank
 from appliance.adapters.process import Completed
@@ -6,7 +6,7 @@ from appliance.benchmarks.gpt3.launch import GPUS, PORT, Training, arguments, la
 from appliance.benchmarks.gpt3.trial import SCRIPT, Trial, named_by_others, small
 from appliance.text import one_line, shortened
 
-# Who a pod is and where the first one is it has from its door (adapters/pods.py).
+# adapters/pods.py gives a pod its rank and the address of the first one.
 TORCHRUN = (
     'exec torchrun --nnodes="$WORLD_SIZE" --node_rank="$RANK" --master_addr="$MASTER_ADDR" '
     f'--master_port="$MASTER_PORT" --nproc_per_node={GPUS} "$@"'
@@ -14,15 +14,15 @@ TORCHRUN = (
 
 
 def in_pods(remote: PodRemote, trial: Trial) -> Completed:
-    """The training's end, as of one program: one rank speaks for all, and of those that failed the one to blame.
+    """Returns the end of the training as that of one program: the output of one rank, and of the failed ranks the cause.
 
-    Raises ConnectionFailed where a host is not given, OtherGpus, or DeadlineExceeded.
+    Raises ConnectionFailed if a host is not available, OtherGpus, or DeadlineExceeded.
     """
     work = work_of(trial)
     ranks = remote.gang(trial.hosts, work, PORT)
     failed = [(number, rank) for number, rank in enumerate(ranks) if rank.code]
     if not failed:
-        # NeMo's first rank prints its steps, the small model's last one.
+        # NeMo's first rank prints its steps; the small model's last rank does.
         speaker = ranks[0] if trial.on_gpus else ranks[-1]
         return Completed(tuple(work.argv), 0, speaker.said, "")
     number, rank = min(failed, key=_blame)
@@ -35,7 +35,7 @@ def in_pods(remote: PodRemote, trial: Trial) -> Completed:
 
 
 def work_of(trial: Trial) -> PodWork:
-    """What each of its pods does."""
+    """The program of each pod."""
     if not trial.on_gpus:
         return PodWork(small("-c", SCRIPT.read_text(encoding="utf-8")), trial.deadline)
     words = (launch().script, *arguments(Training(trial.model, trial.nodes, "", "")))
@@ -49,7 +49,7 @@ def _killed(rank: Rank) -> bool:
 
 
 def _blame(failed: tuple[int, Rank]) -> bool:
-    """A rank that was killed before those that fail because a peer is gone."""
+    """A killed rank has precedence over ranks that fail because a peer ended."""
     return not _killed(failed[1])
 
 

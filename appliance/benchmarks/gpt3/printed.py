@@ -1,4 +1,4 @@
-"""What a training log prints of its own configuration and time: sequence length, world size, batch, first time stamp."""
+"""Finds the configuration and time that a training log prints: sequence length, world size, batch, first time stamp."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from appliance.models.base import Model
 
 HEAD = 4_000_000
-"""Characters that are searched: programs print their configuration before they train."""
+"""Characters that are searched. Programs print their configuration before they train."""
 SEQUENCE = (
     # Megatron-LM prints its arguments as "  seq_length ......... 2048".
     re.compile(r"\b(?:encoder_)?seq_length \.{2,80} (\d{1,9})\b"),
@@ -25,20 +25,20 @@ WORLD = {
 }
 BATCH = (
     re.compile(r"\bglobal_batch_size \.{2,80} (\d{1,9})\b"),
-    # Behind the bar of a NeMo 2 step line it is that step's.
+    # After the bar of a NeMo 2 step line, the value belongs to that step.
     re.compile(r"\bglobal_batch_size[ \t]{0,4}[:=][ \t]{0,4}(\d{1,9})\b(?! \|)"),
 )
 PLAIN = "by PyTorch alone"
-"""What the appliance's own program says of itself (train.py)."""
+"""Lines that the appliance's own program prints (train.py)."""
 STAMP = re.compile(r"\[(?:NeMo \w )?(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)")
 DLLOGGER = re.compile(
     r'DLLL \{"timestamp": "(\d{1,12}\.\d{1,9})"(?:, "datetime": "[^"]{0,40}")?, "elapsedtime": "(\d[\d.]{0,20}(?:e-\d\d)?)"'
 )
-"""Seconds since 1970, and since it began, of a line of NeMo's DLLogger."""
+"""Seconds since 1970, and since the start, of a line of NeMo's DLLogger."""
 
 
 class Printed(Model):
-    """Values a log prints of itself, each as the set of what it prints; empty where it says nothing.
+    """Values that a log prints, each as the set of printed values; empty if there are none.
 
     ``plain``: whether PyTorch trained alone, without NVIDIA's framework.
     """
@@ -51,8 +51,8 @@ class Printed(Model):
 
 
 def printed(head: str) -> Printed:
-    """What the ``head`` of a log says of its run. Time stamps carry no zone: taken for this machine's."""
-    # Most heads have none of these words, and to look for a word costs far less than for a pattern.
+    """Reads the ``head`` of a log. Time stamps have no zone and are read in this machine's zone."""
+    # Most heads contain none of these words, and searching a word costs far less than matching a pattern.
     return Printed(
         sequence=_all(SEQUENCE, head) if "seq_length" in head else (),
         world=_all([pattern for word, pattern in WORLD.items() if word in head], head),

@@ -1,4 +1,4 @@
-"""Throughput from recorded logs: each log becomes a run, repeats become one, and all are judged."""
+"""Throughput from recorded logs: each log becomes a run, repeated runs are merged, and all are judged."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ from appliance.models.run import Table
 from appliance.text import plural
 
 AHEAD = timedelta(days=1)
-"""So far may the clock of who trained be ahead, time zones included."""
+"""Maximum seconds by which the clock of the training machine may be ahead, time zones included."""
 Outcome = tuple[list[CheckResult], list[Measurement], list[Table]]
 
 
 @dataclass(frozen=True)
 class Recording:
-    """All that a folder of logs shows; ``gpus``: the GPUs its runs name."""
+    """The results of a folder of logs; ``gpus``: the GPUs that its runs name."""
 
     results: tuple[CheckResult, ...]
     measurements: tuple[Measurement, ...]
@@ -38,7 +38,7 @@ class Recording:
 def from_logs(
     folders: Sequence[Path], *, hardware: Hardware | None = None, tolerance: Limit | None = None
 ) -> Outcome:
-    """Results, measurements and tables of the logs in ``folders``, as ``recording`` reads each."""
+    """Returns results, measurements and tables of the logs in ``folders``, which ``recording`` reads."""
     parts = [recording(folder, hardware=hardware, tolerance=tolerance) for folder in folders]
     return (
         [r for part in parts for r in part.results],
@@ -54,10 +54,10 @@ def recording(
     tolerance: Limit | None = None,
     model: str | None = None,
 ) -> Recording:
-    """The logs in ``folder``, those of ``model`` alone where one is named.
+    """Reads the logs in ``folder``, or only those of ``model`` if it is given.
 
-    A log that yields no figure is a required result without a verdict. Raises UnusableLog where a folder holds no
-    log, InvalidConfig for a wrong runs.yml, ConfigError for names no table knows.
+    A log without a result is a required result without a verdict. Raises UnusableLog if a folder has no log,
+    InvalidConfig for an invalid runs.yml, ConfigError for unknown names.
     """
     reference = load()
     results: list[CheckResult] = []
@@ -85,7 +85,7 @@ def recording(
 
 
 def runs_of(folder: Path) -> list[Run]:
-    """The runs of a folder of sound logs, one of each cell. Raises UnusableLog and as ``recording`` does."""
+    """Returns the runs of a folder of valid logs, one per cell. Raises UnusableLog and the errors of ``recording``."""
     reference = load()
     taken = []
     for recorded in described(folder, reference, None).runs:
@@ -100,7 +100,7 @@ def runs_of(folder: Path) -> list[Run]:
 
 @dataclass(frozen=True)
 class _Taken:
-    """A log that yields a figure."""
+    """A log with a result."""
 
     recorded: Recorded
     run: Run
@@ -108,7 +108,7 @@ class _Taken:
 
     @property
     def cell(self) -> str:
-        """What its figure is of."""
+        """The cell of its result."""
         return f"{self.recorded.model} {self.recorded.platform} {self.recorded.nodes}n"
 
 
@@ -120,7 +120,7 @@ def _without(recorded: Recorded, error: steps.UnusableLog) -> CheckResult:
 def _distinct(
     taken: Sequence[_Taken],
 ) -> tuple[list[Run], list[tuple[Recorded, steps.UnusableLog]]]:
-    """One run of each training: of copies for one cell the slowest counts; one training for several figures counts for none."""
+    """Returns one run per training. Of copies for one cell the slowest counts. One training in several cells counts for none."""
     runs: dict[int, Run] = {i: one.run for i, one in enumerate(taken)}
     refused: list[tuple[Recorded, steps.UnusableLog]] = []
     for members in copies.groups([one.trace for one in taken]):
@@ -166,7 +166,7 @@ def _wanted(folder: Path, runs: Sequence[Recorded], model: str | None) -> list[R
 
 
 def _file(path: Path, model: str, log: steps.Log) -> EvidenceFile:
-    """Raises UnusableLog for a log of the future: nothing could be newer than it."""
+    """Raises UnusableLog for a log with a future date, because nothing could be newer than it."""
     began, dated_by = log.printed.began, "time stamps in the log"
     if began is None:
         began, dated_by = datetime.fromtimestamp(path.stat().st_mtime, UTC), "the file's own time"
@@ -188,7 +188,7 @@ def _file(path: Path, model: str, log: steps.Log) -> EvidenceFile:
 def run_of(
     log: steps.Log, recorded: Recorded, reference: Reference, hardware: Hardware | None
 ) -> Run:
-    """The training that a log is of, and how fast it was. Raises UnusableLog where the log contradicts itself or what is said of it."""
+    """Returns the training of a log and its speed. Raises UnusableLog if the log contradicts itself or its description."""
     selection = steps.select(log, recorded.rule or "default")
     gpus_per_node = recorded.gpus_per_node or 8
     batch, sequence, notes = _shape(log, recorded, reference)
@@ -229,7 +229,7 @@ def run_of(
 def _shape(
     log: steps.Log, recorded: Recorded, reference: Reference
 ) -> tuple[int, int, tuple[str, ...]]:
-    """Global batch, sequence, and what of them was assumed. The log's own come first, then the model's published."""
+    """Returns global batch, sequence, and the assumed values. The log's own values have precedence over the published ones."""
     gpt = reference.models[recorded.model]
     of_steps = () if log.global_batch is None else (log.global_batch,)
     batches = of_steps or log.printed.batch
@@ -243,7 +243,7 @@ def _shape(
 def _size(
     log: steps.Log, what: str, printed: tuple[int, ...], said: int | None, published: int
 ) -> tuple[int, str]:
-    """The size, and a note where nobody but the published configuration says it. Raises UnusableLog."""
+    """Returns the size, and a note if only the published configuration contains it. Raises UnusableLog."""
     if said is not None and printed and said not in printed:
         raise steps.UnusableLog(
             f"{log.source}: prints {what} {_listed(printed)}, runs.yml says {said}",
@@ -262,7 +262,7 @@ def _size(
 
 
 def _world(log: steps.Log, nodes: int, gpus_per_node: int) -> Iterator[str]:
-    """A note where the log does not say how many GPUs it had. Raises UnusableLog where it says others."""
+    """Returns a note if the log does not contain the number of its GPUs. Raises UnusableLog if it contains another number."""
     expected = nodes * gpus_per_node
     if not log.printed.world:
         yield f"number of GPUs not in the log: {nodes} x {gpus_per_node} assumed"
@@ -284,7 +284,7 @@ def _refused(log: steps.Log) -> Iterator[str]:
 
 
 def _merged(runs: Sequence[Run]) -> list[Run]:
-    """Repeats of one cell become one run with their mean step time, each source named."""
+    """Merges repeated runs of one cell into one run with their mean step time; lists each source."""
     cells: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
         cells.setdefault(

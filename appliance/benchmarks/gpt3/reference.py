@@ -1,4 +1,4 @@
-"""The published figures and the models they were measured with, as data with sources."""
+"""The published values and the models with which they were measured, as data with sources."""
 
 from functools import cache
 from pathlib import Path
@@ -34,13 +34,13 @@ class Gpt(Model):
 
     @property
     def parameters(self) -> int:
-        """Weights and biases of all layers, and the embeddings of tokens and positions."""
+        """Number of weights and biases of all layers, and of the embeddings of tokens and positions."""
         layer = 12 * self.hidden**2 + 13 * self.hidden
         return self.layers * layer + (self.embedding + self.sequence + 2) * self.hidden
 
 
 class Cell(Model):
-    """One published figure. ``gate``: a cluster may be failed on it."""
+    """One published value. ``gate``: whether a cluster can fail it."""
 
     model: str
     platform: Platform
@@ -51,7 +51,7 @@ class Cell(Model):
 
 
 class Series(Model):
-    """Figures of one source and the machines they were measured on."""
+    """Values of one source, and the machines on which they were measured."""
 
     source: str
     gpu: str
@@ -59,13 +59,13 @@ class Series(Model):
     cells: tuple[Cell, ...]
 
     def cell(self, model: str, platform: str, nodes: int) -> Cell | None:
-        """The published figure for this combination, if there is one."""
+        """Returns the published value for this combination, or None."""
         wanted = (model, platform, nodes)
         return next((c for c in self.cells if (c.model, c.platform, c.nodes) == wanted), None)
 
 
 class Reference(Model):
-    """All of reference.yml. ``tolerance``: how far below a gate a cluster may stay, in %."""
+    """The content of reference.yml. ``tolerance``: accepted % below a gate."""
 
     version: Literal[1]
     tolerance: Limit
@@ -75,23 +75,23 @@ class Reference(Model):
 
     @property
     def gpus(self) -> dict[str, Peak]:
-        """Peaks of the products, by the names runs call them by."""
+        """Peak rates of the products, by the names that runs use."""
         return {part.bf16.name: part.bf16 for part in gpu_parts().parts if part.bf16}
 
     def gpu(self, name: str) -> str | None:
-        """The name runs call a GPU by that is called like this, whatever the case."""
+        """Returns the name that runs use for a GPU, ignoring the case."""
         for part in gpu_parts().parts:
             if part.bf16 and name.lower() in map(str.lower, part.names):
                 return part.bf16.name
         return None
 
     def is_same_gpu(self, name: str, accepted: tuple[str, ...]) -> bool:
-        """Whether ``name`` is one of the accepted NVML names, by the table of GPUs and whatever the case."""
+        """Whether ``name`` is one of the accepted NVML names in the table of GPUs, ignoring the case."""
         known = {(self.gpu(model) or model).lower() for model in accepted}
         return (self.gpu(name) or name).lower() in known
 
 
 @cache
 def load() -> Reference:
-    """The figures that come with the program."""
+    """Returns the values that are included in the program."""
     return Reference.model_validate(document.read(FILE).data)

@@ -1,6 +1,6 @@
 """Trains a GPT on the appliance's hosts through Slurm or Kubernetes: a small one on processors, or a published one on GPUs.
 
-The small one proves launch, rendezvous and log reading there; the same steps start, bound, end and read the other.
+The small one tests launch, rendezvous and log reading. The same steps start, limit, end and read the published one.
 """
 
 import uuid
@@ -63,11 +63,11 @@ def run(
     deadline: float = 0.0,
     book: Book | None = None,
 ) -> Outcome:
-    """Trains on 1, 2, 4 ... hosts, or on as many as ``request`` says; each training has ``deadline`` s (0: by its model),
-    waiting in the queue included. Its job goes on without the program; one that ``book`` has at work is taken up.
-    Where ``remote`` leads to pods of a queue next to Slurm, both train.
+    """Trains on 1, 2, 4 ... hosts, or on the numbers of ``request``. Each training has ``deadline`` s (0: by its model),
+    including the time in the queue. Its job continues without the program; a job that ``book`` lists is resumed.
+    If ``remote`` leads to pods of a queue next to Slurm, both train.
 
-    Figures of processors gate nothing; gpt3.loss says whether training works through Slurm at all.
+    Results of processors belong to no gate; gpt3.loss shows whether training works through Slurm.
     """
     pods = remote if isinstance(remote, PodRemote) else None
     through_slurm = pods is None or pods.next_to_slurm
@@ -103,7 +103,7 @@ def run(
                 break
             runs.append(measured)
     reference = load()
-    # A processor's figure is no simulated one where the site's hardware is real.
+    # A result of processors is not a simulated one if the site's hardware is real.
     results += [
         result.model_copy(update={"simulated": bool(view.site.simulated)})
         for result in judge(runs, reference, view.limit(THROUGHPUT))
@@ -113,7 +113,7 @@ def run(
 
 
 def _at_work(left: JobLeft) -> CheckResult:
-    """A training that another run has submitted holds the hosts, and its figures would be lost."""
+    """A training that another run has submitted occupies the hosts, and its results would be lost."""
     why = f"run {left.run} has submitted a training ({left.job.key}) that was not judged yet"
     return not_assessed("cluster", why, fix=left.again).of(LOSS)
 
@@ -134,7 +134,7 @@ def _unready(view: View) -> str:
 def _of_pods(
     view: View, request: Request, deadline: float, reached: frozenset[str]
 ) -> Iterator[Trial]:
-    """``reached``: the hosts that pods get."""
+    """``reached``: the hosts on which pods run."""
     owned = view.site.gpu_hosts_of(Owner.KUBERNETES)
     hosts = tuple(host.name for host in owned if host.name in reached)
     bound = deadline or deadline_of(request.model)
@@ -145,7 +145,7 @@ def _of_pods(
 
 
 def _sizes(request: Request, hosts: int, gpus: int) -> Iterator[int]:
-    """How many hosts one training after the other has."""
+    """Yields the number of hosts of each training."""
     powers = (1 << n for n in range(hosts.bit_length()))
     yield from request.nodes or (count for count in powers if request.divides(count, gpus))
 
@@ -172,7 +172,7 @@ def _of_slurm(view: View, request: Request, deadline: float) -> Iterator[Trial]:
 
 
 def _partition(view: View) -> str:
-    """The one that takes what names none; on a site of several classes that of this class alone."""
+    """The default partition; on a site of several classes, that of this class only."""
     if view.site.is_mixed:
         return partition_of(view.site, view.profile)
     partitions = view.site.slurm_options.partitions
@@ -180,7 +180,7 @@ def _partition(view: View) -> str:
 
 
 def _container(view: View, request: Request) -> JobContainer | None:
-    """The site's choice; what NeMo trains has its own where there is none."""
+    """The site's container; for a NeMo training without one, NeMo's."""
     given = view.site.slurm_options.containers
     chosen = given.benchmark if given else None
     if chosen or request.model == SMALL or request.framework is Framework.PYTORCH:
@@ -191,7 +191,7 @@ def _container(view: View, request: Request) -> JobContainer | None:
 def _attempt(
     view: View, trial: Trial, remote: Remote, book: Book
 ) -> tuple[CheckResult, Run | None, str]:
-    """The verdict on the training, its figures where it has any, and what it printed."""
+    """Returns the verdict on the training, its run if it has a result, and its output."""
     until = book.now() + trial.deadline
     job = Job(key=trial.key, name=trial.name, control=trial.control, until=until)
     try:
@@ -202,7 +202,7 @@ def _attempt(
 
 
 def _in_pods(view: View, trial: Trial, pods: PodRemote) -> tuple[CheckResult, Run | None, str]:
-    """As _attempt, through Kubernetes."""
+    """Same as _attempt, through Kubernetes."""
     try:
         done = in_pods(pods, trial)
     except OtherGpus as error:
@@ -219,7 +219,7 @@ def _judged(view: View, trial: Trial, done: Completed) -> tuple[CheckResult, Run
     if done.returncode == NO_TORCH or "appliance: no torch" in done.stdout:
         image = trial.container.image if trial.container else ""
         fix = f"choose an image with PyTorch: {image} has none" if image else GET_TORCH
-        # A host need not have PyTorch; what was chosen for training must.
+        # A host need not have PyTorch, but a container that was selected for training must.
         needed = bool(image) or trial.on_gpus
         return not_assessed(trial.target, _last_lines(done), required=needed, fix=fix).of(
             LOSS
@@ -248,7 +248,7 @@ def _read(view: View, trial: Trial, done: Completed) -> tuple[CheckResult, Run |
 
 
 def _on_gpus(view: View, trial: Trial, log: steps.Log) -> Run:
-    """Read as a log that is given by hand is. Raises UnusableLog."""
+    """Reads the output like a log that a user passes. Raises UnusableLog."""
     models = gpu_models(view)
     gpu = next(iter(models)) if len(models) == 1 else None
     hardware = Hardware(f"site {view.site.name}", view.profile.hardware.gpu, gpu=gpu)
@@ -320,7 +320,7 @@ def _error(trial: Trial, cause: str, fix: str) -> CheckResult:
 
 
 def _culprit(done: Completed) -> str:
-    """A task that was killed; else the rank that the others waited for; else what one says of itself; else the task that ended first."""
+    """Returns a killed task; otherwise the rank for which the others waited; then a rank's own error; then the task that ended first."""
     first, named = died(done.stderr), named_by_others(done.stdout)
     if first and "Exited with" not in first:
         return first

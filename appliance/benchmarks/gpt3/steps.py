@@ -1,4 +1,4 @@
-"""What a training log says: timed steps, lines that were refused, and which of the steps count."""
+"""The content of a training log: timed steps, refused lines, and the steps that count."""
 
 import re
 from array import array
@@ -16,30 +16,30 @@ from appliance.text import plural
 
 AT_LEAST = 7
 WARM_UP = 5
-"""First values that never count: they include the start."""
+"""Number of first values that never count, because they include the start."""
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)(\.0*)?", re.IGNORECASE)
 WINDOW = re.compile(r"window:(\d{1,9})-(\d{1,9})")
 RULES = "take default, second-half or window:FIRST-LAST"
 LONGEST = 40
-"""Characters of a printed number."""
+"""Maximum length of a printed number, in characters."""
 KEPT = 100
-"""Refused lines of one log that are kept."""
+"""Number of refused lines that are kept per log."""
 UNNUMBERED = -1
 COLUMNS = ("seconds", "halves", "clocks", "losses", "numbers", "lines")
 MOST_STEPS = 500_000
-"""Of a log the latest so many are kept: of the 600,000 that 126M is trained for all that the default rule counts."""
+"""Number of latest steps that are kept per log. Of the 600,000 steps of 126M, these are all that the default rule counts."""
 SLACK = 8192
-"""More of them may be there: not every step makes another one go."""
+"""Number of steps that may exceed it, so that steps are not dropped one by one."""
 
 
 class UnusableLog(ConfigError):
-    """A log that yields no figure, with the reason."""
+    """A log without a usable result, with the reason."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """A line whose value cannot be believed. ``diverged``: the training itself went wrong there."""
+    """A line with an implausible value. ``diverged``: the training itself diverged there."""
 
     line: int
     reason: str
@@ -48,14 +48,14 @@ class Refusal:
 
 @dataclass
 class Refusals:
-    """Refused lines: how many, and the first of them, the first diverged one included."""
+    """Refused lines: their number and the first of them, including the first diverged one."""
 
     count: int = 0
     first: list[Refusal] = field(default_factory=list)
     diverged: bool = False
 
     def add(self, refusal: Refusal) -> None:
-        """A diverged run refuses every step it still makes: not all of them are kept."""
+        """A diverged run refuses every later step, so not all of them are kept."""
         self.count += 1
         if len(self.first) < KEPT or (refusal.diverged and not self.diverged):
             self.first.append(refusal)
@@ -64,10 +64,10 @@ class Refusals:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One printed step time in s. ``number`` counts from 1; None where the log does not number steps.
+    """One printed step time in s. ``number`` counts from 1; None if the log does not number steps.
 
-    ``half``: half a unit of its last digit in s, so far may the time before printing be from it.
-    ``clock``: when it was printed, in s from any beginning.
+    ``half``: half a unit of its last digit in s, the maximum difference from the time before printing.
+    ``clock``: time of printing, in s from an arbitrary start.
     """
 
     number: int | None
@@ -79,9 +79,9 @@ class Step:
 
 
 class Steps(Sequence[Step]):
-    """Steps in 48 bytes each, the latest of them: a log of months has millions. ``dropped``: how many were before these.
+    """The latest steps, in 48 bytes each: a log of months has millions. ``dropped``: the number of steps before these.
 
-    The columns have all of them only where none are ``later``: ``settle`` brings these.
+    The columns are complete only if ``later`` is empty; ``settle`` moves its steps to the columns.
     """
 
     def __init__(self, steps: Iterable[Step] = ()) -> None:
@@ -98,7 +98,7 @@ class Steps(Sequence[Step]):
             self.append(step)
 
     def append(self, step: Step) -> None:
-        """Adds one behind the others."""
+        """Appends one step."""
         self.settle()
         self.seconds.append(step.seconds)
         self.halves.append(step.half)
@@ -108,12 +108,12 @@ class Steps(Sequence[Step]):
         self.lines.append(step.line)
 
     def extend(self, stretch: Stretch) -> None:
-        """Adds many behind the others, later."""
+        """Appends many steps; the columns are completed later."""
         self.later.append(stretch)
         self._count_later += len(stretch)
 
     def bound(self) -> None:
-        """Lets go of the first ones where there are more than are kept."""
+        """Drops the first steps if there are more than the limit."""
         before = len(self)
         if (over := before - MOST_STEPS) > SLACK:
             settled = len(self.seconds)
@@ -125,18 +125,18 @@ class Steps(Sequence[Step]):
             self.dropped += before - len(self)
 
     def pop(self) -> None:
-        """Takes the last one away."""
+        """Removes the last step."""
         self.settle()
         for column in self._columns():
             column.pop()
 
     def settle(self) -> None:
-        """Makes columns of what is later."""
+        """Moves the steps of ``later`` to the columns."""
         if not self.later:
             return
         at, total = len(self.seconds), len(self)
         for column in self._columns():
-            # To its full length at once: six that grow side by side leave holes as large as they are.
+            # Allocate the full length at once: six columns that grow side by side leave gaps of their own size.
             column.frombytes(bytes((total - at) * column.itemsize))
         while self.later:
             stretch = self._first_later()
@@ -180,7 +180,7 @@ class Steps(Sequence[Step]):
         return len(self.seconds) + self._count_later
 
     def _part(self, wanted: slice) -> "Steps":
-        """Shares the columns: these steps may not grow any more."""
+        """Shares the columns: these steps must not grow afterwards."""
         part = Steps()
         for name in COLUMNS:
             setattr(part, name, memoryview(getattr(self, name))[wanted])
@@ -195,17 +195,17 @@ class Samples:
     last: tuple[int, float, float] | None = None
 
     def add(self, step: int, samples: float, half: float) -> None:
-        """What was consumed up to a step."""
+        """Adds the samples that were consumed up to a step."""
         self.last = (step, samples, half)
         self.first = self.first or self.last
 
     @classmethod
     def counted(cls, step: float, samples: float, share: float) -> "Samples":
-        """From the beginning on, both known up to ``share`` of them."""
+        """Counted from the start, both known with the relative error ``share``."""
         return cls((0, 0.0, 0.0), (max(1, round(step)), samples, samples * share))
 
     def per_step(self) -> tuple[float, float] | None:
-        """Samples a step, at least and at most; None where two steps do not tell."""
+        """Samples per step, minimum and maximum; None if two steps are not sufficient."""
         if self.first is None or self.last is None or self.last[0] <= self.first[0]:
             return None
         steps, slack = self.last[0] - self.first[0], self.first[2] + self.last[2]
@@ -215,10 +215,10 @@ class Samples:
 
 @dataclass(frozen=True)
 class Log:
-    """One log as read. ``global_batch`` is None where the log does not print it.
+    """One log as read. ``global_batch`` is None if the log does not print it.
 
-    ``tflops``: per GPU, as the program prints it; ``resolution``: s of its clock; ``total``: steps it was to have.
-    ``sha256`` and ``size`` are of the file.
+    ``tflops``: per GPU, as the program prints it; ``resolution``: of its clock, in s; ``total``: planned number of steps.
+    ``sha256`` and ``size`` describe the file.
     """
 
     source: str
@@ -238,7 +238,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Selection:
-    """The steps that count, and the rule that chose them in words."""
+    """The steps that count, and a description of the rule that selected them."""
 
     rule: str
     steps: Steps
@@ -251,23 +251,23 @@ class Selection:
     @property
     def deviation(self) -> float:
         """Standard deviation of the step times in s."""
-        # statistics.pstdev adds fractions, exactly: that is a second for a long log, and no printed digit is another.
+        # statistics.pstdev uses exact fractions. For a long log this takes a second, and changes no printed digit.
         mean = self.seconds
         return sqrt(fmean((seconds - mean) ** 2 for seconds in self.steps.seconds))
 
     @property
     def rounding(self) -> float:
-        """So far, in s, may the mean be from that of the times before they were printed, at worst."""
+        """Maximum difference in s between this mean and the mean of the times before printing."""
         return fmean(self.steps.halves)
 
     @property
     def lines(self) -> str:
-        """Where they stand in the log, as "12-40"."""
+        """Their lines in the log, such as "12-40"."""
         return f"{self.steps[0].line}-{self.steps[-1].line}"
 
 
 def number(text: str) -> float:
-    """A finite number, exponents included. Raises ValueError saying what stands there instead."""
+    """Parses a finite number, with exponent. Raises ValueError with the text that is not a number."""
     if len(text) > LONGEST:
         raise ValueError(f"has {len(text):,} characters, which is no number")
     if not NUMBER.fullmatch(text):
@@ -280,13 +280,13 @@ def number(text: str) -> float:
 
 
 def half_unit(text: str, significant: int = 0) -> float:
-    """Half a unit of the last digit that counts of a printed number.
+    """Half a unit of the last significant digit of a printed number.
 
-    Where a format keeps ``significant`` digits, zeros behind them say nothing, and missing ones were cut away.
+    If a format keeps ``significant`` digits, zeros after them have no meaning, and missing ones were cut off.
     """
     mantissa, _, exponent = text.lower().partition("e")
     digits = mantissa.lstrip("+-")
-    # Of a zero the exponent says nothing, and it may be any.
+    # The exponent of a printed zero has no meaning, and may have any value.
     power = int(exponent or 0) if digits.strip("0.") else 0
     if significant:
         whole, _, decimals = digits.partition(".")
@@ -298,7 +298,7 @@ def half_unit(text: str, significant: int = 0) -> float:
 
 
 def one_batch(sizes: Iterable[int], source: str) -> int | None:
-    """The global batch a log prints; None where it prints none. Raises UnusableLog where it changes."""
+    """Returns the global batch that a log prints; None if it prints none. Raises UnusableLog if it changes."""
     batches = sorted(set(sizes))
     if len(batches) > 1:
         raise UnusableLog(
@@ -309,16 +309,16 @@ def one_batch(sizes: Iterable[int], source: str) -> int | None:
 
 
 def is_rule(rule: str) -> bool:
-    """Whether ``select`` knows this rule."""
+    """Whether ``select`` accepts this rule."""
     return rule in {"default", "second-half"} or WINDOW.fullmatch(rule) is not None
 
 
 def select(log: Log, rule: str = "default") -> Selection:
-    """The steps that count. Raises UnusableLog where too few are left.
+    """Returns the steps that count. Raises UnusableLog if too few remain.
 
     ``default`` drops the first 5 values or 20 %, whichever is more, and needs more than 6 (NeMo's autoconfigurator
-    drops 5 and needs more than 6); ``second-half`` is NeMo's performance callback's; ``window:35-44`` takes
-    these step numbers and all of them, as dgxc-benchmarking does. None may begin in the warm-up.
+    drops 5 and needs more than 6). ``second-half`` is the rule of NeMo's performance callback. ``window:35-44`` takes
+    exactly these step numbers, as dgxc-benchmarking does. No rule may start in the warm-up.
     """
     if not log.refused.diverged and log.refused.count * 10 > log.steps.dropped + len(log.steps):
         first = log.refused.first[0]

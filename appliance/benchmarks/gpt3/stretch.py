@@ -1,4 +1,4 @@
-"""Steps that follow one another, with losses as their log prints them: most of a long log is let go of before anybody asks."""
+"""Consecutive steps, with losses as their log prints them. Most steps of a long log are dropped before they are needed, so conversion is lazy."""
 
 from array import array
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from operator import add
 
 
 class Known(dict[bytes, float]):
-    """What texts amount to, each worked out once: a training prints few different times."""
+    """Values of texts, each computed once. A training prints few different times."""
 
     MOST = 1 << 14
 
@@ -25,7 +25,7 @@ class Known(dict[bytes, float]):
 
 
 def _minute(text: bytes) -> float:
-    """Seconds since 1970, by this machine's zone, as a stamp without one is taken."""
+    """Seconds since 1970. A stamp without a zone is read in this machine's zone."""
     return datetime.fromisoformat(text.decode()).timestamp()
 
 
@@ -36,9 +36,9 @@ BETWEEN = b";"
 
 @dataclass(frozen=True)
 class Stretch:
-    """Columns of some steps. ``losses`` and ``clock_seconds`` are texts, joined.
+    """Columns of some steps. ``losses`` and ``clock_seconds`` are joined texts.
 
-    A program that prints no time has no ``minutes``; of one that counts seconds since 1970 they are these, without others.
+    ``minutes`` is empty for a program that prints no time. For one that prints seconds since 1970, it holds those.
     """
 
     numbers: "array[int]"
@@ -53,11 +53,11 @@ class Stretch:
         return len(self.numbers)
 
     def loss_values(self) -> "array[float]":
-        """One of each step."""
+        """Returns one value per step."""
         return array("d", [*map(float, self.losses.split(BETWEEN))])
 
     def clocks(self) -> "array[float]":
-        """When each step was printed, in s since 1970; nan where nothing says."""
+        """Returns the time of printing of each step, in s since 1970; nan if unknown."""
         if not self.minutes:
             return array("d", [nan]) * len(self)
         if not self.clock_seconds:

@@ -1,4 +1,4 @@
-"""The papers' tables and plots, from measured runs: throughput with factors, overhead, and figures per GPU."""
+"""The papers' tables and plots, computed from measured runs: throughput with factors, overhead, and values per GPU."""
 
 from collections.abc import Iterator, Sequence
 from math import ceil
@@ -26,7 +26,7 @@ Row = tuple[Value, ...]
 
 
 def tables(runs: Sequence[Run], reference: Reference) -> tuple[Table, ...]:
-    """Per model the paper's table with its plot; then all runs against the published figures, and per GPU."""
+    """Returns the paper's table with its plot per model, then all runs compared with the published values, and per GPU."""
     models = list(dict.fromkeys(run.model for run in runs))
     made = [
         _throughput(model, [r for r in runs if r.model == model], reference) for model in models
@@ -38,7 +38,7 @@ def tables(runs: Sequence[Run], reference: Reference) -> tuple[Table, ...]:
 
 
 def measurements(runs: Sequence[Run], reference: Reference) -> tuple[Measurement, ...]:
-    """tokens/s of every run, with what a headline needs; no reference beside a figure it does not fit."""
+    """tokens/s of every run, with the values that a headline needs. A reference is shown only next to a value that it fits."""
     return tuple(_measurement(run, reference) for run in runs)
 
 
@@ -85,7 +85,7 @@ def _throughput(model: str, runs: Sequence[Run], reference: Reference) -> Table:
 
 
 def _environment(platform: str, runs: Sequence[Run | None], nodes: Sequence[int]) -> Iterator[Row]:
-    """The three rows the papers give each environment."""
+    """The three rows of each environment in the papers."""
     name = PLATFORMS.get(platform, platform)
     one = runs[0] if nodes[0] == 1 else None
     yield (f"{name}: tokens/s", *(_rate(run) for run in runs))
@@ -105,7 +105,7 @@ def _column(runs: Sequence[Run], nodes: int) -> str:
 
 
 def _rate(run: Run | None) -> str:
-    """To the digit where the log's digits decide it, else with half the width of what it can be."""
+    """All digits if the log's digits determine them, otherwise with half the width of the possible interval."""
     if run is None:
         return "-"
     low, high = run.rates
@@ -114,7 +114,7 @@ def _rate(run: Run | None) -> str:
 
 
 def _is_decided(run: Run) -> bool:
-    """Whether the log's digits leave one whole number of tokens/s."""
+    """Whether the log's digits determine one whole number of tokens/s."""
     return cut(run.rates.low) == cut(run.rates.high)
 
 

@@ -13,7 +13,7 @@ from appliance.models.result import CLUSTER, Place, place
 
 
 class Formula(StrEnum):
-    """Which model FLOPs are counted; three formulas give three MFUs."""
+    """The definition of model FLOPs; three formulas give three values of MFU."""
 
     FULL = "NeMo launcher, full attention"
     CAUSAL = "NeMo and Megatron-LM, causal attention"
@@ -21,23 +21,23 @@ class Formula(StrEnum):
 
 
 class Interval(NamedTuple):
-    """What a value can be, given how many digits its source prints: at least, at most."""
+    """The interval of possible values, given the digits that the source prints: minimum and maximum."""
 
     low: float
     high: float
 
     def __str__(self) -> str:
-        """As people read it, in whole numbers."""
+        """Formats the interval in whole numbers."""
         return f"{self.low:,.0f} to {self.high:,.0f}"
 
 
 class Run(Model):
-    """One training run. ``seconds`` per step (mean of ``used`` values), ``deviation`` their spread in s.
+    """One training run. ``seconds`` per step (mean of ``used`` values), ``deviation`` their standard deviation in s.
 
-    ``rounding``: so far in s may ``seconds`` be from the mean of the times before they were printed, at worst.
+    ``rounding``: maximum difference in s between ``seconds`` and the mean of the times before printing.
 
-    ``gpu`` is a key of the reference's GPUs, None when nobody said which; ``unreal`` says why the figures are
-    no statement about GPUs ("" for a real run); ``plain``: trained by PyTorch alone, without NVIDIA's framework.
+    ``gpu`` is a key of the reference's GPUs, None if unknown. ``unreal`` is the reason why the values do not describe
+    GPUs ("" for a real run); ``plain``: trained by PyTorch alone, without NVIDIA's framework.
     ``apart``: by how many percent the slowest of several runs took longer than the fastest.
     """
 
@@ -63,12 +63,12 @@ class Run(Model):
 
     @property
     def tokens_per_s(self) -> float:
-        """Global batch x sequence / seconds per step."""
+        """tokens/s: global batch x sequence / seconds per step."""
         return tokens_per_s(self.global_batch, self.sequence, self.seconds)
 
     @property
     def rates(self) -> Interval:
-        """What tokens/s can be, by what the log prints of step times."""
+        """Possible tokens/s, given the printed digits of step times."""
         most = max(self.seconds - self.rounding, self.seconds / 2)
         return Interval(
             tokens_per_s(self.global_batch, self.sequence, self.seconds + self.rounding),
@@ -77,12 +77,12 @@ class Run(Model):
 
     @property
     def gpus(self) -> int:
-        """GPUs of the whole run."""
+        """Number of GPUs of the whole run."""
         return self.nodes * self.gpus_per_node
 
 
 def of_size(model: str, platform: str, nodes: int) -> Place:
-    """What results of runs on so many hosts speak of: "cluster/5b bare-metal 2n"."""
+    """Target of results of runs on so many hosts: "cluster/5b bare-metal 2n"."""
     return place(CLUSTER, f"{model} {platform} {nodes}n")
 
 
@@ -92,7 +92,7 @@ def tokens_per_s(global_batch: int, sequence: int, seconds: float) -> float:
 
 
 def published(run: Run, series: Series, reference: Reference) -> Cell | None:
-    """The figure of a series that was measured as this run was, on the same GPUs and batch; None where there is none."""
+    """Returns the value of a series that was measured like this run, on the same GPUs and batch, or None."""
     gpt = reference.models.get(run.model)
     shape = (run.gpu, run.gpus_per_node, run.global_batch, run.sequence)
     if gpt is None or shape != (series.gpu, series.gpus_per_node, gpt.global_batch, gpt.sequence):
@@ -101,34 +101,34 @@ def published(run: Run, series: Series, reference: Reference) -> Cell | None:
 
 
 def cut(value: float, decimals: int = 0) -> float:
-    """As the papers print rates and factors: what is behind the last digit is cut away."""
+    """Truncates rates and factors after the last printed digit, as the papers do."""
     power = 10.0**decimals
     scaled = floor(value * power + 1e-6)
     return scaled / power if decimals else scaled
 
 
 def linear_factor(many: float, one: float) -> float:
-    """How many times one node's throughput several nodes reach; the perfect line is their number."""
+    """Linear factor: throughput of several nodes divided by that of one. The ideal factor is the number of nodes."""
     return many / one
 
 
 def linear_factors(many: Interval, one: Interval) -> Interval:
-    """What the linear factor can be."""
+    """Possible linear factors."""
     return Interval(many.low / one.high, many.high / one.low)
 
 
 def perfect(one: float, nodes: int) -> float:
-    """Throughput of ``nodes`` nodes if nothing were lost."""
+    """Ideal throughput of ``nodes`` nodes, without losses."""
     return one * nodes
 
 
 def difference(bare_metal: float, kubernetes: float) -> float:
-    """Loss of Kubernetes against bare metal in %."""
+    """Loss of Kubernetes compared with bare metal, in %."""
     return (bare_metal - kubernetes) / bare_metal * 100
 
 
 def differences(bare_metal: Interval, kubernetes: Interval) -> Interval:
-    """What the loss of Kubernetes can be, in %."""
+    """Possible loss of Kubernetes, in %."""
     return Interval(
         difference(bare_metal.low, kubernetes.high), difference(bare_metal.high, kubernetes.low)
     )
@@ -160,7 +160,7 @@ FLOPS: dict[Formula, Callable[[Gpt, int], float]] = {
 
 
 def tflops_per_gpu(run: Run, gpt: Gpt, formula: Formula) -> float:
-    """Model TFLOPS one GPU sustains; activation recomputation is not counted."""
+    """Model TFLOPS per GPU. Recomputed activations are not counted."""
     shape = gpt.model_copy(update={"sequence": run.sequence})
     return FLOPS[formula](shape, run.global_batch) / run.seconds / run.gpus / 1e12
 
@@ -171,7 +171,7 @@ def mfu(tflops: float, peak: float) -> float:
 
 
 def one_node(runs: Iterable[Run], run: Run) -> Run | None:
-    """The 1-node run that ``run`` is scaled against: same model, platform, GPUs, batch and framework."""
+    """Returns the 1-node run to which ``run`` is compared: same model, platform, GPUs, batch and framework."""
     return next(
         (r for r in runs if r.nodes == 1 and _configuration(r) == _configuration(run)), None
     )

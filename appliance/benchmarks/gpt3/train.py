@@ -1,7 +1,7 @@
-"""Trains a GPT with PyTorch alone: a small one on processors, one process per host, or one on GPUs, one process per GPU; runs on the hosts, as one file.
+"""Trains a GPT with PyTorch alone: a small one on processors, one process per host, or one on GPUs, one process per GPU. Runs on the hosts, as one file.
 
-The small one proves launch, rendezvous, gradient exchange and log reading on a cluster; its times are real, and say
-nothing of a GPU. Both print a Megatron-LM style line per step. Needs PyTorch 1.13 or newer, 2.1 for GPUs, nothing else.
+The small one tests launch, rendezvous, gradient exchange and log reading on a cluster. Its times are real, but do not
+describe a GPU. Both print a line per step in the style of Megatron-LM. Requires PyTorch 1.13 or newer, 2.1 for GPUs.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from typing import Any
 
 NO_TORCH = 75
 GIVE_UP = 10
-"""s that ranks have to say that they, too, wait in vain; who says nothing then is the one they wait for."""
+"""Time in s in which ranks report that they, too, wait in vain. The rank that does not report is the one for which they wait."""
 IN_VAIN = "NCCL waited in vain"
 SIOCGIFADDR = 0x8915
 
@@ -51,14 +51,14 @@ def slurm(*argv: str) -> str:
 
 
 def master_address() -> str:
-    """MASTER_ADDR, else the address Slurm knows the job's first host by."""
+    """Returns MASTER_ADDR, or the address that Slurm has for the job's first host."""
     if given := os.environ.get("MASTER_ADDR"):
         return given
     nodes = os.environ.get("SLURM_STEP_NODELIST") or os.environ.get("SLURM_JOB_NODELIST")
     if not nodes:
         return "127.0.0.1"
     if shutil.which("scontrol") is None:
-        # A container has Slurm's variables and the host's /etc/hosts (enroot), not Slurm's programs.
+        # A container has Slurm's variables and the host's /etc/hosts (enroot), but not Slurm's programs.
         address = socket.gethostbyname(first_of(nodes))
         own_name = address.startswith("127.")
         return own_address(os.environ["SLURM_LAUNCH_NODE_IPADDR"]) if own_name else address
@@ -70,20 +70,20 @@ def master_address() -> str:
 
 
 def first_of(nodes: str) -> str:
-    """The first host of Slurm's list, as gpu-02 of gpu-[02-04,7]-a,head."""
+    """Returns the first host of Slurm's list, such as gpu-02 of gpu-[02-04,7]-a,head."""
     found = re.match(r"([^\[,]+)(?:\[(\d+)[^\]]*\])?([^\[,]*)", nodes)
     return "".join(part or "" for part in found.groups()) if found else nodes
 
 
 def own_address(towards: str) -> str:
-    """The address this host has for that one."""
+    """Returns the local address from which this host reaches that one."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((towards, 9))
         return str(probe.getsockname()[0])
 
 
 def interface_towards(address: str) -> str:
-    """gloo takes the interface of the host's own name, which Debian maps to 127.0.1.1: name the right one."""
+    """gloo uses the interface of the host's own name, which Debian maps to 127.0.1.1, so set the right one."""
     own = own_address(address)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
@@ -109,7 +109,7 @@ def build(torch: Any, args: argparse.Namespace) -> Any:
         return scores.softmax(-1) @ value
 
     class Block(nn.Module):  # type: ignore[misc,name-defined]
-        """Pre-norm: causal attention, then a network of four times the width."""
+        """Pre-norm block: causal attention, then a feed-forward network of four times the width."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -147,7 +147,7 @@ def build(torch: Any, args: argparse.Namespace) -> Any:
 
 
 def batch(torch: Any, generator: Any, args: argparse.Namespace) -> Any:
-    """Tokens as rare as words are (Zipf): the second half as often as the first, so that there is something to learn."""
+    """Generates tokens with the frequencies of words (Zipf): the second is half as frequent as the first, so that the model can learn something."""
     drawn = torch.rand(args.global_batch, args.sequence + 1, generator=generator)
     return (args.vocabulary**drawn).long() - 1
 
@@ -159,10 +159,10 @@ def rendezvous(torch: Any, rank: int, world: int, timeout: int, gpus: bool) -> "
     port = int(os.environ.get("MASTER_PORT") or 20000 + (job * 16 + step) % 10000)
     os.environ.setdefault("GLOO_SOCKET_IFNAME", interface_towards(address))
     longest = datetime.timedelta(seconds=timeout)
-    # Who does not come is to be named, so nobody waits for all of them unseen.
+    # A rank that does not join must be named, so do not wait for all of them in one unlimited call.
     store = torch.distributed.TCPStore(address, port, world, rank == 0, longest, False)
     ranks = Ranks(store, rank, world)
-    # Ranks on GPUs meet through gloo, too: it says who is missing, and NCCL ends the program.
+    # Ranks on GPUs also meet through gloo, because it reports missing ranks, while NCCL ends the program.
     backend = "cpu:gloo,cuda:nccl" if gpus else "gloo"
     torch.distributed.init_process_group(
         backend, store=store, rank=rank, world_size=world, timeout=longest
@@ -171,7 +171,7 @@ def rendezvous(torch: Any, rank: int, world: int, timeout: int, gpus: bool) -> "
 
 
 class Ranks:
-    """Who takes part, on which host, and who of them has given up waiting; kept where they met, by the first."""
+    """Records the ranks, their hosts, and the ranks that gave up waiting, in the store of the first rank."""
 
     def __init__(self, store: Any, rank: int, world: int) -> None:
         self.store, self.rank = store, rank
@@ -180,7 +180,7 @@ class Ranks:
         self.hosts = [self.of(other) for other in range(world)]
 
     def of(self, other: int) -> str:
-        """The host of a rank, once it is there."""
+        """Returns the host of a rank that has joined."""
         try:
             return str(self.store.get(f"host-{other}").decode())
         except RuntimeError:
@@ -188,12 +188,12 @@ class Ranks:
             raise
 
     def silent(self) -> list[str]:
-        """Those that do not say that they wait in vain, as this one does; the first where nobody keeps the word."""
+        """Returns the ranks that do not report that they wait in vain, as this one does; the first one if the store is gone."""
         try:
             self.store.set_timeout(datetime.timedelta(seconds=GIVE_UP))
             self.store.add(f"waited-{self.rank}", 1)
             time.sleep(GIVE_UP)
-            # To add nothing is to ask without waiting; PyTorch 1.13's store has no other way.
+            # Adding 0 reads a counter without waiting; the store of PyTorch 1.13 has no other way.
             left = [n for n in range(len(self.hosts)) if not self.store.add(f"waited-{n}", 0)]
         except RuntimeError:
             left = [0]
@@ -201,10 +201,10 @@ class Ranks:
 
 
 def train(torch: Any, args: argparse.Namespace, rank: int, world: int, device: str) -> None:
-    """Every rank takes its share of one global batch; the last rank prints, as in Megatron-LM."""
+    """Every rank trains its share of one global batch. The last rank prints, as in Megatron-LM."""
     torch.manual_seed(args.seed)
     model = torch.nn.parallel.DistributedDataParallel(build(torch, args).to(device))
-    # One kernel for all weights, which only GPUs have in every release.
+    # One kernel for all weights, which is available in every release only for GPUs.
     fused = {"fused": True} if args.gpus else {}
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=args.rate, betas=(0.9, 0.95), weight_decay=0.1, **fused
@@ -229,7 +229,7 @@ def train(torch: Any, args: argparse.Namespace, rank: int, world: int, device: s
 
 
 def losses(torch: Any, args: argparse.Namespace, model: Any, data: Any) -> Any:
-    """The mean loss of a rank's share, micro-batch by micro-batch; gradients are exchanged with the last one."""
+    """Returns the mean loss of a rank's share, micro-batch by micro-batch. Gradients are exchanged with the last one."""
     parts = data.split(args.micro_batch)
     total = 0.0
     for number, part in enumerate(parts, 1):
@@ -246,7 +246,7 @@ def losses(torch: Any, args: argparse.Namespace, model: Any, data: Any) -> Any:
 
 
 def settle(torch: Any, seconds: float) -> None:
-    """Waits until the GPU has done all it was given. Raises RuntimeError before NCCL ends the program, whose host would be taken for the culprit."""
+    """Waits until the GPU has finished. Raises RuntimeError before NCCL ends the program, because otherwise this host would be blamed."""
     work = torch.cuda.Event()
     work.record()
     ends = time.monotonic() + seconds
@@ -257,7 +257,7 @@ def settle(torch: Any, seconds: float) -> None:
 
 
 def meet(torch: Any, value: float) -> float:
-    """Waits for all ranks; the sum of their values."""
+    """Waits for all ranks and returns the sum of their values."""
     given = torch.tensor([value], dtype=torch.float64)
     torch.distributed.all_reduce(given)
     return float(given)
@@ -314,7 +314,7 @@ def main() -> int:
         try:
             torch.cuda.set_device(device)
         except RuntimeError as error:
-            # The number comes from NVML, also where the driver is too old for this PyTorch, or broken.
+            # NVML gives the number even if the driver is too old for this PyTorch, or broken.
             say(f"appliance: no GPU {index} on {socket.gethostname()}: {first_line(error)}")
             return 2
     torch.set_num_threads(int(os.environ.get("SLURM_CPUS_PER_TASK", "1")))
@@ -323,7 +323,7 @@ def main() -> int:
         train(torch, args, rank, world, device)
         torch.distributed.barrier()
     except RuntimeError as error:
-        # What went wrong here is no other's: gloo speaks of others.
+        # An error of this rank itself; gloo reports errors of other ranks.
         if "gloo" in str(error) or IN_VAIN in str(error):
             for name in ranks.silent():
                 say(f"appliance: {name} does not go on")

@@ -1,4 +1,4 @@
-"""One training: which model, on how many hosts, and the job that it is."""
+"""One training: its model, its number of hosts, and its job."""
 
 import math
 import re
@@ -31,7 +31,7 @@ SMALL = "cpu-3m"
 SEQUENCE, STEPS, BATCH = 32, 12, 8
 SECONDS = 240.0
 TIMEOUT = 600
-"""s that ranks on GPUs wait for one that says nothing."""
+"""Time in s for which ranks on GPUs wait for one that does not respond."""
 SCRIPT = Path(__file__).with_name("train.py")
 _DIED = re.compile(r"srun: error: ([\w.-]+): tasks? ([\d,-]+): (.+)")
 _NAMED = re.compile(r"^appliance: rank (\d+)(?: on ([\w.-]+))? (does not go on|never came)$", re.M)
@@ -40,7 +40,7 @@ _TAKEN_ALONG = re.compile(r"Terminated|Exited with exit code (15|143)")
 
 
 class Framework(StrEnum):
-    """What a model of GPUs is trained with: NVIDIA's in its container, or PyTorch alone as the hosts have it."""
+    """The software that trains a GPU model: NVIDIA's in its container, or PyTorch alone as installed on the hosts."""
 
     NEMO = "nemo"
     PYTORCH = "pytorch"
@@ -48,9 +48,9 @@ class Framework(StrEnum):
 
 @dataclass(frozen=True)
 class Request:
-    """Which training: a model of launch.yml on GPUs, or the small one; ``nodes`` () for 1, 2, 4 ... all hosts.
+    """The requested training: a GPU model of launch.yml, or the small one; ``nodes`` () for 1, 2, 4 ... all hosts.
 
-    ``image``: what pods train a model of GPUs in, "" for NeMo's.
+    ``image``: the image in which pods train a GPU model, "" for NeMo's.
     """
 
     model: str = SMALL
@@ -59,7 +59,7 @@ class Request:
     framework: Framework = Framework.NEMO
 
     def divides(self, nodes: int, gpus: int = GPUS) -> bool:
-        """Whether the global batch divides over so many hosts with ``gpus`` each."""
+        """Whether the global batch can be divided among so many hosts with ``gpus`` each."""
         if self.model == SMALL:
             return BATCH % nodes == 0
         return divides(self.model, nodes, gpus)
@@ -67,7 +67,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Trial:
-    """One training: where it is submitted, how many hosts, and its bound in s. ``hosts``: of Kubernetes, () through Slurm."""
+    """One training: its scheduler, its number of hosts, and its time limit in s. ``hosts``: those of Kubernetes, () for Slurm."""
 
     control: str
     partition: str
@@ -82,31 +82,31 @@ class Trial:
 
     @property
     def platform(self) -> str:
-        """As results and tables name it."""
+        """Its name in results and tables."""
         return PLATFORM["kubernetes" if self.hosts else "slurm"]
 
     @property
     def on_gpus(self) -> bool:
-        """Whether its figures say something of GPUs."""
+        """Whether its values describe GPUs."""
         return self.model != SMALL
 
     @property
     def target(self) -> Place:
-        """What results of it speak of."""
+        """The target of its results."""
         return of_size(self.model, self.platform, self.nodes)
 
     @property
     def where(self) -> str:
-        """What the training runs in, for what is shown."""
+        """The environment of the training, for display."""
         return f" in {self.container.image}" if self.container else ""
 
     @property
     def key(self) -> str:
-        """What finds its job again."""
+        """The name by which its job is found again."""
         return f"{self.model} {self.nodes}n"
 
     def batch(self) -> Batch:
-        """The job: as ``files`` of launch writes it into job files, where it is on GPUs."""
+        """Returns the job; on GPUs, the same as ``files`` of launch writes into job files."""
         minutes = math.ceil(self.deadline / 60) + 1
         options = (
             *(f"--partition={self.partition}", f"--nodes={self.nodes}", f"--time={minutes}"),
@@ -122,7 +122,7 @@ class Trial:
 
     @property
     def _sends(self) -> bool:
-        """Whether the program goes over standard input to every task, so that no shared file system is needed; NeMo has its own."""
+        """Whether every task gets the program over standard input, so that no shared file system is needed. NeMo has its own."""
         return not self.on_gpus or self.framework is Framework.PYTORCH
 
     def _tasks(self) -> Iterator[str]:
@@ -160,12 +160,12 @@ class Trial:
 
 
 def small(*program: str) -> tuple[str, ...]:
-    """The small model's training, by Python's own words for where its program is."""
+    """Arguments of the small model's training, with Python's own expression for the location of its program."""
     return ("python3", "-u", *program, f"--steps={STEPS}", f"--sequence={SEQUENCE}")
 
 
 def plain(model: str) -> Iterator[str]:
-    """What the program is told to train a published model on GPUs by PyTorch alone; its rate of learning is constant."""
+    """Arguments for training a published model on GPUs by PyTorch alone. Its learning rate is constant."""
     gpt, recipe = load().models[model], launch().models[model]
     values = {
         "steps": WHOLE,
@@ -184,14 +184,14 @@ def plain(model: str) -> Iterator[str]:
 
 
 def deadline_of(model: str) -> float:
-    """s a training may take, waiting in the queue included."""
+    """Time limit of a training in s, including the time in the queue."""
     return SECONDS if model == SMALL else MINUTES * 60.0
 
 
 def died(errors: str) -> str:
-    """Which task of a step died first by itself, as srun names it: "task 1 on gpu-2: Killed"; "" where it names none.
+    """Returns the task of a step that failed first, as srun names it: "task 1 on gpu-2: Killed"; "" if it names none.
 
-    The others are ended by srun (--kill-on-bad-exit), or fail because a peer is gone: a signal tells more than their exit code.
+    srun ends the others (--kill-on-bad-exit), or they fail because a peer ended. A signal is more informative than their exit code.
     """
     found = [m.groups() for m in _DIED.finditer(errors)]
     own = [one for one in found if not _TAKEN_ALONG.match(one[2])] or found
@@ -201,9 +201,9 @@ def died(errors: str) -> str:
 
 
 def named_by_others(said: str, hosts: Sequence[str] = ()) -> str:
-    """The rank that the others wait for, as one of them says: "rank 1 on gpu-2 does not go on"; "" where nobody says.
+    """Returns the rank for which the others wait, as one of them reports: "rank 1 on gpu-2 does not go on"; "" if none reports it.
 
-    ``hosts``: by rank, for one that never came and so told nobody where it is.
+    ``hosts``: by rank, for a rank that never joined and therefore never reported its host.
     """
     found = _NAMED.search(said)
     if found is None:
@@ -214,9 +214,9 @@ def named_by_others(said: str, hosts: Sequence[str] = ()) -> str:
 
 
 def told_by_itself(said: str, first: str) -> str:
-    """What a rank says went wrong with it: "rank 1 on gpu-2: CUDA error ..."; "" where it says nothing.
+    """Returns the error that a rank reports: "rank 1 on gpu-2: CUDA error ..."; "" if it reports none.
 
-    ``first``: the task that ended first, as ``died`` names it; the others may speak of connections to it. "": any.
+    ``first``: the task that ended first, as ``died`` names it; others may report lost connections to it. "": any.
     """
     whose = first.replace("task ", "rank ", 1).partition(":")[0]
     lines = (found[1] for found in _OWN.finditer(said))
