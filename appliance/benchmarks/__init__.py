@@ -28,7 +28,7 @@ def _has_slurm(site: Site) -> bool:
 
 
 def _run_of(module: str) -> Workload:
-    """``run`` of a module below here, read when it is wanted: who judges health need not know how anything is measured."""
+    """Imports ``run`` of a module below only when it is called: judging health does not need the code that measures."""
 
     def work(view: View, remote: Remote, *request: Any, **more: Any) -> Outcome:
         done: Outcome = import_module(f"{__name__}.{module}").run(view, remote, *request, **more)

@@ -1,6 +1,6 @@
-"""Jobs of Slurm that go on without the program: submitted once, noted at once, waited for again by whoever comes back.
+"""Jobs of Slurm that continue without the program: submitted once, recorded at once, and waited for by any later run.
 
-What a job prints lies on the first of its hosts, so no shared file system is needed, and nothing is lost with a connection.
+The output of a job is on the first of its hosts, so no shared file system is needed, and a lost connection loses nothing.
 """
 
 import re
@@ -22,9 +22,9 @@ LARGEST = 64 << 20
 """Bytes of output that are read; 50 steps of NeMo with its bars print some MiB."""
 POLL = 10.0
 LOST = 6
-"""Polls without an answer, a minute: the job goes on meanwhile."""
+"""Number of polls without an answer, one minute: the job continues in the meantime."""
 RECORD_POLLS, RECORD_SECONDS = 15, 2.0
-"""slurmctld tells slurmdbd of a job's hosts within seconds; a job may be over before."""
+"""slurmctld reports a job's hosts to slurmdbd within seconds; a job may end before that."""
 KEPT_DAYS = 30
 MARK = "APPLIANCE_END"
 NO_END = "the job ended without a word of its own"
@@ -43,9 +43,9 @@ echo $? >{folder}/{name}.code
 
 
 class Job(Model):
-    """One job. ``key``: what it is of its benchmark; ``id``: Slurm's, "" before it is known.
+    """One job. ``key`` identifies it within its benchmark; ``id`` is Slurm's, "" before it is known.
 
-    ``until``: s since the epoch by which it must be done; ``begin``: by which it must be at work, 0 where only its end counts.
+    ``until``: time by which it must end, in s since the epoch; ``begin``: time by which it must start, 0 if only its end counts.
     """
 
     key: Line
@@ -58,7 +58,7 @@ class Job(Model):
 
 @dataclass(frozen=True)
 class JobLeft:
-    """A job that another run has at work, and the command that waits for it."""
+    """A job that another run has submitted and that is still active, and the command that waits for it."""
 
     run: str
     job: Job
@@ -76,7 +76,7 @@ class Batch:
 
 
 class Book(Protocol):
-    """Keeps which jobs are at work, so that whoever comes back finds them; tells time, and when to stop waiting."""
+    """Records the active jobs, so that a later run finds them. Also gives the time, and when to stop waiting."""
 
     @property
     def again(self) -> str:
@@ -84,7 +84,7 @@ class Book(Protocol):
         ...
 
     def job_of(self, key: str) -> Job | None:
-        """The job of that key that this run has submitted, at work or not: what it printed is kept."""
+        """The job with that key that this run has submitted, active or ended; its output is kept."""
         ...
 
     def left(self) -> tuple[JobLeft, ...]:
@@ -96,7 +96,7 @@ class Book(Protocol):
         ...
 
     def close(self, job: Job) -> None:
-        """The job has ended, and what it said has been read; or it was cancelled."""
+        """Records that the job has ended and its output was read, or that it was cancelled."""
         ...
 
     def now(self) -> float:
@@ -104,13 +104,13 @@ class Book(Protocol):
         ...
 
     def wait(self, seconds: float) -> bool:
-        """Lets time pass. Whether somebody wants the program to stop."""
+        """Waits. Returns whether the program is requested to stop."""
         ...
 
 
 @dataclass
 class Memory:
-    """A book that is gone with the program."""
+    """A book in memory, lost when the program ends."""
 
     again: str = "appliance validate"
     jobs: dict[str, Job] = field(default_factory=dict)
@@ -141,7 +141,7 @@ class Memory:
 
 
 class Unended(Exception):
-    """Why a job has nothing to judge; ``state``: Slurm's words where it was overdue; ``goes_on``: it is at work still."""
+    """The reason why a job has no result to judge; ``state``: Slurm's state if it was overdue; ``goes_on``: it is still active."""
 
     def __init__(self, why: str, fix: str = "", *, state: str = "", goes_on: bool = False) -> None:
         super().__init__(why)
@@ -149,9 +149,9 @@ class Unended(Exception):
 
 
 def through(remote: Remote, book: Book, job: Job, batch: Batch) -> Completed:
-    """Submits the job, or takes up the one of its key that the book knows, and waits for its end.
+    """Submits the job, or resumes the one with its key in the book, and waits for its end.
 
-    The end of the step: its exit code, what it printed, and Slurm's own words. Raises Unended.
+    Returns the end of the step: its exit code, its output, and Slurm's state. Raises Unended.
     """
     known = book.job_of(job.key)
     if known is None:
@@ -180,7 +180,7 @@ def script(batch: Batch, name: str) -> str:
 def _submitted(remote: Remote, book: Book, job: Job, batch: Batch) -> Job:
     argv = [
         *("sbatch", "--parsable", f"--job-name={job.name}", *batch.options),
-        # Nobody may come back for it: Slurm itself drops it where it could not begin in time.
+        # No later run may wait for it, so Slurm itself removes the job if it cannot start in time.
         f"--deadline={_deadline(batch, job)}",
         *("--no-requeue", "--chdir=/", "--export=NONE", "--output=/dev/null"),
     ]
@@ -208,7 +208,7 @@ def _deadline(batch: Batch, job: Job) -> str:
 
 
 def _found(remote: Remote, book: Book, known: Job, batch: Batch) -> Job:
-    """The job as Slurm knows it; one that was noted, and never taken by Slurm, is submitted now."""
+    """Returns the job as Slurm knows it. A job that was recorded but never accepted by Slurm is submitted now."""
     if known.id:
         return known
     said = _ask(
@@ -224,13 +224,13 @@ def _found(remote: Remote, book: Book, known: Job, batch: Batch) -> Job:
 
 
 def _number(said: str) -> str:
-    """Of a job, as sbatch ("17;cluster") and sacct say it."""
+    """Parses a job id as sbatch ("17;cluster") and sacct print it."""
     found = re.match(r"[0-9]{1,18}", said)
     return found[0] if found else ""
 
 
 def _awaited(remote: Remote, book: Book, job: Job) -> None:
-    """Until the job is out of the queue. Raises Unended where it is overdue, and cancelled; or nobody can say."""
+    """Waits until the job has left the queue. Raises Unended if it is overdue and cancelled, or if its state is unknown."""
     silent, began = 0, book.now()
     while True:
         state = _ask(
@@ -286,13 +286,13 @@ def _read(remote: Remote, book: Book, job: Job) -> Completed:
 
 
 def _file(remote: Remote, host: str, job: Job, kind: str) -> str:
-    """ "" where there is none."""
+    """Returns "" if there is none."""
     words = ("head", "-c", str(LARGEST), f"{FOLDER}/{job.name}.{kind}")
     return remote.run(host, words, timeout=120).stdout
 
 
 def _ask(remote: Remote, job: Job, *argv: str) -> str | None:
-    """What was printed; None where nobody answered."""
+    """Returns the output, or None if the host did not answer."""
     try:
         done = remote.run(job.control, argv, timeout=30)
     except ApplianceError:

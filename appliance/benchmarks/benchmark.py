@@ -1,8 +1,8 @@
-"""What a benchmark is: a workload run on the cluster, judged by what it measured, and what acceptance asks of it.
+"""A benchmark is a workload that runs on the cluster and is judged by its measurements. It may declare gates of acceptance.
 
-A benchmark that acceptance asks for declares its gates: ``Benchmark.gates`` is a function of the View that gives one
-``Requirement`` per gate. Everything else follows from that: results of a run enter the site's record as evidence, and
-``appliance accept`` and every report say what is open, why, and which command closes it. Of a benchmark per host::
+A benchmark that acceptance requires declares its gates: ``Benchmark.gates`` is a function of the View that returns one
+``Requirement`` per gate. The rest is derived from that. Results of a run enter the site's record as evidence, and
+``appliance accept`` and every report show each open gate, the reason, and the command that closes it. For a benchmark per host::
 
     def gates(view: View) -> tuple[Requirement, ...]:
         bound = view.limit("copy.rate")                # site, else profile; None: this class asks for none
@@ -25,14 +25,14 @@ A benchmark that acceptance asks for declares its gates: ``Benchmark.gates`` is 
             ),
         )
 
-Targets are what ``CheckResult.target`` says: ``per_host`` "gpu-1", or with parts "gpu-1/GPU 3"; ``per_pair``
+Targets are values of ``CheckResult.target``: ``per_host`` "gpu-1", or with parts "gpu-1/GPU 3"; ``per_pair``
 "gpu-1/to gpu-2"; ``of_cluster`` "cluster" or "cluster/4 hosts". A gate passes when each target has a result of ``check`` with
 status pass, and nothing of ``check`` and ``also`` failed; a missing, skipped or simulated result leaves it open.
 
-Rules the engine keeps, so that no benchmark need to: of each host (and of the cluster) the evidence recorded last counts;
-it does not count where it is of another site, profile, GPU, number of GPUs a host or limit, where it was measured on
-simulated hardware, or where after it a stage changed the host or its GPUs were exchanged. Cluster targets are stale, too,
-when the site has other GPU hosts now. ``appliance validate --self-test`` tries all of these on every declared gate.
+The engine applies the following rules, so that no benchmark has to. For each host (and for the cluster) the latest evidence counts.
+It does not count if it is of another site, profile, GPU, number of GPUs per host or limit, or if it was measured on
+simulated hardware. It is stale if a stage changed the host later, or if its GPUs were exchanged. Evidence of the cluster is also stale
+if the site has other GPU hosts now. ``appliance validate --self-test`` tries all of these on every declared gate.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -55,9 +55,9 @@ def by_name_alone(site: Site) -> bool:
 
 @dataclass(frozen=True)
 class Raw:
-    """What a tool said, kept beside the report as ``evidence/BENCHMARK/NAME`` with its digest. ``name``: without a slash.
+    """Output of a tool, kept next to the report as ``evidence/BENCHMARK/NAME`` with its digest. ``name``: without a slash.
 
-    ``part``: that of the gate it is about (``Requirement.part``), where one run measures several.
+    ``part``: that of its gate (``Requirement.part``), if one run measures several.
     """
 
     name: str
@@ -81,14 +81,14 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Target:
-    """What a gate wants judged: the target as results name it, and the hosts whose change makes its evidence stale."""
+    """The subject of a gate: the target as in results, and the hosts whose change makes its evidence stale."""
 
     name: str
     hosts: tuple[str, ...]
 
     @property
     def of_cluster(self) -> bool:
-        """Whether it speaks of the cluster rather than of a host or a pair."""
+        """Whether the target is the cluster, not a host or a pair."""
         return self.name.partition("/")[0] == CLUSTER
 
 
@@ -111,24 +111,24 @@ def of_cluster(hosts: Sequence[str], *parts: str) -> tuple[Target, ...]:
 
 
 def gpu_models(view: View) -> frozenset[str]:
-    """The models of GPUs that the hosts have now, as NVML names them; of hosts that did not say nothing."""
+    """Returns the GPU models that the hosts report now, by their NVML names; hosts without a report are omitted."""
     return frozenset(gpu.name for f in view.facts.values() if f.gpus for gpu in f.gpus.devices)
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """A measurement that acceptance asks for: a gate. The module's text shows how one is declared.
+    """A measurement that acceptance requires: a gate. The docstring of this module shows a declaration.
 
-    ``limit``: what evidence must have been judged against, None where pass is the tool's own word. ``part``: what of the
-    benchmark's files and of results "cluster/PART ..." it is about, where one run measures several gates at once.
-    ``gpus``: what the hosts have now, as evidence names it; empty where they did not say. ``of_gpus``: whether the figure
-    rests on GPUs; if not, exchanged GPUs leave it standing. ``stages``: a change of one of them on a host of a target
-    makes its evidence stale. ``blocked``: why no evidence can be judged; ``forever``: nor ever will be, whatever is repaired,
-    so that a waiver is all that is left. ``by_run``: whether a run of the benchmark can close it; if not, ``close`` says what does. ``beyond``: hosts of the targets that no run of it reaches as the site is,
-    for another scheduler has them: a target there stays open, and says whose it is. ``no_run``: the site has no scheduler that this release
-    has a run for. ``unit``: of the results of ``check``, where it is not the limit's; a
-    pass in another unit, or without a value where there is a limit, closes nothing. ``profile``: the class it is of, where the
-    site has several; evidence of another closes nothing.
+    ``limit``: the limit with which evidence must have been judged, None if pass is the tool's own verdict. ``part``: the part
+    of the benchmark's files and of results "cluster/PART ...", if one run measures several gates. ``gpus``: the present GPUs
+    of the hosts, as in evidence; empty if unknown. ``of_gpus``: whether the value depends on GPUs; otherwise it stays valid
+    after GPUs are exchanged. ``stages``: a change by one of them on a host of a target makes its evidence stale.
+    ``blocked``: the reason why no evidence can be judged; ``forever``: no repair changes that, so only a waiver remains.
+    ``by_run``: whether a run of the benchmark can close the gate; otherwise ``close`` names the way. ``beyond``: hosts of the targets that no run can reach,
+    because another scheduler owns them; such a target stays open and names the owner. ``no_run``: the site has no scheduler for which this release
+    has a run. ``unit``: unit of the results of ``check``, if it is not the limit's. A
+    pass in another unit, or without a value if there is a limit, closes nothing. ``profile``: its hardware class, if the
+    site has several; evidence of another class closes nothing.
     """
 
     id: str
@@ -158,7 +158,7 @@ class Requirement:
 
     @property
     def expected_unit(self) -> str:
-        """The unit that results of the check come in: the limit's own where the gate names no other."""
+        """The unit of the check's results: that of the limit, unless the gate names another."""
         return self.unit if self.unit is not None else self.limit.unit if self.limit else ""
 
     def concerns(self, result: CheckResult) -> bool:
@@ -171,7 +171,7 @@ class Requirement:
 
 
 def no_gates(_: View) -> tuple[Requirement, ...]:
-    """Of a benchmark that acceptance does not ask for."""
+    """For a benchmark that acceptance does not require."""
     return ()
 
 
@@ -180,16 +180,16 @@ Workload = Callable[[View, Remote], Outcome]
 
 @dataclass(frozen=True)
 class Benchmark:
-    """``checks``: ids of the verdicts it gives; ``minutes``: first estimate on a bare cluster.
+    """``checks``: ids of its verdicts; ``minutes``: first estimate on a bare cluster.
 
-    ``bounds``: what limits of site or profile may be, by the id of the verdict; of others they can set none.
-    ``submits``: its run takes a ``book`` (benchmarks/batch.py), for its jobs go on without the program.
-    ``timed``: the check whose limit says for how many hours it lasts, else ``minutes``, whatever it took before.
-    ``told``: somebody has said how many minutes.
-    ``holds``: its run works on hosts, which nobody else may change meanwhile.
-    ``of_class``: it runs and is judged for each hardware class of the site by itself; else once over all hosts.
-    ``through_queue``: on a site with queues its run is given a door to the pods of one (adapters/pods.py).
-    ``deploys``: whether a deployment of the site runs it, and ``appliance validate`` without names; others run where they are named.
+    ``bounds``: accepted ranges of limits of site or profile, by the id of the verdict; other ids cannot have limits.
+    ``submits``: its run takes a ``book`` (benchmarks/batch.py), because its jobs continue without the program.
+    ``timed``: the check whose limit gives its duration in hours; otherwise ``minutes``, whatever it took before.
+    ``told``: the duration was given by the user.
+    ``holds``: its run uses hosts, which no one else may change in the meantime.
+    ``of_class``: it runs and is judged separately for each hardware class of the site; otherwise once over all hosts.
+    ``through_queue``: on a site with queues its run gets access to the pods of one (adapters/pods.py).
+    ``deploys``: whether a deployment and ``appliance validate`` without names run it; others run only by name.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What a figure cannot pass: by the links of a host's GPUs, the GPUs' own data sheets, its memory modules, its processors. What the host does not tell bounds nothing, and that is said."""
+"""Highest possible values: by the links of a host's GPUs, the GPUs' data sheets, its memory modules and its processors. A property that the host does not report gives no bound, and the result notes that."""
 
 import re
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ PER_CYCLE = (("avx512f", 32), ("avx2", 16), ("avx", 8), ("sse2", 4))
 TURBO_TOLD = ("intel_pstate", "intel_cpufreq", "amd-pstate", "amd_pstate")
 """Drivers of cpufreq whose highest clock is that of the boost; acpi-cpufreq's may be below it."""
 BUS = 64
-"""Bits of a memory module, ECC apart; one that is told as narrower is a half of DDR5's."""
+"""Bits of a memory module without ECC; a narrower one is half of a DDR5 module."""
 SIZES = {unit: 1 << 10 * power for power, unit in enumerate("kMGT", 1)}
 """By the first letter of the unit: dmidecode writes kB, MB, GB, TB up to 3.6, and KiB, MiB, GiB, TiB since."""
 LISTED = 0.9
@@ -37,7 +37,7 @@ cat cpu[0-9]*/cpufreq/cpuinfo_max_freq 2>/dev/null | sort -n | tail -n 1 | sed '
 
 @dataclass(frozen=True)
 class Most:
-    """A bound, and where it comes from."""
+    """A bound and its source."""
 
     value: float
     why: str
@@ -52,16 +52,16 @@ Bounded = Most | str
 
 
 def bound_text(bound: Bounded, unit: str) -> str:
-    """For what is shown beside a figure."""
+    """Text that is shown next to a value."""
     if isinstance(bound, str):
         return f"not bounded: {bound}"
     return f"at most {bound.value:.4g} {unit} ({bound.why})"
 
 
 def of_collective(view: View, host: str) -> Bounded:
-    """Bus bandwidth in GB/s of all_reduce over the GPUs of a host: each must take in the whole result by its own links, whoever adds up.
+    """Maximum bus bandwidth in GB/s of all_reduce over the GPUs of a host: each must receive the whole result over its own links, wherever it is reduced.
 
-    Bus bandwidth counts 2 (n - 1) / n octets for each octet of the result.
+    Bus bandwidth counts 2 (n - 1) / n bytes for each byte of the result.
     """
     facts, count = view.facts.get(host), gpu_least(view.profile, view.site)
     gpus = facts.gpus.devices if facts and facts.gpus else ()
@@ -117,7 +117,7 @@ def _slot(gpu: Gpu) -> float | None:
 
 
 def _links(gpu: Gpu, interconnect: Interconnect, *, told: bool = False) -> float | None:
-    """GB/s one way of all NVLinks together. ``told``: links that the GPU says it has count in a class of PCIe, too."""
+    """GB/s in one direction of all NVLinks together. ``told``: also count links that the GPU reports in a class with PCIe."""
     if interconnect is Interconnect.PCIE and not (told and gpu.nvlinks_active):
         return 0.0
     part = gpu_parts().find(gpu.name)

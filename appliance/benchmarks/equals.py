@@ -73,10 +73,10 @@ class AppliedLimit:
 def held(
     view: View, check: str, hosts: Collection[str], published: Limit | None = None
 ) -> AppliedLimit:
-    """The limit of the site, else of the profile, else what is published for the product.
+    """Returns the limit of the site, otherwise of the profile, otherwise the published one of the product.
 
-    The site's speaks of its own hosts, whatever they are. The others speak of hardware, and hosts without any of their
-    own, as those of a virtual rack, are not held to them.
+    The site's limit applies to its own hosts, whatever they are. The others apply to hardware. Hosts without
+    hardware of their own, as on a virtual rack, are not compared with them.
     """
     if own := view.site.limits.get(check):
         return AppliedLimit(own)
@@ -147,13 +147,13 @@ def _nothing(figure: Figure, at: Place, value: float, shown: Mapping[str, Any]) 
 
 
 def in_container(view: View, host: str) -> bool:
-    """Whether a host shares its machine with others, so that its figures are of no hardware of its own."""
+    """Whether a host shares its machine with others, so that its values do not describe hardware of its own."""
     facts = view.facts.get(host)
     return bool(view.site.simulated) or bool(facts and facts.os.container)
 
 
 def contained(view: View, hosts: Collection[str]) -> bool:
-    """Whether these hosts share machines, as most of them say: what one alone says of itself changes no figure of the others."""
+    """Whether these hosts share machines, according to most of them: what one host reports about itself does not affect the others."""
     return 2 * sum(in_container(view, host) for host in hosts) > len(hosts)
 
 

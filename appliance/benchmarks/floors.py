@@ -18,11 +18,11 @@ OF_NO_PRODUCT = {
         date="2025",
     )
 }
-"""What is published of a check, whatever GPU a host has."""
+"""The published values of a check, for all GPU products."""
 
 
 def floor(view: View, check: str) -> Limit | None:
-    """The bound for a check; None where nobody has set or published one, or hosts have GPUs of several products."""
+    """Returns the bound for a check; None if none is set or published, or if hosts have GPUs of several products."""
     if own := view.limit(check):
         return own
     ways = {view.profile.hardware.gpu.interconnect, None}
@@ -35,7 +35,7 @@ def floor(view: View, check: str) -> Limit | None:
 
 
 def _only(view: View) -> list[GpuPart]:
-    """The one product that all hosts have, where it is known."""
+    """Returns the one product of all hosts, if it is known."""
     names = gpu_models(view)
     return [part for name in names if (part := gpu_parts().find(name))] if len(names) == 1 else []
 

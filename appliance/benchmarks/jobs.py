@@ -1,6 +1,6 @@
-"""Runs a script on hosts: through Slurm where it gives them work, else over ssh, or through Kubernetes where that was asked for. What comes back is bounded, and whole or told as not.
+"""Runs a script on hosts: through Slurm if it owns them, otherwise over ssh, or through Kubernetes on request. Output is limited in size, and either complete or reported as incomplete.
 
-A job of Slurm goes on without the program (batch.py): a line that is lost loses nothing, and whoever comes back waits for it again.
+A job of Slurm continues without the program (batch.py): a lost connection loses nothing, and a later run waits for it again.
 """
 
 import hashlib
@@ -34,22 +34,22 @@ SIDE_BY_SIDE = 16
 LONGEST_NAMED = 100
 """Characters of hosts that a job's key names one by one."""
 NOT_GIVEN = "Immediate allocation"
-"""Slurm's word for a host that is at work, which Kubernetes' door (adapters/pods.py) uses, too."""
+"""Slurm's state of an occupied host; Kubernetes' access (adapters/pods.py) uses it, too."""
 OUT = ("ReqNodeNotAvail", "DOWN", "DRAIN", NEVER)
 """Slurm's words for hosts that it gives no work."""
 NO_PMIX = "can not load PMIx library"
-"""Said by srun of Debian 12's Slurm where libpmix2 is there: its plugin opens libpmix.so, which the development package brings."""
+"""Message of Debian 12's srun if libpmix2 is installed: its plugin opens libpmix.so, which is in the development package."""
 GET_PMIX = "apt-get install libpmix-dev on control and GPU hosts (Debian, Ubuntu); else Slurm's plugin for PMIx"
 LABEL = re.compile(r"\s*([0-9]{1,9}): ?(.*)")
 BEGIN = re.compile(r"appliance-begin host=(\S+)")
 END = re.compile(r"appliance-end code=([0-9]{1,9}) size=([0-9]{1,18})")
 ENDED = (124, 137)
-"""What timeout ends with, and a program that it had to kill."""
+"""Exit codes of timeout, and of a program that it had to kill."""
 MISSING, SAID = "appliance-missing=", "appliance-said="
 
-# $1 tools, $2 seconds, $3 script, then its arguments. The script's own time is bounded on the host, too, so that nothing
-# is left at work when the connection is gone. srun --label breaks lines of more than 1,024 bytes in two (Slurm 22.05),
-# wherever that is, so what the script printed goes in short ones.
+# $1 tools, $2 seconds, $3 script, then its arguments. The script's own time is also limited on the host, so that nothing
+# keeps running when the connection is lost. srun --label breaks lines of more than 1,024 bytes in two (Slurm 22.05),
+# at any position, so the output of the script is sent in short lines.
 WRAP = f"""
 export PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/cuda/bin:/opt/nccl-tests/build:/opt/nvbandwidth:$PATH"
 echo "appliance-begin host=${{SLURMD_NODENAME:-$(hostname -s)}}"
@@ -80,18 +80,18 @@ class Trouble(StrEnum):
 
 
 UNKNOWN = frozenset({Trouble.NO_TOOL, Trouble.BUSY, Trouble.SILENT})
-"""Troubles that speak of no fault of what was to be measured."""
+"""Troubles that are not faults of the measured component."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A script for /bin/sh. ``seconds``: how long it may take on the host. ``tools``: programs it needs, with what brings them.
+    """A script for /bin/sh. ``seconds``: its time limit on the host. ``tools``: required programs, with the package of each.
 
-    ``part``: what of its benchmark it measures; on the same hosts no other task has the same, for by it its job is found again.
-    A tool may have several names: "all_reduce_perf|all_reduce_perf_mpi". ``gpus``: of each host, all of them taken; 0: none
-    are asked for, the host is the job's alone all the same. ``ranks``: of MPI on each host, joined through PMIx; what
-    comes back is then the output of the first host's first rank; 0: no MPI, one task a host. ``contained``: in the
-    container of the site's benchmarks, where it names one.
+    ``part``: its part of the benchmark, unique on the same hosts, because its job is found again by it.
+    A tool may have several names: "all_reduce_perf|all_reduce_perf_mpi". ``gpus``: of each host, all of them allocated; 0: none
+    are requested, but the job has the host exclusively. ``ranks``: MPI ranks on each host, joined through PMIx; the
+    result is then the output of the first host's first rank. 0: no MPI, one task per host. ``contained``: in the
+    container of the site's benchmarks, if it names one.
     """
 
     name: str
@@ -107,7 +107,7 @@ class Task:
 
 @dataclass(frozen=True)
 class HostAccess:
-    """How hosts are reached, and the book of the jobs that are at work there."""
+    """The access to hosts, and the book of active jobs there."""
 
     remote: Remote
     book: Book = field(default_factory=Memory)
@@ -115,7 +115,7 @@ class HostAccess:
 
 @dataclass(frozen=True)
 class HostOutput:
-    """What the script printed on one host, and how it ended; with ``trouble`` there is nothing to read, and ``cause`` says why."""
+    """The output of the script on one host, and how it ended. With ``trouble`` there is no output, and ``cause`` gives the reason."""
 
     output: str = ""
     code: int = 0
@@ -165,7 +165,7 @@ def as_one(view: View, reach: HostAccess, task: Task, hosts: Sequence[str]) -> H
 def batch(task: Task, hosts: Sequence[str], container: JobContainer | None = None) -> Batch:
     """The job: one task on each host, or its ranks of MPI; the hosts are its alone."""
     minutes = math.ceil((task.seconds + GRACE_SECONDS) / 60) + 1
-    # A rank that died leaves the others waiting for it; hosts that measure alone go on alone.
+    # If a rank dies, the others wait for it, so the step ends. Hosts that measure independently continue.
     gpus = (f"--gres=gpu:{task.gpus}",) if task.gpus else ()
     of_step = [f"--kill-on-bad-exit={int(task.ranks > 0)}", *gpus]
     of_step += ["--mpi=pmix"] if task.ranks else []
@@ -227,7 +227,7 @@ def key(task: Task, hosts: Sequence[str]) -> str:
 
 
 def _unended(task: Task, undone: Unended, control: str) -> HostOutput:
-    """Of a job that goes on, was not freed its hosts in time, did not end, or was not taken."""
+    """For a job that continues, did not get its hosts in time, did not end, or was not accepted."""
     if undone.goes_on:
         return HostOutput(trouble=Trouble.SILENT, cause=str(undone), fix=undone.fix)
     if undone.state.startswith("PENDING"):
@@ -270,12 +270,12 @@ def _ssh(remote: Remote, task: Task, host: str) -> HostOutput:
 
 
 def _by_host(stdout: str) -> dict[str, list[str]]:
-    """The lines of each host. srun labels them with the number of the task; the task says which host it is on."""
+    """Returns the lines of each host. srun labels them with the task's number; the task prints its host."""
     by_task: dict[str, list[str]] = {}
     for line in stdout.splitlines():
         if match := LABEL.fullmatch(line):
             by_task.setdefault(match[1], []).append(match[2])
-    # Of several ranks on a host the first one speaks: later ones are told first, and overwritten.
+    # Of several ranks on a host the first one counts: later ones are read first and overwritten.
     ordered = sorted(by_task.items(), key=lambda item: -int(item[0]))
     named = ((_first(BEGIN, lines), lines) for _, lines in ordered)
     return {match[1]: lines for match, lines in named if match}
@@ -286,7 +286,7 @@ def _first(pattern: re.Pattern[str], lines: Iterable[str]) -> re.Match[str] | No
 
 
 def _read(task: Task, lines: Sequence[str]) -> HostOutput:
-    """What stands between the first line of the wrapper and its last."""
+    """Returns the text between the first line of the wrapper and its last."""
     begin = next((at for at, line in enumerate(lines) if BEGIN.fullmatch(line.strip())), None)
     if begin is None:
         cause = "the host did not run the requested command"

@@ -103,7 +103,7 @@ def pod(ref: Ref, queue: str, image: str) -> dict[str, Any]:
 def _ended(
     remote: PodRemote, ref: Ref, clock: Callable[[], float], sleep: Callable[[float], None]
 ) -> Mapping[str, Any]:
-    """The pod once it has ended, or as it is when the time for its next step is over."""
+    """Returns the pod when it has ended, or its state when the time for its next step is over."""
     began = clock()
     placed = 0.0
     while True:
@@ -120,7 +120,7 @@ def _ended(
 
 
 def judge(view: View, found: Mapping[str, Any], said: str, queue: str, space: str) -> CheckResult:
-    """The verdict on a pod as the cluster showed it last. ``said``: what it printed."""
+    """The verdict on a pod in its last state. ``said``: its output."""
     phase, host = _phase(found), str(found.get("spec", {}).get("nodeName") or "")
     if not host:
         why = f"the scheduler gave no host to a pod of queue {queue} within {START_SECONDS:g} s: {_why(found)}"

@@ -1,4 +1,4 @@
-"""Output of measuring programs: typed where it is read, or refused in one line. What is cut, odd or absurd is no measurement."""
+"""Parses output of measuring programs at once, or refuses it in one line. Truncated, unexpected or implausible output is not a measurement."""
 
 import re
 from math import isfinite
@@ -15,11 +15,11 @@ Rate = Annotated[float, Field(ge=0, le=1e18, allow_inf_nan=False)]
 
 
 class Unread(ValueError):
-    """Output that is not what the program prints when it has measured; one line says why."""
+    """Output that is not the regular result of the program; one line gives the reason."""
 
 
 class Foreign(BaseModel):
-    """A part of another program's document; keys that nobody asks for are passed over."""
+    """A part of another program's document; unused keys are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
@@ -28,7 +28,7 @@ Made = TypeVar("Made", bound=Foreign)
 
 
 def document(kind: type[Made], text: str) -> Made:
-    """The JSON document within ``text``, after whatever a program or its loader said first. Raises Unread."""
+    """Returns the JSON document within ``text``, after any earlier output of a program or its loader. Raises Unread."""
     begin = text.find("{")
     if begin < 0:
         raise Unread(

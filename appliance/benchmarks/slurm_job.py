@@ -1,4 +1,4 @@
-"""One GPU job over all hosts of Slurm through Slurm itself: it must run everywhere, and accounting must know it."""
+"""One GPU job over all hosts of Slurm, through Slurm itself: it must run on every host, and accounting must list it."""
 
 import re
 import secrets
@@ -19,13 +19,13 @@ from appliance.text import plural
 
 JOB, ACCOUNTING = "slurm.job", "slurm.job_accounting"
 START_SECONDS = 60
-"""A cluster whose GPUs are all taken for longer is busy, which is no fault."""
+"""If all GPUs of a cluster are occupied for longer, it is busy, which is not a fault."""
 
 RUN_SECONDS = 180.0
 """Start, prolog, one line of output, epilog."""
 
 RECORD_SECONDS = 30.0
-"""slurmctld tells slurmdbd of a job's end within seconds."""
+"""slurmctld reports a job's end to slurmdbd within seconds."""
 
 SAY = 'echo "appliance-job=$SLURM_JOB_ID node=$SLURMD_NODENAME host=$(hostname -s) gpus=$CUDA_VISIBLE_DEVICES"'
 LINE = re.compile(r"appliance-job=([0-9]{1,18}) node=(\S+) host=(\S+) gpus=(\S*)")
@@ -34,7 +34,7 @@ BUSY = ("Immediate execution impossible", "Requested nodes are busy", "Immediate
 
 
 class Unreadable(ValueError):
-    """The job printed something nobody asked it to."""
+    """Unexpected output of the job."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def run(
 
 
 def command(view: View, name: str, hosts: tuple[str, ...]) -> list[str]:
-    """The srun that asks each of these hosts for all its GPUs, once."""
+    """The srun that requests all GPUs of each of these hosts, once."""
     return [
         "srun",
         f"--job-name={name}",
@@ -198,7 +198,7 @@ def _state(told: Completed, job: int, name: str) -> str:
 def _cut_off(
     view: View, remote: Remote, control: str, name: str, error: ApplianceError
 ) -> list[CheckResult]:
-    """The job must not go on holding GPUs when nobody waits for it any more."""
+    """The job must not keep its GPUs when no program waits for it."""
     left = ""
     try:
         ended = remote.run(control, ["scancel", f"--name={name}"], timeout=20)

@@ -21,14 +21,14 @@ SPEED_BYTES = 64 << 20
 TIMEOUT = 60.0
 TIMED = re.compile("[0-9]{1,18}")
 """Nanoseconds."""
-"""Seconds; a hard mount whose server is gone would wait for ever."""
+"""Seconds; a hard mount would wait forever if its server is down."""
 SIDE_BY_SIDE = 16
 FIX = "log in to the host and test the directory by hand; the server's log lists refused clients"
 
 
 @dataclass(frozen=True)
 class HostAnswer:
-    """What a host said, or what went wrong. ``silent``: it was not reached, so nothing is proved either way."""
+    """The output of a host, or its error. ``silent``: it was not reached, so nothing is proved."""
 
     output: str = ""
     trouble: str = ""
@@ -45,7 +45,7 @@ def run(view: View, remote: Remote) -> Outcome:
         results += [_no_way(wanted, h, why) for h, why in found.items() if isinstance(why, str)]
         usable = [route for route in found.values() if isinstance(route, Route)]
         with_path = [route for route in usable if route.way is not StoragePath.LIBNFS]
-        # Root of a client is nobody, who may not remove what the server's own root has written.
+        # The server maps root of a client to nobody, who may not remove files of the server's own root.
         cleaner = min(with_path, key=lambda route: route.way is not StoragePath.LOCAL, default=None)
         if cleaner is None:
             cause = "no host here could remove the files again"
@@ -156,7 +156,7 @@ def _is_timed(answer: HostAnswer) -> bool:
 
 
 def _digest(answer: HostAnswer) -> str:
-    """What a writer says it wrote; "" if it did not."""
+    """The digest that a writer reports; "" if it reports none."""
     words = answer.output.split()
     return words[1] if _is_timed(answer) and len(words) > 1 else ""
 
@@ -173,7 +173,7 @@ def _ask(remote: Remote, host: str, argv: Sequence[str]) -> HostAnswer:
         return HostAnswer(trouble=error.message, silent=True)
     except ApplianceError as error:
         return HostAnswer(trouble=error.message)
-    # libnfs says the reason first and repeats the name of the file last.
+    # libnfs prints the reason first and repeats the name of the file last.
     said = (done.stderr.strip().splitlines() or [""])[0]
     if done.returncode:
         return HostAnswer(trouble=said or f"exit {done.returncode}")

@@ -21,15 +21,15 @@ echo "$((e - s)) $(sha256sum <"$t")"
 """
 READ = 'for f; do printf "%s " "$f"; {get} | sha256sum; done'
 TIME = "s=$(date +%s%N); {get} >/dev/null && e=$(date +%s%N) && echo $((e - s))"
-# Files an hour old are those of a run that was killed; younger ones may belong to one still at work.
+# Files an hour old belong to a killed run; younger ones may belong to a running one.
 REMOVE = """cd "$1" && rm -rf -- "$2"-* &&
 find . -maxdepth 1 -type f -name '.appliance-*-*' -mmin +60 -delete &&
 find . -maxdepth 1 -type d -name '.appliance-*-*.d' -mmin +60 -exec rm -rf {} +
 """
-# All users may write there, and can see the name in the arguments: a link of theirs must not lead root's copy to another file. So the file is made
-# in a directory that is new, and moved. Root is nobody on the server, too: in a directory that is open to all and sticky, fs.protected_regular lets root of
-# a client make no file, for it would be another's; a directory of its own it may make, and in there a file.
-# Where the place has no sticky bit they can rename that directory at once: whatever stands there then has to be closed and empty, and dd makes no file that is there.
+# All users may write there, and can see the name in the arguments: a link of theirs must not redirect root's copy to another file. So the file is created
+# in a new directory, and moved. The server may map root to nobody, too: in a sticky directory that is open to all, fs.protected_regular prevents root of
+# a client from creating files, because they would belong to another user. It can create a directory, and a file in it.
+# Without a sticky bit users can rename that directory at once: its replacement must be closed and empty, and dd overwrites no existing file.
 BEFORE = """mkdir -m 700 "$1.d"
 cd "$1.d"
 case "$(stat -c %a .)$(ls -A .)" in 700|2700) ;; *) echo "$1.d: another has changed it" >&2; exit 1;; esac
@@ -50,7 +50,7 @@ PUT = {
     StoragePath.KERNEL: 'dd if="$t" of=./file bs=1M conv=excl,fsync status=none',
     StoragePath.LIBNFS: 'nfs-cp "$t" "$1" >&2',
 }
-# Direct reads ask the server; the page cache would only repeat what this host wrote.
+# Direct reads measure the server; the page cache would only return what this host wrote.
 GET = {
     StoragePath.LOCAL: 'cat "$f"',
     StoragePath.KERNEL: 'dd if="$f" bs=1M iflag=direct status=none',
@@ -88,7 +88,7 @@ class Route:
         return ["sh", "-c", script, "time", self.file(token, self.host, kind)]
 
     def remove(self, token: str) -> Sequence[str]:
-        """Removes every file of this round; only where files have a path (libnfs has no tool for it)."""
+        """Removes every file of this round, if files have a path (libnfs has no tool for it)."""
         return ["sh", "-c", REMOVE, "remove", self.base, token]
 
 

@@ -1,4 +1,4 @@
-"""One trial alert to each receiver of the site, and what the other side said to it."""
+"""Sends one test alert to each receiver of the site, and reports the response."""
 
 import json
 import secrets

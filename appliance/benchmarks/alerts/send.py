@@ -1,4 +1,4 @@
-"""Runs on the host of Alertmanager: hands it one trial alert for one receiver, and prints how it went. Standard library only.
+"""Runs on the host of Alertmanager: sends one test alert to one receiver, and prints the result. Standard library only.
 
 Arguments: receiver, kind of its integration, name of the site, token, seconds to wait. Prints a JSON object: ``state`` is
 delivered, failed or silent; ``why``; ``seconds``.
@@ -26,7 +26,7 @@ REASONS = (
 )
 """What Alertmanager writes of an attempt it will repeat, and of one that it gives up."""
 ADDRESS = re.compile(r'\\?"?https?://[^\s"\\]+\\?"?')
-"""Who knows the address of a webhook can post there."""
+"""Anyone who knows the address of a webhook can post to it."""
 POLL, GRACE = 0.3, 0.7
 """s; the second between a count and the journal's line of the same attempt."""
 

@@ -1,4 +1,4 @@
-"""Outliers among equals: robust, and silent where there are too few equals to tell."""
+"""Detects outliers among peers: robust, and without a verdict if there are too few peers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,18 +29,18 @@ class Outlier:
 
 @dataclass(frozen=True)
 class Compared:
-    """``outliers``: the worst first. ``why``: why nobody can be named; "" where the equals could be compared."""
+    """``outliers``: the worst first. ``why``: the reason why none can be named; "" if the peers could be compared."""
 
     outliers: tuple[Outlier, ...] = ()
     why: str = ""
 
 
 def compare(values: Mapping[str, float], *, least: float, more_is_better: bool = True) -> Compared:
-    """Those whose value is worse than the median by ``least`` percent, and by more than the equals differ.
+    """Returns the peers whose value is worse than the median by ``least`` percent, and by more than the usual variation.
 
-    Values are positive and of one unit. That more than half of the equals are sound is assumed: where values differ by
-    ``least`` and no minority explains it, nobody is named and ``why`` says so. A value that is none of a measurement (zero,
-    no finite number) is no equal's: whoever says it is judged by itself, and hides nobody.
+    Values are positive and have one unit. More than half of the peers are assumed to be good. If values differ by
+    ``least`` and no minority explains it, none is named and ``why`` gives the reason. An implausible value (zero,
+    not finite) does not belong to a peer: its host is judged separately, and it hides no other.
     """
     values = {name: value for name, value in values.items() if isfinite(value) and value > 0}
     if len(values) < EQUALS:

@@ -12,7 +12,7 @@ from math import isqrt
 
 Group = frozenset[str]
 Results = Mapping[Group, bool | None]
-"""By group whether it was good; None where it could not be measured, which clears and blames nobody."""
+"""By group, whether it was good; None if it could not be measured, which neither clears nor blames."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ def search(
     rounds: int = 32,
     size: int = 0,
 ) -> Isolated:
-    """Screens groups of ``size`` ends (0: about the root of all), then tries each suspect with an end that is known to be good.
+    """Tests groups of ``size`` ends (0: about the square root of all), then tries each suspect with a known good end.
 
-    ``attempt`` measures groups that have no end in common, side by side. Ends of a group that was not measured stay
-    open. Where no group is good, pairs are tried until one is, for at most so many ``rounds`` in all.
+    ``attempt`` measures groups without common ends concurrently. Ends of a group that was not measured stay
+    open. If no group is good, pairs are tried until one is, for at most ``rounds`` in all.
     """
     results: dict[Group, bool | None] = dict(attempt(screens(ends, size)))
     for _ in range(rounds):
@@ -91,7 +91,7 @@ def _next(ends: Sequence[str], results: Results) -> tuple[Group, ...]:
 
 
 def _confirming(results: Results, found: Isolated) -> Iterable[Group]:
-    """Each blamed end with two good ones, where there are two: one bad pair may be its path, and a bad group hide another."""
+    """Tries each blamed end with two good ones, if there are two: a single bad pair may be a bad path, and a bad group may hide another."""
     for end in found.ends:
         partners = {next(iter(pair - {end})) for pair in results if end in pair and len(pair) == 2}
         if len(partners & set(found.good)) < 2:

@@ -1,8 +1,8 @@
-"""Loads a host and samples it; runs there by itself: as one file, Python 3.8 and newer, PyTorch where it is.
+"""Loads a host and samples it. Runs there as one file, with Python 3.8 and newer, and PyTorch if installed.
 
     burn.py FOLDER SECONDS INTERVAL
 
-Writes FOLDER/samples.jsonl: a line "begin", one line each INTERVAL s, a line "end". What is missing at the end was cut off.
+Writes FOLDER/samples.jsonl: a line "begin", one line every INTERVAL s, a line "end". Missing lines at the end mean that it was cut off.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TRAFFIC = 1 << 26
 
 
 def ask(argv: list[str], seconds: float = 60) -> str | None:
-    """What a program prints; None where it failed, "hung" where it did not end: that is a finding by itself."""
+    """Returns the output of a program; None if it failed, "hung" if it did not end, which is a finding of its own."""
     try:
         done = subprocess.run(argv, stdout=-1, stderr=-3, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
@@ -96,14 +96,14 @@ def on_processor(until: float) -> None:
 
 
 def count_gpus() -> int:
-    """GPUs that PyTorch can use; 0 where it is not there. Asked in a process of its own: no child may inherit CUDA."""
+    """Returns the number of GPUs that PyTorch can use; 0 without PyTorch. Runs in a separate process, because no child may inherit CUDA."""
     code = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
     said = (ask([sys.executable, "-c", code], 300) or "").strip()
     return int(said) if said.isdigit() else 0
 
 
 def start(folder: Path, gpus: int, until: float) -> list[int]:
-    """Children that load this host, on GPUs or on processors where there are none."""
+    """Starts children that load this host, on GPUs, or on processors if there are none."""
     hosts, node = (
         int(os.environ.get(k, d)) for k, d in (("SLURM_NNODES", "1"), ("SLURM_NODEID", "0"))
     )

@@ -1,4 +1,4 @@
-"""What acceptance asks of a burn-in: the hours that site or profile set, on every host, and nothing that failed in them."""
+"""The gate of a burn-in: the hours that site or profile set, on every host, without a failure during them."""
 
 from appliance.benchmarks.benchmark import Requirement, per_host
 from appliance.benchmarks.gating import FABRIC, beyond_slurm, gate, gpu_hosts
@@ -20,7 +20,7 @@ BOUNDS = {DONE: Bound("h")}
 
 
 def gates(view: View) -> tuple[Requirement, ...]:
-    """The hours that are asked for, on every host, and nothing that failed during them."""
+    """The required hours, on every host, without a failure during them."""
     bound, also = view.limit(DONE), (CLOCKS, HEAT, ERRORS)
     title = f"Burn-in of {bound.value} h" if bound else ""
     targets, level, beyond = per_host(gpu_hosts(view)), Level.BURN_IN, beyond_slurm(view)

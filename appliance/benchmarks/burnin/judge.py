@@ -22,12 +22,12 @@ BUSY = 90.0
 WARMED = 300.0
 """s until heat and clocks have settled; of short runs the second half counts."""
 SLACK = 2.0
-"""s between the start of the load and the line that tells of it."""
+"""Maximum time in s between the start of the load and its line."""
 AGAIN = "see what ended or held it, then again: appliance validate burnin"
 
 
 def judge(host: str, burn: Burn, asked: float, gpus: int, simulated: bool) -> Iterator[CheckResult]:
-    """A result per check; what a GPU did is told of that GPU."""
+    """Returns a result per check; results of a GPU name that GPU."""
     common: dict[str, Any] = {"simulated": simulated}
     yield _done(host, burn, asked, gpus, common)
     if any(len(m.gpus) != gpus for m in burn.moments):
@@ -64,7 +64,7 @@ def _done(host: str, burn: Burn, asked: float, gpus: int, common: dict[str, Any]
         return failed(
             host, "nvidia-smi hung during it", "appliance health; reboot the host", **shown
         ).of(DONE)
-    # The interval is the host's own word: it excuses no gap that a part of the time asked for could hide in.
+    # The host reports the interval itself, so a long interval must not excuse a gap.
     if burn.gap > max(60, min(5 * burn.interval, asked / 20)):
         cause = f"nothing was sampled for {burn.gap:.0f} s"
         return not_assessed(host, cause, fix=AGAIN, **shown).of(DONE)
@@ -147,7 +147,7 @@ def _heated(own: list[Gpu]) -> Seen:
 
 
 def _spread(burn: Burn) -> str | None:
-    """Where the GPUs of a host differ in heat by more than they should once settled."""
+    """Checks whether the temperatures of a host's GPUs differ by more than the limit once they are steady."""
     after = settled(burn)
     warmth: dict[int, list[float]] = {}
     for moment in burn.moments:

@@ -1,4 +1,4 @@
-"""Submits a burn-in as a job that goes on without us, waits for it, and judges what each host wrote; asked again, it goes on waiting."""
+"""Submits a burn-in as a job that continues without the program, waits for it, and judges the samples of each host. A repeated call resumes waiting."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,10 +27,10 @@ MOST_SAMPLES = 2000
 """Of one host: with eight GPUs some 1.2 KB each, below what is read of a host."""
 POLL = 10.0
 WAIT = 1800.0
-"""s in the queue: hosts that are at work for longer are busy, which is no fault."""
+"""Time in s in the queue: hosts that are occupied for longer are busy, which is not a fault."""
 LATE = 600.0
 LOST = 6
-"""Polls without an answer, a minute: the burn-in goes on meanwhile."""
+"""Number of polls without an answer, one minute: the burn-in continues in the meantime."""
 ON = "it continues there; to wait for it again: appliance validate burnin"
 
 # One program a host; the samples stay on the host, so that nothing is lost with a connection.
@@ -47,7 +47,7 @@ APPLIANCE_END
 
 @dataclass(frozen=True)
 class BurnInRequest:
-    """One burn-in: where it is submitted, on which hosts, for how many seconds."""
+    """One burn-in: its scheduler, its hosts, and its duration in seconds."""
 
     control: str
     hosts: tuple[str, ...]
@@ -70,7 +70,7 @@ def run(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Outcome:
-    """A burn-in of ``minutes`` (0: what site or profile ask for, else eight hours) that runs already, or has ended and was not judged, is taken up."""
+    """A burn-in of ``minutes`` (0: the limit of site or profile, otherwise eight hours). An active one, or one that has ended and was not judged, is resumed."""
     controls = view.site.with_role(Role.CONTROL)
     hosts = tuple(host.name for host in view.site.gpu_hosts_of(Owner.SLURM))
     if not controls or not hosts:
@@ -126,14 +126,14 @@ def _through(
 
 
 def _state(remote: Remote, wanted: BurnInRequest) -> str | None:
-    """Of the job in the queue; "" where there is none, None where nobody said."""
+    """Returns the id of the job in the queue; "" if there is none, None if unknown."""
     argv = ["squeue", "--me", "--noheader", f"--name={NAME}", "--format=%T"]
     said = _ask(remote, wanted.control, argv)
     return None if said is None else said.strip().partition("\n")[0]
 
 
 def _unjudged(remote: Remote, wanted: BurnInRequest) -> bool:
-    """Whether every host holds an ended burn-in of this length that nobody has judged."""
+    """Whether every host has an ended burn-in of this length that was not judged."""
     for host in wanted.hosts:
         script = f"[ -e {FOLDER}/judged ] || cat {FOLDER}/samples.jsonl"
         try:
@@ -186,7 +186,7 @@ def _cancel(remote: Remote, wanted: BurnInRequest) -> None:
 
 
 def _ask(remote: Remote, host: str, argv: Sequence[str]) -> str | None:
-    """What was printed; None where the host or the program gave no answer."""
+    """Returns the output; None if the host or the program did not answer."""
     try:
         done = remote.run(host, argv, timeout=60)
     except ApplianceError:
@@ -195,7 +195,7 @@ def _ask(remote: Remote, host: str, argv: Sequence[str]) -> str | None:
 
 
 def _short_of(result: CheckResult, wanted: BurnInRequest, least: float) -> CheckResult:
-    """A pass that is shorter than is asked for is none."""
+    """A pass of fewer hours than required is not a pass."""
     if result.id != DONE or result.status is not Status.PASS or wanted.seconds >= least:
         return result
     cause = f"good for {wanted.seconds / 3600:.3g} h; site or profile ask for {least / 3600:g} h"

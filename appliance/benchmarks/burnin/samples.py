@@ -14,7 +14,7 @@ from appliance.text import quoted, shortened
 XID = re.compile(
     r"\[ *[0-9]{1,12}\.[0-9]{1,9}\] (?:\[ *[A-Z][0-9]{1,9}\] )?NVRM: Xid \(PCI:([0-9A-Fa-f:.]{1,32})\): (\d{1,4})\b"
 )
-"""At the beginning of a record of dmesg, which the driver alone begins so: names of people's programs stand in others."""
+"""At the start of a record of dmesg, because only records of the driver start like this. Other records can contain names of users' programs."""
 
 
 class Line(Foreign):
@@ -37,7 +37,7 @@ class Line(Foreign):
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU at one time: C, W, MHz, %, errors counted so far, and NVML's reasons why its clock is low. None: not told."""
+    """One GPU at one time: C, W, MHz, %, errors counted until then, and NVML's reasons for a low clock. None: not reported."""
 
     index: int
     uuid: str
@@ -79,7 +79,7 @@ class Burn:
 
 
 def read(text: str) -> Burn:
-    """Raises Unread where a line is no sample, or begin or any sample is missing. The last line may be cut off."""
+    """Raises Unread if a line is not a sample, or if begin or any sample is missing. The last line may be cut off."""
     lines = [line for line in text.split("\n") if line.strip()]
     found = [
         line for number, raw in enumerate(lines, 1) if (line := _line(raw, number, len(lines)))
@@ -96,7 +96,7 @@ def read(text: str) -> Burn:
     times = [begin.time, *(line.time for line in during), last.time]
     if times != sorted(times):
         raise Unread("its samples are not in order: the clock was set back")
-    # Sampling that stopped hours before the end is a gap; of the time after that asked for, while workers end, none is due.
+    # If sampling stopped hours before the end, that is a gap. After the requested time, while workers end, no sample is required.
     times[-1] = max(during[-1].time, min(last.time, begin.time + begin.seconds))
     return Burn(
         asked=begin.seconds,
@@ -126,7 +126,7 @@ def _line(raw: str, number: int, last: int) -> Line | None:
 
 
 def _gpu(row: str) -> Gpu:
-    """index, uuid, C, W, MHz, %, uncorrected, corrected, reasons; "[N/A]" and the like where a value is not told."""
+    """index, uuid, C, W, MHz, %, uncorrected, corrected, reasons; "[N/A]" and similar if a value is not reported."""
     words = [word.strip() for word in row.split(",")]
     if len(words) != 9 or not re.fullmatch("[0-9]{1,3}", words[0]):
         raise Unread(f"a GPU's row is none: {quoted(row)}")
@@ -134,7 +134,7 @@ def _gpu(row: str) -> Gpu:
     if use is not None and use > 100:
         raise Unread(f"a GPU cannot be at work {use:g} % of the time")
     uuid, reasons = shortened(words[1], 80), _reasons(words[8])
-    # No GPU at work is that cold: the sensor does not tell.
+    # No GPU under load is that cold: the sensor does not work.
     warmth = warmth or None
     return Gpu(int(words[0]), uuid, warmth, power, clock, use, lost, mended, reasons)
 

@@ -1,4 +1,4 @@
-"""What acceptance asks of DCGM's diagnostics: a pass of every GPU at the level that site or profile set."""
+"""The gate of DCGM's diagnostics: a pass of every GPU at the level that site or profile set."""
 
 from appliance.benchmarks.benchmark import Requirement, per_host
 from appliance.benchmarks.gating import GPUS, gate, gpu_hosts
@@ -13,7 +13,7 @@ BOUNDS = {CHECK: Bound("level", least=1, most=4, whole=True)}
 
 
 def gates(view: View) -> tuple[Requirement, ...]:
-    """The diagnostics of every GPU at the level that is asked for."""
+    """The diagnostics of every GPU at the required level."""
     bound = view.limit(CHECK)
     targets = tuple(
         target

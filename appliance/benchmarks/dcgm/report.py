@@ -61,7 +61,7 @@ class Category(Foreign):
 
 
 class Diagnostic(Foreign):
-    """What stands under the root."""
+    """The content of the root element."""
 
     test_categories: tuple[Category, ...] = Field(default=(), max_length=64)
     version: str | None = Field(default=None, max_length=64)
@@ -76,9 +76,9 @@ class Anything(Foreign):
 
 @dataclass(frozen=True)
 class Verdict:
-    """A test on one GPU, or on more than one thing (``gpu`` None). ``said``: warnings or information, one line.
+    """A test on one GPU, or on several components (``gpu`` None). ``said``: warnings or information, one line.
 
-    ``of``: the GPUs it names; none where it is of a processor or a switch, or sums up.
+    ``of``: the GPUs that it names; empty for a processor or a switch, or for a summary.
     """
 
     test: str
@@ -90,14 +90,14 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Report:
-    """All verdicts. ``version``: DCGM's, "" where it does not say."""
+    """All verdicts. ``version``: DCGM's, "" if the document has none."""
 
     version: str
     verdicts: tuple[Verdict, ...]
 
 
 def read(output: str) -> Report:
-    """Raises Unread where there is no document, or where it contains no test."""
+    """Raises Unread if there is no document, or if it contains no test."""
     found = document(Anything, output).model_extra or {}
     if all(name in found for name in ROOTS):
         raise Unread("it contains two diagnostics, of DCGM 3 and of 4")
@@ -133,7 +133,7 @@ def _verdicts(body: Diagnostic) -> Iterator[Verdict]:
 
 
 def _verdict(result: Result) -> Word:
-    """A pass with a warning beside it is none: what it warns of was not tested, or only in part (DCGM#284)."""
+    """A pass with a warning is not a pass: the subject of the warning was not tested, or only in part (DCGM#284)."""
     word = _word(result.status)
     return Word.WARN if word is Word.PASS and any(_texts(result.warnings)) else word
 
@@ -146,7 +146,7 @@ def _unsaid(whole: Result, results: tuple[Result, ...]) -> bool:
 
 
 def _gpus(result: Result) -> frozenset[int]:
-    """The GPUs it speaks of, "0,1" in 3.x; none for what is no GPU: a processor, a switch."""
+    """The GPUs of a test, "0,1" in 3.x; empty for components that are not GPUs: a processor, a switch."""
     if result.entity_id is not None:
         return frozenset({result.entity_id} if result.entity_group in {None, GPU} else ())
     words = [] if result.gpu_ids is None else str(result.gpu_ids).split(",")

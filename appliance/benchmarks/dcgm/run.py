@@ -37,7 +37,7 @@ BY_LEVEL: Mapping[int, tuple[str, ...]] = {
 }
 """What a level adds: each GPU must have a verdict on all of them up to its own. What level 1 looks at changes by release."""
 OPTIONAL = frozenset({"nvbandwidth", "eud", "eud_test", "cpu_eud", "nccl_tests", "context_create"})
-"""Tests that DCGM skips on sound hosts: nvbandwidth is allowed on few products, the others come in packages of their own."""
+"""Tests that DCGM skips on good hosts: nvbandwidth is supported on few products, the others are in separate packages."""
 SERVICE = (
     "take the GPU out of service: appliance health, then NVIDIA's field diagnostic for a return"
 )
@@ -45,7 +45,7 @@ SKIPPED = "that test's limits may be missing for this product (DCGM's diag-skus.
 
 
 def run(view: View, remote: Remote, level: int = 0, book: Book | None = None) -> Outcome:
-    """One result for each GPU of each host, and one for what is of no GPU. ``level`` 0: what site or profile asks for, else 2."""
+    """Returns one result for each GPU of each host, and one for other components. ``level`` 0: that of site or profile, otherwise 2."""
     wanted = int((view.number(CHECK) or (0, ""))[0])
     level = level or wanted or DEFAULT
     hosts = [host.name for host in view.site.with_role(Role.GPU)]
@@ -66,7 +66,7 @@ def run(view: View, remote: Remote, level: int = 0, book: Book | None = None) ->
 
 
 def _short_of(result: CheckResult, level: int, wanted: int) -> CheckResult:
-    """A pass at a lower level than is asked for is none."""
+    """A pass at a lower level than required is not a pass."""
     if result.status is not Status.PASS or level >= wanted:
         return result
     cause = f"good at level {level}; site or profile ask for level {wanted}"
@@ -75,7 +75,7 @@ def _short_of(result: CheckResult, level: int, wanted: int) -> CheckResult:
 
 
 def judge(host: str, said: HostOutput, gpus: int, level: int) -> Iterator[CheckResult]:
-    """Every GPU that the profile expects has a verdict: one that DCGM did not speak of is not good."""
+    """Checks that every GPU that the profile expects has a verdict: a GPU that DCGM does not list does not pass."""
     if said.trouble:
         yield said.verdict(CHECK, host)
         return

@@ -1,4 +1,4 @@
-"""What acceptance asks of storage: each figure of scratch and of every shared directory that has a limit."""
+"""The gates of storage: each value of scratch and of every shared directory that has a limit."""
 
 from dataclasses import replace
 
@@ -32,9 +32,9 @@ del BOUNDS[LOCKS]
 
 
 def gates(view: View) -> tuple[Requirement, ...]:
-    """Each figure of scratch and of every shared directory.
+    """Each value of scratch and of every shared directory.
 
-    A site that asks when hosts see what others have written asks for locks between them, too: no number is theirs to set.
+    If a site sets a limit for the visibility of others' files, locks between hosts are required, too; they have no limit to set.
     """
     storage, hosts = view.site.storage, gpu_hosts(view)
     mounts = [mount.at.removeprefix("/") for mount in storage.mounts]

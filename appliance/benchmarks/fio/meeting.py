@@ -25,7 +25,7 @@ NO_LOCKS = "there: mount without nolock and local_lock; NFS 3 needs rpc.statd on
 
 
 class Met(Foreign):
-    """What one host says. ``longest``: s from a write to the last answer, of the first host alone; ``lock``: what came of asking for it."""
+    """The report of one host. ``longest``: s from a write to the last answer, only from the first host; ``lock``: the result of its lock request."""
 
     place: int | None
     longest: Rate | None = None
@@ -49,7 +49,7 @@ def task(at: str, hosts: int) -> Task:
 
 
 def judge(view: View, at: str, said: Mapping[str, HostOutput]) -> Iterator[CheckResult]:
-    """Both verdicts are of all hosts together; one that could not take part is told by itself."""
+    """Both verdicts are for all hosts together; a host that could not take part has its own result."""
     simulated = any(in_container(view, host) for host in said)
     met: dict[str, Met] = {}
     for host, one in said.items():

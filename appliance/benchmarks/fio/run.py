@@ -38,7 +38,7 @@ class Length:
 
 
 REAL, SMALL = Length(10, "1g", 2000), Length(3, "32m", 200)
-"""SMALL where hosts are containers: their storage is the machine's, and full figures would say nothing more."""
+"""SMALL if hosts are containers: their storage is the machine's, and larger sizes would show nothing more."""
 
 
 def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
@@ -60,7 +60,7 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
 
 
 def task(at: str, length: Length, parts: Sequence[str], part: str) -> Task:
-    """fio in a directory of its own below ``at``. ``part``: as Task has it."""
+    """Runs fio in a directory of its own below ``at``. ``part``: as in Task."""
     return Task(
         "fio",
         sweep.SCRIPT,
@@ -88,7 +88,7 @@ def _scratch(view: View, reach: HostAccess, hosts: Sequence[str], length: Length
 
 
 def _shared(view: View, reach: HostAccess, mount: NfsMount, length: Length) -> Outcome:
-    """All hosts that have it mounted, doubled from one: the server's ceiling shows where the sum no longer grows."""
+    """All hosts that mount it, doubling their number: the limit of the server is reached when the sum no longer grows."""
     ways = {host: way for host, way in routes(view, mount).items() if host in _gpu_hosts(view)}
     clients = [
         host
@@ -145,7 +145,7 @@ def _no_client(view: View, mount: NfsMount, host: str, way: Route | str) -> Iter
 
 
 def _asked_for(view: View, kind: str) -> list[str]:
-    """What is told of a host that could not be measured: reading, and each other figure that a limit asks for."""
+    """Results for a host that could not be measured: reading, and each other value that has a limit."""
     first = f"fio.{kind}_read"
     named = (f"fio.{kind}_{UNITS[part][2]}" for part in PARTS)
     return [first, *(check for check in named if check != first and view.limit(check))]
@@ -154,7 +154,7 @@ def _asked_for(view: View, kind: str) -> list[str]:
 def _sweeps(
     view: View, said: Mapping[str, HostOutput], kind: str, at: str, parts: Sequence[str]
 ) -> tuple[dict[str, Sweep], list[CheckResult]]:
-    """What each host measured, and of the others why not: of each figure that is asked for, so that none stands from before."""
+    """Returns the values of each host, and the reason for hosts without values. Each required value gets a result, so that no earlier one remains valid."""
     sweeps, troubles = {}, []
     checks = _asked_for(view, kind)
     for host, one in said.items():

@@ -1,11 +1,11 @@
-"""Whether hosts see what others write to a shared directory, and whether a lock of one holds for all; runs there by itself, as one file.
+"""Checks whether hosts see files that others write to a shared directory, and whether a lock of one applies to all. Runs on hosts as one file.
 
     seen.py FOLDER HOSTS
 
-The hosts meet in FOLDER, which they all see: the first to come writes, the others answer. Python 3.8 and newer; prints one JSON object.
+The hosts use FOLDER, which they all see: the first host writes, the others answer. Python 3.8 and newer; prints one JSON object.
 
-Users may write beside FOLDER, and can see its name in the arguments. So it has to belong to the user whom the server makes of this
-one, and closed to all others; everything in it is reached through its descriptor, and no link is followed.
+Users can write next to FOLDER, and can see its name in the arguments. So it must belong to the user to whom the server maps this
+one, and be closed to all others. Everything in it is accessed through its descriptor, and no link is followed.
 """
 
 import fcntl
@@ -24,11 +24,11 @@ PATIENCE, MEETING, POLL = 20.0, 90.0, 0.01
 
 
 class Late(Exception):
-    """Somebody is not there, or is not seen."""
+    """A host is missing or not visible."""
 
 
 class Folder:
-    """The folder the hosts meet in; whoever comes first makes it. Raises Late where it is somebody else's."""
+    """Returns the common folder; the first host creates it. Raises Late if it belongs to another user."""
 
     def __init__(self, path: str) -> None:
         self.parent, self.name = os.path.split(path)
@@ -44,7 +44,7 @@ class Folder:
             raise Late(f"{path} is not the folder of this measurement")
 
     def _me(self) -> int:
-        """The owner of what this process makes there: root of a client may be nobody on the server."""
+        """Returns the owner of files that this process creates there: the server may map root of a client to nobody."""
         with tempfile.TemporaryDirectory(prefix=".appliance-seen-", dir=self.parent) as made:
             return os.stat(made).st_uid  # noqa: PTH116
 
@@ -56,7 +56,7 @@ class Folder:
         return os.fdopen(made, mode, encoding="ascii")
 
     def is_there(self) -> bool:
-        """An entry that others have removed; a descriptor alone would not tell."""
+        """An entry that others have removed; a descriptor alone would not show that."""
         try:
             there = os.stat(os.path.join(self.parent, self.name), follow_symlinks=False)  # noqa: PTH116, PTH118
         except OSError:
@@ -75,7 +75,7 @@ class Folder:
 
 
 def take_place(folder: Folder, hosts: int) -> int:
-    """A number that nobody else has: the server gives a name to one alone."""
+    """Takes a unique number: the server gives each name to one client only."""
     for place in range(hosts):
         try:
             folder.file(f"place-{place}", "w", os.O_WRONLY | os.O_CREAT | os.O_EXCL).close()
@@ -107,7 +107,7 @@ def until(what: str, done: Callable[[], bool], patience: float = PATIENCE) -> No
 
 
 def there(folder: Folder, name: str, text: Optional[str] = None) -> Callable[[], bool]:  # noqa: UP045
-    """Whether the file is seen, with this text where one is asked for."""
+    """Whether the file is visible, with this text if one is given."""
 
     def seen() -> bool:
         heard = hear(folder, name)
@@ -171,7 +171,7 @@ def count(folder: Folder, place: int, hosts: int) -> int:
 
 
 def leave(folder: Folder, place: Optional[int], hosts: int) -> None:  # noqa: UP045
-    """Waits for the others, who may still be at it, and takes the folder away; whoever comes later finds it gone."""
+    """Waits for the others, which may still be running, and removes the folder; late hosts find it missing."""
     try:
         if place is not None:
             say(folder, f"left-{place}", "")

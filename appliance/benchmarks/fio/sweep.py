@@ -1,4 +1,4 @@
-"""One run of fio on one directory: the script that runs it, and what its JSON and bandwidth logs say (fio 3.x)."""
+"""One run of fio on one directory: its script, and the parser of its JSON and bandwidth logs (fio 3.x)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ MOST = 1e12
 WRITES = frozenset({"seq_write", "rand_write"})
 
 # $1 directory, $2 seconds of each part, $3 size of each of four files, $4 small files of each, $5 the parts.
-# Direct reads and writes ask the storage; the page cache would answer for it. Every client has files of its own, for
-# two hosts that write the same blocks measure locks. What is left is removed whatever happened.
-# All users may write to the directory: the folder in it is new, closed, and by no name that could be known. fio works in it as
-# nobody, so that no link could lead it to files of others; where root of a client is nobody already, as whom the server makes of it. Where the
-# place has no sticky bit others can rename the folder at once: fio begins in none that is not closed and empty.
+# Direct I/O measures the storage and not the page cache. Every client has files of its own, because
+# two hosts that write the same blocks measure locks. Files are always removed.
+# All users may write to the directory, so the folder in it is new, closed, and has an unpredictable name. fio runs in it as
+# nobody, so that no link can lead it to files of others. If the server maps root of a client to nobody, fio runs as the mapped user. Without
+# a sticky bit, others can rename the folder at once, so fio starts only in one that is closed and empty.
 SCRIPT = """
 d=$(mktemp -d "$1/.appliance-fio-XXXXXXXXXX") || exit 1
 trap 'rm -rf "$d"' EXIT; trap 'exit 1' TERM INT
@@ -101,7 +101,7 @@ class Direction(Foreign):
 
     @property
     def contradicts_itself(self) -> bool:
-        """Whether its rates are others than what was moved in that time: a unit mixed up, or doctored."""
+        """Whether its rates differ from the amount of data moved in that time: a confused unit, or forged output."""
         per_second = self.runtime / 1000
         pairs = ((self.bw_bytes, self.io_bytes), (self.iops, self.total_ios))
         return any(
@@ -146,7 +146,7 @@ def script_arguments(
 
 
 def read(output: str, parts: Sequence[str]) -> Sweep:
-    """Raises Unread where a part is missing, ended with an error, or moved nothing."""
+    """Raises Unread if a part is missing, ended with an error, or moved no data."""
     text, *logs = output.split(f"\n{LOG}")
     printed = document(Printed, text)
     jobs = {job.jobname: job for job in printed.jobs}

@@ -1,1 +1,1 @@
-"""Audits of a site by programs of others: shown beside ours, and counting for no gate."""
+"""Audits of a site by other programs: shown next to ours, without effect on gates."""

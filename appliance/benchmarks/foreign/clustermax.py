@@ -1,7 +1,7 @@
-"""ClusterMAX's audit (PyPI: clustermax): its values are read, its own program says what they are worth, each item is set against ours.
+"""ClusterMAX's audit (PyPI: clustermax): reads its values, lets its own program judge them, and maps each item to our checks.
 
-The file of an audit, ``audit.values.json``, holds what was observed and no verdict: ``cmax audit review`` makes the verdicts of it,
-offline. Form and words are those of 0.2.1.
+The file of an audit, ``audit.values.json``, contains observations without verdicts. ``cmax audit review`` derives the verdicts,
+offline. The format is that of 0.2.1.
 """
 
 import re
@@ -58,7 +58,7 @@ class Values(Foreign):
 
 @dataclass(frozen=True)
 class Item:
-    """One verdict of the program. ``key``: its own id, ``observed``: what it says it saw."""
+    """One verdict of the program. ``key``: its own id, ``observed``: its observation."""
 
     key: str
     title: str
@@ -85,7 +85,7 @@ class Audit:
 
 
 def text_of(file: Path) -> str:
-    """Raises ConfigError for what cannot be read."""
+    """Raises ConfigError for an unreadable file."""
     try:
         with opened(file) as source:
             content = source.read(LARGEST + 1)
@@ -105,7 +105,7 @@ def shown(audit: Audit, file: Path) -> ForeignReport:
 
 
 def read(file: Path, now: datetime) -> Audit:
-    """Raises ConfigError for what is no audit, or cannot be judged by the program that made it."""
+    """Raises ConfigError for a file that is not an audit, or that its own program cannot judge."""
     text = text_of(file)
     try:
         values = document(Values, text)
@@ -144,7 +144,7 @@ def _cmax(*words: str) -> str:
 
 
 def _items(file: Path, review: str) -> tuple[Item, ...]:
-    """Raises ConfigError where the review's own count is another."""
+    """Raises ConfigError if the review's own counts differ."""
     lines = review.splitlines()
     items = tuple(_each(lines))
     told = next((m for line in lines if (m := TOTALS.fullmatch(line.strip()))), None)

@@ -1,8 +1,8 @@
-"""A run of NVIDIA's AI Cloud Validation Suite: the JUnit XML that isvctl writes (--junitxml), each item set against ours.
+"""A run of NVIDIA's AI Cloud Validation Suite: the JUnit XML that isvctl writes (--junitxml), with each item mapped to our checks.
 
-The form is that of isvctl 0.11.0: a suite for each phase of a platform, a case for each validation, ``NAME::PART`` for its parts. A
-report names neither its release nor the site, and nothing in it tells a run against stand-ins (its demo mode) from one against
-machines. Validations are counted as its own last lines count them; the counts of a suite have each part that ran twice.
+The format is that of isvctl 0.11.0: a suite for each phase of a platform, a case for each validation, ``NAME::PART`` for its parts. A
+report contains neither its release nor the site, and nothing distinguishes a run with stand-ins (its demo mode) from one on
+machines. Validations are counted like in its own last lines; the counts of a suite include each part that ran twice.
 """
 
 import re
@@ -36,7 +36,7 @@ ROOT = "isvctl validation tests"
 SUITE = re.compile(r"([\w.-]{1,40})/[\w.-]{1,40}", re.ASCII)
 COUNT = re.compile(r"[0-9]{1,7}")
 SAYS = {"error": "errored", "failure": "failed", "skipped": "skipped"}
-"""Worst first: a case with a failure in it is failed, whatever else it bears, and a skipped one has not passed."""
+"""Worst first: a case that contains a failure is failed, whatever else it contains; a skipped one has not passed."""
 RAISED = "Validation raised exception: "
 REASON = re.compile(
     r"(?:AssertionError: Validation failed: |Failed: )?(.*?)(?:\nOutput:.*)?", re.DOTALL
@@ -49,7 +49,7 @@ ORDER = ("errored", "failed", "skipped", "passed")
 
 @dataclass(frozen=True)
 class Item:
-    """One case. ``bears``: the worst tag in it, ``says``: one of ``WORDS``."""
+    """One case. ``bears``: its worst tag, ``says``: one of ``WORDS``."""
 
     name: str
     bears: str
@@ -58,7 +58,7 @@ class Item:
 
     @property
     def is_part(self) -> bool:
-        """Whether it is a part of a validation that has a case of its own."""
+        """Whether it is a part of a validation that has its own case."""
         return "::" in self.name
 
 
@@ -68,7 +68,7 @@ def is_one(text: str) -> bool:
 
 
 def read(file: Path, text: str, now: datetime) -> ForeignReport:
-    """Raises ConfigError for what is no such report, does not add up, or is of the future."""
+    """Raises ConfigError for a file that is not such a report, has wrong counts, or has a future date."""
     try:
         suites = _suites(text)
         platform = _platform(suites)
@@ -103,7 +103,7 @@ def _suites(text: str) -> Sequence[Element]:
 
 
 def _platform(suites: Sequence[Element]) -> str:
-    """What was tried, as each suite names it before its phase. Raises Unread where they do not agree."""
+    """Returns the validations that each suite lists before its phase. Raises Unread if they do not agree."""
     names = [suite.attributes.get("name", "") for suite in suites]
     found = {match[1] if (match := SUITE.fullmatch(name)) else "" for name in names}
     if len(found) != 1 or "" in found:
@@ -112,7 +112,7 @@ def _platform(suites: Sequence[Element]) -> str:
 
 
 def _items(suite: Element) -> Sequence[Item]:
-    """Raises Unread where the suite's own counts are others, whether it counts its parts once or twice."""
+    """Raises Unread if the suite's own counts differ, whether its parts are counted once or twice."""
     of = quoted(suite.attributes["name"])
     if strays := {child.tag for child in suite.children} - {"testcase", *BESIDE}:
         raise Unread(f"suite {of} has {quoted(min(strays))}, a word that is not known here")

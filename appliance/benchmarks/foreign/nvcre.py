@@ -1,6 +1,6 @@
-"""A certification by NVIDIA's Cluster Readiness Engine: the JSON that nvcrectl writes to --results-file, each category set against ours.
+"""A certification by NVIDIA's Cluster Readiness Engine: the JSON that nvcrectl writes to --results-file, with each category mapped to our checks.
 
-The form is that of its page "Validation Results" and of its source: one report, or a list of them. A report bears no time of its own.
+The format is that of its page "Validation Results" and of its source: one report, or a list of them. A report has no time stamp.
 """
 
 import re
@@ -94,7 +94,7 @@ class Report(Foreign):
 
 
 SAYS = {"Succeeded": "passed", "Failed": "failed"}
-"""A category that is neither (Pending, Running) did not come to its end, whatever became of the others: nothing is known of it."""
+"""A category in another state (Pending, Running) did not finish, whatever the others did: its result is unknown."""
 NOT_TESTED = "not tested"
 
 
@@ -104,7 +104,7 @@ def is_one(text: str) -> bool:
 
 
 def read(file: Path, text: str, now: datetime) -> ForeignReport:
-    """Raises ConfigError for what is no such report, has not ended, or is of the future."""
+    """Raises ConfigError for a file that is not such a report, has not ended, or has a future date."""
     try:
         reports = tuple(_reports(text))
     except Unread as error:
@@ -170,7 +170,7 @@ WHOLE = Ours(by="appliance accept", why="what was not measured keeps its gates o
 
 
 def _tried(category: Category) -> str:
-    """What, and on how many hosts: one job that Kubernetes placed where it liked speaks of its own hosts alone."""
+    """Its subject and number of hosts: one job that Kubernetes placed freely describes only its own hosts."""
     job = f", {plural(category.nodesPerJob, 'host')} a job" if category.nodesPerJob else ""
     part = (
         f" on {category.exercisedNodes} of {category.targetNodes}" if category.targetNodes else ""

@@ -63,7 +63,7 @@ def table(title: str, rows: tuple[Row, ...], word: str) -> Table:
 
 
 def refuse_future(file: Path, began: datetime, now: datetime) -> None:
-    """Raises ConfigError for what began after now."""
+    """Raises ConfigError for an audit that starts in the future."""
     if began > now:
         raise ConfigError(
             f"{file} is of the future ({began:%Y-%m-%d %H:%M %Z})",

@@ -65,7 +65,7 @@ class Device(Foreign):
 
 
 class Sweep(Foreign):
-    """All devices of a host. ``torch``: PyTorch's version, "" where it does not load, and ``why``."""
+    """All devices of a host. ``torch``: PyTorch's version, "" if it cannot be loaded, with the reason in ``why``."""
 
     torch: str = Field(max_length=80)
     why: str = Field(default="", max_length=400)
@@ -73,7 +73,7 @@ class Sweep(Foreign):
 
 
 def read(text: str) -> Sweep:
-    """Raises Unread where a figure is missing or cannot be, or a device is told twice."""
+    """Raises Unread if a value is missing or impossible, or if a device occurs twice."""
     found = document(Sweep, text)
     if len({(one.kind, one.index) for one in found.devices}) < len(found.devices):
         raise Unread("it lists one device twice")

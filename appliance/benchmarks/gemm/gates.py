@@ -1,4 +1,4 @@
-"""What acceptance asks of each GPU by itself: its matrix products and its memory, where a limit is set."""
+"""The gates of each single GPU: its matrix products and its memory, if a limit is set."""
 
 from appliance.benchmarks.benchmark import Requirement, per_host
 from appliance.benchmarks.gating import GPUS, gate, gpu_hosts
@@ -14,7 +14,7 @@ TITLES = {RATE: "Matrix products of every GPU", MEMORY: "Memory bandwidth of eve
 
 
 def gates(view: View) -> tuple[Requirement, ...]:
-    """Every GPU of every host, at the rate and the bandwidth that are asked for."""
+    """Every GPU of every host, at the required rate and bandwidth."""
     targets = tuple(
         target
         for host in gpu_hosts(view)

@@ -1,11 +1,11 @@
-"""Multiplies and copies on each GPU of a host by itself, or small on its processors; runs there as one file, Python 3.8 and newer, PyTorch 1.12 and newer.
+"""Multiplies and copies on each GPU of a host separately, or small matrices on its processors. Runs there as one file, with Python 3.8 and newer, PyTorch 1.12 and newer.
 
     multiply.py host gpus|processors    all devices, one after the other: prints one JSON document
     multiply.py gpu|processors INDEX    one device, in a process of its own: a fault of one GPU is no fault of the next
 
-Matrices are random while time is taken, for what is sparse or regular draws less power and runs faster. Before and after that the same
-products are made of -1, 0 and 1, which every type holds exactly, and each row is compared with what the processor works out
-another way: no rounding hides a wrong value.
+Matrices are random while time is measured, because sparse or regular ones need less power and run faster. Before and after, the same
+products are computed with -1, 0 and 1, which every type represents exactly. Each row is compared with a result that the processor computes
+in another way, so that no rounding hides a wrong value.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SECONDS = {"gpu": 150, "processors": 60}
 
 
 def ask(argv: list[str], seconds: float = 60) -> str | None:
-    """What a program prints; None where it failed or hangs."""
+    """Returns the output of a program; None if it failed or hangs."""
     try:
         done = subprocess.run(argv, stdout=-1, stderr=-3, timeout=seconds, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -94,7 +94,7 @@ class Bench:
         return found
 
     def identity(self) -> dict[str, Any]:
-        """NVML's index and UUID, by which all others call it, where they can be told; else PyTorch's index."""
+        """Returns NVML's index and UUID, which all others use, if they are known; otherwise PyTorch's index."""
         if self.kind == "processors":
             return {"index": 0, "uuid": "", "name": f"{len(os.sched_getaffinity(0))} processors"}
         properties = self.torch.cuda.get_device_properties(self.index)
@@ -200,7 +200,7 @@ def one(kind: str, index: int) -> dict[str, Any]:
 
 
 def apart(kind: str, index: int) -> dict[str, Any]:
-    """The same in a process of its own; how it failed, where it did."""
+    """The same in a separate process; returns the error if it failed."""
     failed = {"index": index, "kind": kind, "error": ""}
     said, told = (Path(f"{kind}-{index}.{what}") for what in ("out", "err"))
     argv = [sys.executable, str(Path(__file__).resolve()), kind, str(index)]

@@ -45,7 +45,7 @@ COLUMNS = ("fp64", "tf32", "fp32", "fp16", "bf16")
 
 @dataclass(frozen=True)
 class Found:
-    """What was measured, by GPU, and what had no figure to judge."""
+    """Values by GPU, and devices without a value to judge."""
 
     devices: dict[Place, Device] = field(default_factory=dict)
     torch: dict[str, str] = field(default_factory=dict)
@@ -97,7 +97,7 @@ def _alike(view: View, hosts: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _read(view: View, host: str, one: HostOutput, found: Found) -> None:
-    """Sorts what a host said into figures and results that have none."""
+    """Sorts the output of a host into values and results without values."""
     simulated = in_container(view, host)
     if one.trouble:
         found.results.extend(one.verdict(check, host, simulated=simulated) for check in CHECKS)
@@ -129,7 +129,7 @@ def _read(view: View, host: str, one: HostOutput, found: Found) -> None:
 
 
 def _unfit(view: View, host: str, sweep: Sweep) -> tuple[str, str] | None:
-    """Why what was measured is not what is asked for, with the remedy."""
+    """The reason why the measurement differs from the request, with the remedy."""
     if not sweep.torch:
         return f"PyTorch does not load on the host: {sweep.why or 'no reason given'}", GET_TORCH
     if not sweep.devices:
@@ -176,7 +176,7 @@ def _who(device: Device) -> str:
 
 
 def _compared(view: View, found: Found) -> Iterator[CheckResult]:
-    """Devices of one product with each other, of whatever host; of types that do not lead only what stands out is told."""
+    """Compares devices of one product on all hosts. For secondary types, only outliers are reported."""
     products: dict[tuple[str, str], dict[Place, Device]] = {}
     for at, device in found.devices.items():
         products.setdefault((device.name, device.leading), {})[at] = device

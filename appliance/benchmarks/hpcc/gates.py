@@ -1,4 +1,4 @@
-"""What acceptance asks of processors and their memory: STREAM and HPL of each host, where a limit is set."""
+"""The gates of processors and their memory: STREAM and HPL of each host, if a limit is set."""
 
 from appliance.benchmarks.benchmark import Requirement, per_host
 from appliance.benchmarks.gating import gate, gpu_hosts

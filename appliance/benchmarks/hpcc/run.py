@@ -31,8 +31,8 @@ FIXES = {
     HPL: "there: cpupower frequency-info, temperatures, and what else runs; appliance health",
 }
 
-# $1 order of the matrix, $2 rows and $3 columns of ranks. hpcc reads its input where it runs, and writes beside it. MPI stays
-# within the host: Slurm has started this task, and no other is wanted of it.
+# $1 order of the matrix, $2 rows and $3 columns of ranks. hpcc reads its input from its working directory, and writes there. MPI stays
+# within the host: Slurm started this task, and no other is required.
 SCRIPT = (
     """
 cat >hpccinf.txt <<END

@@ -25,7 +25,7 @@ class Summary:
 
 
 def read(text: str) -> Summary:
-    """Raises Unread where the run did not come to its end, or a figure is missing."""
+    """Raises Unread if the run did not finish, or if a value is missing."""
     lines = text.split("\n")
     found = _figures(_section(lines))
     checks = [

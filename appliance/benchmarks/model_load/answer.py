@@ -1,4 +1,4 @@
-"""What a host answers, read strictly: every number in its range, every place one that was asked for."""
+"""The answer of a host, parsed strictly: every number is in its range, and every place was requested."""
 
 from collections.abc import Collection
 from typing import Literal
@@ -40,7 +40,7 @@ class Raw(Tried):
 
 
 class Load(Tried):
-    """``fetched``: bytes storage was asked for, -1: not told; ``wrong``: tensors with other bytes, if ``checked``."""
+    """``fetched``: bytes requested from storage, -1: unknown; ``wrong``: tensors with other bytes, if ``checked``."""
 
     loader: Loader
     concurrency: int = Field(ge=1)
@@ -58,7 +58,7 @@ class Missing(Model):
 
 
 class Measured(Model):
-    """One place; ``kind``: its file system, or s3. ``left``: what could not be taken away."""
+    """One place; ``kind``: its file system, or s3. ``left``: files that could not be removed."""
 
     place: Line
     kind: Line = ""
@@ -88,7 +88,7 @@ class Answer(Model):
 
 
 def read(text: str, asked: Collection[str]) -> Answer:
-    """The answer about exactly the places that were asked for. Raises ValueError with one line."""
+    """Returns the answer about exactly the requested places. Raises ValueError with one line."""
     try:
         answer = Answer.model_validate(json_answers.parsed(text))
     except ValidationError as error:

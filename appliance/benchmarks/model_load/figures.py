@@ -9,9 +9,9 @@ from appliance.benchmarks.model_load.host.cold import COLD
 from appliance.benchmarks.model_load.request import LEAST_REPEATS
 
 BLOCK = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"})
-"""File systems of which the kernel counts for each process what it had storage fetch."""
+"""File systems for which the kernel counts the bytes that each process requests from storage."""
 OWN_CACHE = {"zfs": "ARC"}
-"""File systems with a cache of their own beside the page cache, which nobody can empty file by file."""
+"""File systems with a cache of their own in addition to the page cache, which cannot be emptied per file."""
 FETCHED = 0.9
 """Of a file's bytes that a cold load has storage fetch, at least."""
 
@@ -68,7 +68,7 @@ def best(all_figures: Iterable[Figure], loader: str) -> Figure | None:
 
 
 def warm(place: Measured, load: Load) -> str:
-    """Why a load does not count as cold; "" where it does. Of an object nothing is cached on this host."""
+    """The reason why a load does not count as cold; "" if it does. Objects are not cached on this host."""
     if why := _stayed(place, load.stayed):
         return why
     if place.kind in BLOCK and 0 <= load.fetched < FETCHED * place.bytes:

@@ -1,4 +1,4 @@
-"""What acceptance asks of loading models: the limits that profile or site set, on the first GPU host and each place."""
+"""The gates of loading models: the limits that profile or site set, on the first GPU host and each place."""
 
 from collections.abc import Iterator, Mapping
 

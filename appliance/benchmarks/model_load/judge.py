@@ -29,7 +29,7 @@ Limits = Mapping[str, Limit | None]
 
 
 def judge(answer: Answer, limits: Limits, host: str = "") -> Iterator[CheckResult]:
-    """Per place: the tensors, the speed-up over safetensors, and where a limit is set the share of storage's own rate."""
+    """Per place: the tensors, the speed-up over safetensors, and, if a limit is set, the share of storage's own rate."""
     for measured in answer.places:
         at = place(host or answer.host, part(measured.place))
         yield from _judge(measured, at, limits, _versions(answer))

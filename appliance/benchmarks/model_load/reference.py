@@ -38,7 +38,7 @@ class Experiment(Model):
 
 
 class Ready(Model):
-    """Seconds until a server takes requests, by storage; None where it was not measured."""
+    """Seconds until a server accepts requests, by storage; None if it was not measured."""
 
     loader: Loader
     gp3: float | None
@@ -59,7 +59,7 @@ class Reference(Model):
     files: dict[int, str]
 
     def comparable(self, kind: str) -> tuple[Experiment, ...]:
-        """The experiments to show beside a place of this kind."""
+        """The experiments that are shown next to a place of this kind."""
         return tuple(e for e in self.experiments if (e.name == "s3") == (kind == "s3"))
 
 

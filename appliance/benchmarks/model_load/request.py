@@ -11,7 +11,7 @@ from appliance.models.base import Model
 LEVELS = (1, 4, 8, 16, 32, 64)
 LOADERS: tuple[Loader, ...] = ("safetensors", "streamer", "tensorizer")
 LEAST_REPEATS = 3
-"""A median of fewer says nothing of the spread."""
+"""A median of fewer values does not show the variation."""
 SIZE = re.compile(r"(\d{1,6})([kmgt]?)i?b?", re.I)
 FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 FOLDER = re.compile(r"/[^\0\n]*")
@@ -45,7 +45,7 @@ class Request(Model):
     secrets: dict[str, str] = Field(default_factory=dict, repr=False, exclude=True)
 
     def asked_of_host(self, places: tuple[str, ...]) -> dict[str, object]:
-        """What the program on the host is told, over its standard input."""
+        """Input of the program on the host, over its standard input."""
         told = self.model_dump(mode="json", exclude={"python", "hosts", "secrets"})
         return {**told, "places": list(places), "environment": self.secrets}
 

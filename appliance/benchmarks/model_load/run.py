@@ -25,7 +25,7 @@ PROGRAM = Path(__file__).parent / "host"
 MODULE = "appliance.benchmarks.model_load.host.__main__"
 WHAT = "the measurement"
 SLACK = 120.0
-"""Seconds beside the loads: making the file, starting Python."""
+"""Seconds in addition to the loads: creating the file, starting Python."""
 NO_PYTHON = "name one that is there with --python"
 
 

@@ -1,4 +1,4 @@
-"""What was measured, as a table and a plot per place, with the published times beside."""
+"""The measurements as a table and a plot per place, next to the published times."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What acceptance asks of NCCL's collectives: bandwidth of each host and of all together, from the limits that are set."""
+"""The gates of NCCL's collectives: bandwidth of each host and of all together, by the limits that are set."""
 
 from appliance.benchmarks import floors
 from appliance.benchmarks.benchmark import Requirement, of_cluster, per_host
@@ -20,7 +20,7 @@ BOUNDS = {check: Bound("GB/s") for check in (HOST, LOOPBACK, GROUPS, ALL)}
 
 
 def gates(view: View) -> tuple[Requirement, ...]:
-    """Where the cluster's bandwidth is asked for: of each host that has several, too, if it is published for its GPUs, and of groups."""
+    """If the cluster's bandwidth is required: also that of each host with several GPUs, if it is published for them, and of groups."""
     bound = view.limit(ALL)
     hosts, beyond = gpu_hosts(view), beyond_slurm(view)
     if bound is None:

@@ -1,4 +1,4 @@
-"""NCCL's collectives through Slurm: each host, each host over its own fabric, groups that tell who is slow, and 2, 4 ... all hosts."""
+"""NCCL's collectives through Slurm: each host, each host over its own fabric, groups that find slow hosts, and 2, 4 ... all hosts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +27,7 @@ from appliance.text import plural
 
 INSTALL = "put nccl-tests (github NVIDIA/nccl-tests, built with MPI=1) into /opt/nccl-tests/build, or set a container that has them: slurm.containers.benchmark"
 TOO_SHORT = 1 << 30
-"""Bytes: a smaller largest message has not reached the plateau that limits speak of."""
+"""Bytes: a smaller largest message has not reached the plateau to which limits apply."""
 UNWIRED = "traffic between ports of one adapter need not cross the wire"
 NO_RATE = "the class has no ports of known rate"
 LONE = "one GPU took part: without transfers between GPUs, there is no bandwidth to judge"
@@ -133,7 +133,7 @@ def _alone(
 
 
 def measured_of(said: HostOutput, gpus: int, hosts: Sequence[str]) -> Collective | str:
-    """What was measured by these hosts with all of their GPUs, or why that cannot be said."""
+    """Returns the measurement of these hosts with all of their GPUs, or the reason why there is none."""
     try:
         if said.code:
             raise Unread(f"nccl-tests ended with {said.code}: {said.last or 'no reason given'}")
@@ -221,7 +221,7 @@ def _curve(at: Place, measured: Collective, check: str) -> CheckResult:
 
 
 def _grouped(view: View, reach: HostAccess, hosts: Sequence[str], found: Findings) -> list[str]:
-    """Tells slow hosts and paths apart by groups that have no host in common; hosts that are not slow."""
+    """Separates slow hosts from slow paths with groups that have no host in common; returns hosts that are not slow."""
     bound = floors.of_fabric(view, GROUPS)
     best: dict[str, float] = {}
     why: dict[str, str] = {}

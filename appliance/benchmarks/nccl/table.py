@@ -22,7 +22,7 @@ ROUNDED = 0.1
 MIB = 1 << 20
 NOT_CHECKED = "N/A"
 SAME = 0.02
-"""Share by which a bandwidth may differ from what size and time make, beside what is lost by printing few digits."""
+"""Maximum relative difference between a bandwidth and that from size and time, in addition to the rounding of printed digits."""
 MOST_FACTOR = 2.0
 """Bus bandwidth of all_reduce is 2 (n - 1) / n times the other; of no collective it is more (nccl-tests, PERFORMANCE.md)."""
 DENT = 20.0
@@ -69,7 +69,7 @@ class Collective:
 
 
 def read(output: str) -> Collective:
-    """Raises Unread where the table is not whole, is there more than once, or is of other units."""
+    """Raises Unread if the table is incomplete, occurs more than once, or has other units."""
     lines = output.splitlines()
     ranks = [match for line in lines if (match := RANK.match(line.strip()))]
     footers = [match for line in lines if (match := FOOTER.match(line.strip()))]
@@ -124,7 +124,7 @@ def _row(line: str, counted: bool) -> Row:
 
 
 def _require_consistent(line: str, row: Row) -> None:
-    """Size and time make the one bandwidth, and that bounds the other: else a line is of two runs, of other units, or doctored."""
+    """Size and time give one bandwidth, which bounds the other. Otherwise a line combines two runs, has other units, or is forged."""
     time, bandwidth, bus = line.split()[-8:-5]
     took, rate = number(time, "a time"), number(bandwidth, "a bandwidth")
     made = row.size / took / 1000 if took else 0.0
@@ -142,7 +142,7 @@ def _require_consistent(line: str, row: Row) -> None:
 def _half(word: str) -> float:
     """Half a unit of the last printed digit."""
     mantissa, _, exponent = word.lower().partition("e")
-    # Of a zero the exponent says nothing, and it may be any.
+    # The exponent of a printed zero has no meaning, and may have any value.
     power = int(exponent or 0) if mantissa.strip("+-0.") else 0
     return 0.5 * 10.0 ** (power - len(mantissa.partition(".")[2]))
 

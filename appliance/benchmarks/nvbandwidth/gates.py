@@ -1,4 +1,4 @@
-"""What acceptance asks of copies to, from and between the GPUs of a host: the rates that site or profile set."""
+"""The gates of copies to, from and between the GPUs of a host: the rates that site or profile set."""
 
 from itertools import combinations
 

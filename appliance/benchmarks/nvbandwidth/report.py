@@ -1,7 +1,7 @@
-"""What ``nvbandwidth --json`` prints (0.5, 0.7 and newer): a matrix per testcase, typed, or refused in one line.
+"""The output of ``nvbandwidth --json`` (0.5, 0.7 and newer): a typed matrix per testcase, or a refusal in one line.
 
-0.5 and 0.7 do not say which GPUs took part, 0.8 does. 0.6 prints nothing, older ones know no JSON. A testcase that did not end
-stands there as running, sometimes twice; a copy that arrived wrong is told before or within the document.
+0.5 and 0.7 do not list the GPUs, 0.8 does. 0.6 prints nothing, older ones have no JSON. A testcase that did not finish
+is listed as running, sometimes twice. Corrupted copies are reported before or within the document.
 """
 
 import re
@@ -21,7 +21,7 @@ TEXT = 300
 UNIT = "(GB/s)"
 NO_VALUE = "N/A"
 CORRUPT = ("Invalid value when checking the pattern", "h_errorFlag")
-"""What it says of data that arrived otherwise than it was sent: 0.5 in the document, later ones before it."""
+"""Messages about data that arrived corrupted: 0.5 within the document, later ones before it."""
 DEVICE = re.compile(r"(\d{1,3}): .*\(([0-9a-fA-F]{8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\): \(.*\)")
 
 Row = Annotated[tuple[Annotated[str, Field(max_length=64)] | float, ...], Field(max_length=MOST)]
@@ -39,7 +39,7 @@ class Word(StrEnum):
 
 
 class Testcase(Foreign):
-    """One testcase; without a matrix where it did not end."""
+    """One testcase; without a matrix if it did not finish."""
 
     name: str = Field(max_length=128)
     status: str = Field(max_length=64)
@@ -49,7 +49,7 @@ class Testcase(Foreign):
 
 
 class Body(Foreign):
-    """What stands under the root."""
+    """The content of the root element."""
 
     version: str = Field(default="", max_length=64)
     error: str | None = Field(default=None, max_length=4096)
@@ -67,7 +67,7 @@ class Document(Foreign):
 
 @dataclass(frozen=True)
 class Matrix:
-    """A testcase: GB/s by row and column, None where nothing was measured; ``said``: its error."""
+    """A testcase: GB/s by row and column, None if nothing was measured; ``said``: its error."""
 
     word: Word
     rows: tuple[tuple[float | None, ...], ...] = ()
@@ -76,7 +76,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Report:
-    """``gpus``: bus addresses without their function, in the order of the matrices; none where its release does not tell."""
+    """``gpus``: bus addresses without their function, in the order of the matrices; empty if the release does not list them."""
 
     version: str
     cases: Mapping[str, Matrix]
@@ -85,12 +85,12 @@ class Report:
 
 
 def corrupted(output: str) -> bool:
-    """Whether it says that data arrived wrong."""
+    """Whether it reports corrupted data."""
     return any(words in output for words in CORRUPT)
 
 
 def read(output: str) -> Report:
-    """Raises Unread where there is no document, where its matrices are not of one shape, or where a figure is none."""
+    """Raises Unread if there is no document, if its matrices have different shapes, or if a value is not a number."""
     body = document(Document, output).nvbandwidth
     cases: dict[str, Matrix] = {}
     for one in body.testcases or ():

@@ -37,7 +37,7 @@ NEWER = "use nvbandwidth 0.7 or newer"
 SECONDS = 900.0
 """Of eight GPUs that reach each other by PCIe alone: 112 pairs and directions of 24 GiB, at some 12 GB/s four minutes."""
 BUSY = "appliance-at-work="
-# MiB of a copy: 0.5 takes fewer by itself. Numbers of CUDA are those of NVML in the order of the bus. Elsewhere than in a job of Slurm's somebody may be at work.
+# MiB of a copy: the default of 0.5 is less. Numbers of CUDA are those of NVML in the order of the bus. Outside of a job of Slurm, other processes may use the GPUs.
 SCRIPT = f"""
 export CUDA_DEVICE_ORDER=PCI_BUS_ID
 at_work=$(nvidia-smi --query-compute-apps=pid --format=csv,noheader 2>/dev/null | grep -c '^ *[0-9]')
@@ -69,7 +69,7 @@ class Figures:
     results: list[CheckResult] = field(default_factory=list)
 
     def error(self, check: str, at: Place | str, cause: str, fix: str = FIX_HAND) -> None:
-        """No rate: something is wrong with what was said."""
+        """Marks the absence of a rate, because the output is wrong."""
         self.results.append(judged(at, Status.ERROR, cause=cause, fix=fix).of(check))
 
 
@@ -116,7 +116,7 @@ def _divided(view: View, host: str) -> bool:
 
 
 def take(view: View, host: str, count: int, said: HostOutput, found: Figures) -> None:
-    """Reads what one host said into ``found``: each check of it has a result or rates."""
+    """Reads the output of one host into ``found``: each check of it has a result or rates."""
     asked, simulated = _asked(count), in_container(view, host)
     if said.trouble:
         found.results += [said.verdict(check, host, simulated=simulated) for check in asked]
@@ -157,7 +157,7 @@ def _whole(case: Matrix | None) -> bool:
 
 
 def _unread(said: HostOutput, refused: str) -> tuple[str, str]:
-    """What to say where there is no document."""
+    """The message if there is no document."""
     if not said.code and not said.output.strip():
         return "it printed nothing, as release 0.6 does with --json", NEWER
     if said.code and "Invalid Arguments" in said.output:
@@ -177,7 +177,7 @@ def _why(name: str, case: Matrix | None, report: Report, said: HostOutput) -> st
 def _left(
     view: View, host: str, check: str, name: str, report: Report, said: HostOutput
 ) -> CheckResult:
-    """Of a testcase that did not pass. One that was not run is missed where a limit asks for it."""
+    """The result of a testcase that did not pass. If a limit requires it, a testcase that did not run is missing."""
     case = report.cases.get(name)
     if case is not None and case.word is Word.UNKNOWN:
         return not_assessed(host, f"{name}: no verdict ({case.said})", fix=FIX_HAND).of(check)
@@ -190,7 +190,7 @@ def _left(
 
 
 def _rates(view: View, host: str, count: int, check: str, report: Report, found: Figures) -> None:
-    """The rates of a check, by GPU or pair; an odd one is an error of its own."""
+    """The rates of a check, by GPU or pair; an implausible one is a separate error."""
     matrices = [report.cases[name].rows for name in CASES[check]]
     try:
         order = _order(view, host, count, report, len(matrices[0][0]))

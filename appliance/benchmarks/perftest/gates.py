@@ -1,4 +1,4 @@
-"""What acceptance asks of RDMA between hosts: every rail of every host, from the limits that site or profile set."""
+"""The gates of RDMA between hosts: every rail of every host, by the limits that site or profile set."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ BOUNDS = {BW: Bound("Gb/s"), LAT: Bound("us"), GPU_BW: Bound("Gb/s")}
 
 
 def gates(view: View) -> tuple[Requirement, ...]:
-    """Every rail of every host; which rails it has, its facts say. A single host has no pair to be measured in."""
+    """Every rail of every host, according to its facts. A single host has no pair to measure."""
     hosts, blocked = gpu_hosts(view), ""
     if len(hosts) < 2:
         return ()
@@ -27,7 +27,7 @@ def gates(view: View) -> tuple[Requirement, ...]:
         for rail in own
     )
     expected = view.profile.hardware.fabric.ports
-    # A rail that is down has no evidence, and would be missed by nobody.
+    # A rail that is down has no evidence, and would otherwise not be noticed.
     if short := [host for host, own in found_rails.items() if len(own) < max(1, expected)]:
         blocked = f"fewer active ports are known of {fold(short)} than the class has ({expected}): appliance health"
     found: tuple[Requirement, ...] = ()

@@ -31,9 +31,9 @@ FIX = "there: ibstat and port counters of this adapter, its cable, its PCIe widt
 PATH_FIX = "appliance fabric: cable and switch ports between the two"
 NO_CUDA = "this perftest was built without CUDA; that of DOCA-OFED, or one built with it, reads GPU memory"
 
-# $1 seconds, $2 the server's name, $3 its address, then rails as device:gpu. A port of its own for each part keeps a server
-# that came late from answering for the next one. A server that is not there yet is tried again, a device that is not there
-# is not. Address and port are of the management network, over which perftest exchanges queue numbers alone.
+# $1 seconds, $2 the server's name, $3 its address, then rails as device:gpu. A separate port for each part prevents a late server
+# from answering for the next part. A server that is not ready is tried again; a missing device
+# is not. Address and port are of the management network, over which perftest only exchanges queue numbers.
 SCRIPT = """
 seconds=$1 name=$2 server=$3; shift 3
 port=18600 cuda=; ib_write_bw --help 2>&1 | grep -q use_cuda && cuda=yes
@@ -65,7 +65,7 @@ Values = dict[tuple[str, str], float]
 
 @dataclass
 class Measured:
-    """By pair what each rail of it reached; ``why`` for what could not be had."""
+    """By pair, the result of each rail; ``why`` if it could not be measured."""
 
     values: dict[Group, Values] = field(default_factory=dict)
     why: dict[Group, str] = field(default_factory=dict)
@@ -116,7 +116,7 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
 def _pair(
     view: View, reach: HostAccess, group: Group, devices: Mapping[str, Sequence[str]]
 ) -> HostOutput:
-    """What the client said; the server says nothing."""
+    """Output of the client; the server prints nothing."""
     one, other = sorted(group)
     common = [rail for rail in devices[one] if rail in devices[other]]
     task = Task(
@@ -144,7 +144,7 @@ def _note(found: Measured, group: Group, said: HostOutput, wire: float) -> None:
 
 
 def parts(output: str, wire: float = 0.0) -> tuple[Values, str]:
-    """What each part of a pair's output says, and the first that could not be read. ``wire``: Gb/s of a port; 0: not known."""
+    """The results of each part of a pair's output, and the first unreadable part. ``wire``: Gb/s of a port; 0: unknown."""
     values: Values = {}
     first = ""
     for section in output.split(PART)[1:]:

@@ -1,4 +1,4 @@
-"""The table that ib_write_bw and ib_write_lat print (perftest 4.x and later), whatever its unit."""
+"""The table that ib_write_bw and ib_write_lat print (perftest 4.x and later), in any unit."""
 
 import re
 
@@ -31,7 +31,7 @@ def bandwidth(output: str) -> float:
 
 
 def latency(output: str) -> float:
-    """Typical (median) microseconds of the smallest message; the average, where a timed run prints no other."""
+    """Typical (median) microseconds of the smallest message; the average, if a timed run prints no other value."""
     for pattern, least, column in ((LAT_HEAD, 5, 4), (LAT_TIMED, 3, 2)):
         if any(pattern.fullmatch(line.strip()) for line in output.splitlines()):
             _, rows = _rows(output, pattern)

@@ -23,8 +23,8 @@ LEAST = 20
 class Figure(Model):
     """One level. Times in ms; TPOT is the time from the first token to the last over the tokens between.
 
-    ``rate``: asked for, requests/s, None where all were sent at once; ``late``: of the client, s; ``span``: from the
-    first request to the last, s; None where it is not known. ``least``: of the quickest answer.
+    ``rate``: requested, requests/s, None if all were sent at once; ``late``: delay of the client, s; ``span``: from the
+    first request to the last, s, None if unknown. ``least``: time of the quickest answer.
     """
 
     rate: float | None
@@ -54,7 +54,7 @@ class Figure(Model):
 
     @property
     def kept(self) -> bool:
-        """Whether the server kept up with the rate that was asked of it."""
+        """Whether the server kept up with the requested rate."""
         if self.rate is None or not self.asked or self.good < GOOD * self.asked:
             return False
         span = self.asked / self.rate if self.span is None else self.span

@@ -1,4 +1,4 @@
-"""What acceptance asks of serving: the limits that profile or site set."""
+"""The gates of serving: the limits that profile or site set."""
 
 from collections.abc import Iterator, Mapping
 

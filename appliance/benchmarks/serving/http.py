@@ -21,7 +21,7 @@ MOST_HEADERS = 200
 
 @dataclass(frozen=True)
 class Server:
-    """Where it listens; ``path`` is "/v1" or what stands in its place. ``key``: of the API, never shown."""
+    """The address of the server; ``path`` is "/v1" or its replacement. ``key``: of the API, never shown."""
 
     host: str
     port: int
@@ -55,7 +55,7 @@ def server(endpoint: str, ca: str = "", key: str = "") -> Server:
 
 
 async def lines(at: Server, method: str, path: str, body: Any = None) -> AsyncIterator[bytes]:
-    """The lines of an answer with status 200. Raises Refused, and OSError where there is no connection."""
+    """Yields the lines of an answer with status 200. Raises Refused, and OSError without a connection."""
     data = b"" if body is None else json.dumps(body).encode()
     reader, writer = await asyncio.open_connection(at.host, at.port, ssl=at.tls, limit=LONGEST_LINE)
     try:

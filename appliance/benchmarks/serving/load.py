@@ -1,4 +1,4 @@
-"""Asks a server at a given rate, whether it keeps up or not, and notes when what came back."""
+"""Sends requests to a server at a given rate, whether it keeps up or not, and records the times of its answers."""
 
 import asyncio
 import os
@@ -81,9 +81,9 @@ class Level:
 
 
 def levels(at: Server, asked: Request) -> tuple[str, tuple[Level, ...]]:
-    """The model and its levels, lowest rate first; no higher rate is tried where nothing came back.
+    """Returns the model and its levels, lowest rate first. If a level has no answers, no higher rate is tried.
 
-    Raises Refused or OSError where the server names no model, or cannot be reached.
+    Raises Refused or OSError if the server lists no model, or cannot be reached.
     """
     return asyncio.run(_levels(at, asked))
 
@@ -113,7 +113,7 @@ async def _first_model(at: Server) -> str:
 
 
 async def level(at: Server, asked: Request, model: str, rate: float) -> Level:
-    """Requests at random moments (a Poisson process, the same on each run), none of which waits for an answer."""
+    """Sends requests at random times (a Poisson process, the same on each run); none waits for an answer."""
     chance = random.Random(f"appliance:{rate}")
     moments, moment = [], 0.0
     for _ in range(asked.count(rate)):

@@ -57,7 +57,7 @@ def load() -> Reference:
 
 
 def tables() -> tuple[Table, ...]:
-    """As they are printed, "?" behind each doubtful cell, the reasons below."""
+    """The values as printed, with "?" after each doubtful cell and the reasons below."""
     known = load()
     return tuple(_table(known, one) for one in known.tables)
 

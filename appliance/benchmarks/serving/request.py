@@ -1,4 +1,4 @@
-"""What shall be asked of a server, and how often."""
+"""The requests to a server, and their rates."""
 
 import re
 from typing import Annotated, Self
@@ -12,7 +12,7 @@ from appliance.models.url import server_in
 RATES = (0.5, 1, 2, 4, 8, 16, 32, 64, 128)
 LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|::1")
 MOST_REQUESTS = 5000
-"""Of one level: what a server is asked has an end."""
+"""Of one level: the number of requests is limited."""
 
 
 class Request(Model):

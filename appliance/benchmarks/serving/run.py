@@ -1,4 +1,4 @@
-"""Asks a server from this machine, and judges its answers."""
+"""Sends requests to a server from this machine, and judges its answers."""
 
 import ssl
 

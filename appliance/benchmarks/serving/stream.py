@@ -1,4 +1,4 @@
-"""One answer of an OpenAI-style server, read event by event; whatever does not hold together is refused."""
+"""One answer of an OpenAI-style server, read event by event. Inconsistent answers are refused."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -48,7 +48,7 @@ class StreamedAnswer:
             )
 
     def counted(self, most: int) -> int:
-        """Its tokens: the server's count where it can be true, else one an event. Raises Refused."""
+        """Number of its tokens: the server's count if it is plausible, otherwise one per event. Raises Refused."""
         if not self.ended:
             raise Refused("the stream ended before it was done")
         events = len(self.times)

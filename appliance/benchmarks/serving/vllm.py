@@ -95,7 +95,7 @@ def read(text: str) -> tuple[str, Figure]:
 
 
 def _require_one(text: str) -> None:
-    """One document, whatever it is. Raises OtherOptions where another one follows."""
+    """Reads one document of any kind. Raises OtherOptions if another one follows."""
     try:
         _, end = json.JSONDecoder().raw_decode(text.lstrip())
     except (ValueError, RecursionError):

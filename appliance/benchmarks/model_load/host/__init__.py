@@ -1,1 +1,1 @@
-"""What runs on a host: makes a model file, reads it by every loader, and says how long each took. Knows only itself."""
+"""The program on a host: creates a model file, reads it with every loader, and reports the times. It imports only itself."""

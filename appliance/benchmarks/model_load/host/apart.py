@@ -1,4 +1,4 @@
-"""Work in a process of its own, so that each load begins with a library that has loaded nothing yet."""
+"""Runs work in a separate process, so that each load starts with a library that has loaded nothing yet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONGEST_WORDS = 400
 
 
 class Unable(Exception):
-    """Why something could not be measured; ``remedy`` says what to do."""
+    """A failed measurement, with the reason; ``remedy``: what to do."""
 
     def __init__(self, why: str, remedy: str = "") -> None:
         super().__init__(why)
@@ -27,7 +27,7 @@ class Unable(Exception):
 def apart(
     work: Callable[[], dict[str, Any]], seconds: float, environment: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What ``work`` gives in a process of its own, which is killed at its deadline. Raises Unable."""
+    """Returns the result of ``work`` in a separate process, which is killed at its deadline. Raises Unable."""
     reading, writing = os.pipe()
     sys.stdout.flush()
     child = os.fork()

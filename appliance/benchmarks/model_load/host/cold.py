@@ -1,4 +1,4 @@
-"""Takes files out of this host's page cache, and finds out whether they are out of it."""
+"""Evicts files from this host's page cache, and verifies the eviction."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ COLD = 0.01
 """Share of a file's pages that may have stayed in the page cache of a load that counts as cold."""
 DROP = Path("/proc/sys/vm/drop_caches")
 RESIDENT = bytes(value & 1 for value in range(256))
-"""The lowest bit of what mincore(2) says of a page; the others are reserved."""
+"""The lowest bit of a page's value in mincore(2); the others are reserved."""
 FAILED = ctypes.c_void_p(-1).value
 
 
 def chill(path: Path) -> float | None:
-    """Evicts a file, by posix_fadvise(2) or, where that is not enough and root may, all caches. The share that stayed.
+    """Evicts a file by posix_fadvise(2). If that is not sufficient, root drops all caches. Returns the share that stayed,
 
-    None where the kernel does not say.
+    or None if the kernel does not report it.
     """
     with path.open("rb") as file:
         os.fdatasync(file.fileno())
@@ -34,9 +34,9 @@ def chill(path: Path) -> float | None:
 
 
 def resident(path: Path) -> float | None:
-    """Share of a file's pages in the page cache; None where the kernel does not say.
+    """Returns the share of a file's pages in the page cache; None if the kernel does not report it.
 
-    Linux says "all" to whoever neither owns the file nor may write it (mincore(2), since 5.2): it looks warm then.
+    For a caller who neither owns the file nor may write it, Linux returns "all" (mincore(2), since 5.2): it looks warm then.
     """
     libc = ctypes.CDLL(None)
     libc.mmap.restype = ctypes.c_void_p
@@ -59,7 +59,7 @@ def resident(path: Path) -> float | None:
 
 
 def fetched() -> int:
-    """Bytes storage was asked for by this process and its threads (proc(5), read_bytes); -1 where that is not told."""
+    """Returns the bytes that this process and its threads requested from storage (proc(5), read_bytes); -1 if unknown."""
     try:
         lines = Path("/proc/self/io").read_text(encoding="ascii").split("\n")
         return int(dict(line.split(": ") for line in lines if line)["read_bytes"])

@@ -30,15 +30,15 @@ S3_PACKAGES = ("runai-model-streamer-s3", "boto3")
 def load(
     loader: str, source: str, concurrency: int, model: Model, digests: Mapping[str, str]
 ) -> dict[str, Any]:
-    """One load: ``seconds`` from the first byte asked for to the last parameter filled.
+    """One load: ``seconds`` from the request of the first byte to the last filled parameter.
 
-    ``wrong``: tensors whose SHA-256 is not that of ``digests``; where PyTorch sees a GPU, parameters are on it.
+    ``wrong``: tensors whose SHA-256 differs from ``digests``. If PyTorch has a GPU, parameters are on it.
     """
     torch = import_module("torch")
-    # Threads of a copy wait for the slowest: beside other work that wait would be all that is measured.
+    # Threads of a copy wait for the slowest: with other load on the machine, only that wait would be measured.
     torch.set_num_threads(1)
     on_gpu = torch.cuda.is_available()
-    # Ones are written: zeros may be pages that nobody has touched yet.
+    # Write ones: zeros may be pages that were never touched.
     parameters = {
         name: torch.ones(shape, dtype=torch.bfloat16, device="cuda" if on_gpu else "cpu")
         for name, shape in model.shapes.items()
@@ -71,7 +71,7 @@ def _safetensors(library: Any, source: str, _: int, parameters: Mapping[str, Any
 
 
 def _streamer(library: Any, source: str, _: int, parameters: Mapping[str, Any]) -> None:
-    """Its concurrency is in the environment, where it looks for it."""
+    """Its concurrency is in the environment, where the loader reads it."""
     with library.SafetensorsStreamer() as streamer:
         streamer.stream_file(source)
         for name, tensor in streamer.get_tensors():

@@ -1,4 +1,4 @@
-"""A model file anybody can make anew: Llama-3-8B's tensors with contents that follow from their names alone."""
+"""A reproducible model file: Llama-3-8B's tensors with contents that are derived from their names alone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Model:
 
 
 def fitting(size: int) -> Model:
-    """The widest model whose tensors take no more than ``size`` bytes; Llama's own for 0, the narrowest at least."""
+    """Returns the widest model whose tensors need at most ``size`` bytes; Llama's own for 0, at least the narrowest."""
     width = LLAMA_WIDTH if not size else STEP
     while width < LLAMA_WIDTH and bytes_of(shapes(width + STEP)) <= size:
         width += STEP
@@ -121,12 +121,12 @@ def make(path: Path, model: Model) -> dict[str, str]:
 
 
 def digests_of(path: Path) -> Path:
-    """Where the digests of a file lie."""
+    """Path of the digests of a file."""
     return path.with_name(f"{path.name}.digests")
 
 
 def _known(path: Path, model: Model) -> dict[str, str] | None:
-    """The digests of a whole file of an earlier run; None where there is none. Loads compare them with what they read."""
+    """Returns the digests of a complete file of an earlier run; None if there is none. Loads compare the bytes that they read."""
     try:
         if path.stat().st_size != model.size:
             return None

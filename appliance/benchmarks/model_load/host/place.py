@@ -1,4 +1,4 @@
-"""One place of storage: its model file is made, its own rate and every load are measured, the file is taken away."""
+"""One place of storage: creates its model file, measures its own rate and every load, and removes the file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MEMORY = 2.2
 """Of the model's bytes: parameters, and a loader's buffers."""
 SMALLER = "use a smaller --size"
 OWN = ".appliance-model-load"
-"""All users may write to the place. What root makes there lies in a folder closed to them, so that no link of theirs is followed."""
+"""All users may write to the place. Root therefore works in a folder that is closed to them, so that no link of theirs is followed."""
 
 
 class Place:
@@ -61,7 +61,7 @@ class Place:
         plan = list(self._plan())
         self._make()
         for turn in range(self.request["repeats"]):
-            # Whatever else the storage has to do meanwhile meets all loaders alike.
+            # Other load on the storage affects all loaders equally.
             for readers in raw.READERS:
                 self._raw(readers, turn)
             for loader, concurrency in plan:
@@ -80,7 +80,7 @@ class Place:
             raise Unable(f"{needed}, and {free} B are free", SMALLER)
 
     def _close(self) -> None:
-        """The folder of this program's own; one that a user has made is not taken. Root may be nobody on the server."""
+        """Returns this program's own folder; one that a user has created is refused. The server may map root to nobody."""
         seen = self.folder.stat()
         others = seen.st_mode & 0o002 or (seen.st_mode & 0o020 and seen.st_gid)
         if os.geteuid() == 0 and others and not seen.st_mode & stat.S_ISVTX:
@@ -191,7 +191,7 @@ class Place:
         return {}
 
     def _clear(self) -> None:
-        """Takes away what this run made; a model file that was there before stays."""
+        """Removes files of this run; an existing model file stays."""
         if self.request["keep"]:
             return
         for path in self.made:
@@ -207,7 +207,7 @@ class Place:
 
 
 def _largest(shares: Sequence[float | None]) -> float | None:
-    """None where there is none, or one is not known."""
+    """Returns None if there is none, or if it is unknown."""
     known = [share for share in shares if share is not None]
     return max(known) if known and len(known) == len(shares) else None
 
@@ -227,7 +227,7 @@ def mounted_as(path: Path) -> tuple[str, str]:
 
 
 def memory_available() -> int:
-    """Bytes; 0 where the kernel does not say."""
+    """Number of bytes; 0 if the kernel does not report it."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").split("\n")
         return next(int(x.split()[1]) * 1024 for x in lines if x.startswith("MemAvailable:"))

@@ -19,7 +19,7 @@ CONNECTIONS = 64
 
 
 def read_file(path: Path, readers: int) -> dict[str, Any]:
-    """Each reader takes one stretch of the file, past the page cache where the file system can do that."""
+    """Each reader reads one part of the file, without the page cache if the file system supports it."""
     size = path.stat().st_size
     share = -(-size // readers // PIECE) * PIECE
     file, direct = _opened(path)
@@ -44,7 +44,7 @@ def _opened(path: Path) -> tuple[int, bool]:
 
 
 def read_object(url: str, readers: int) -> dict[str, Any]:
-    """Each reader asks for one range of the object by boto3."""
+    """Each reader requests one range of the object with boto3."""
     at, s3 = urlsplit(url), client()
     named = {"Bucket": at.netloc, "Key": at.path.lstrip("/")}
     size = s3.head_object(**named)["ContentLength"]
