@@ -14,7 +14,7 @@ EPOCH = "1970-01-01T00:00:00Z"
 
 
 def image(tree: Path, name: str, command: Sequence[str], target: Path) -> None:
-    """Write a folder as a docker archive holding one image of one layer, with its digest beside it."""
+    """Write a folder as a docker archive with one image of one layer, and its digest next to it."""
     layer = _layer(tree)
     config = {
         "architecture": "amd64",
@@ -40,7 +40,7 @@ def image(tree: Path, name: str, command: Sequence[str], target: Path) -> None:
 
 
 def with_digest(file: Path) -> None:
-    """Write the file's SHA-256 beside it, as sha256sum would."""
+    """Write the file's SHA-256 next to it, in the format of sha256sum."""
     found = hashlib.sha256(file.read_bytes()).hexdigest()
     file.with_name(f"{file.name}.sha256").write_text(f"{found}  {file.name}\n", encoding="utf-8")
 

@@ -1,6 +1,6 @@
-"""What a rack host's main board shows of its memory, its PCIe devices and its drives: in sysfs, and as a drive answers.
+"""Simulates memory, PCIe devices and drives of a rack host's main board: in sysfs, and as the answer of a drive.
 
-A container has no drive to put an ioctl to: the page a drive would answer with lies in a file, and the host's mark names its folder.
+A container has no drive that answers an ioctl: the health page of a drive is in a file, and the host's mark names its folder.
 """
 
 from collections.abc import Mapping
@@ -103,7 +103,7 @@ def drives() -> dict[str, str]:
 def health_page(
     *, warning: int = 0, spare: int = 100, used: int = 3, media_errors: int = 0
 ) -> bytes:
-    """A drive's answer: of a sound one 308 K, 3 % used, 1,000 hours at work."""
+    """A drive's answer: for a good one 308 K, 3 % used, 1,000 power-on hours."""
     page = bytearray(PAGE)
     page[0:6] = warning, *(308).to_bytes(2, "little"), spare, 10, used
     page[112:128] = (12).to_bytes(16, "little")

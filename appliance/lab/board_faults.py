@@ -17,7 +17,7 @@ MODULE = board.module_label(0, 2)
 
 
 def _counting(kind: str, usual: str) -> tuple[Action, Action]:
-    """Memory errors of a module, beside those of other faults."""
+    """Memory errors of a module, in addition to those of other faults."""
 
     def count(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
         _write_memory(rack, host, arguments[0], kind, _number(arguments, usual))

@@ -26,14 +26,14 @@ class End:
 
 @dataclass(frozen=True)
 class Wiring:
-    """What ibsim says of its ports: the other end of each cable, from both ends, and the nodes' addresses."""
+    """The ports according to ibsim: the other end of each cable, from both ends, and the nodes' addresses."""
 
     cables: Mapping[End, End]
     lids: Mapping[str, int]
 
 
 def read(dump: str) -> Wiring:
-    """The wiring in what ibsim's Dump says."""
+    """Parses the wiring from the output of ibsim's Dump."""
     cables: dict[End, End] = {}
     lids: dict[str, int] = {}
     for node, port, peer, peer_port, lid in _lines(dump):
@@ -59,7 +59,7 @@ def plug(hca: Hca) -> End:
 
 
 def home(hca: Hca) -> End:
-    """Where the adapter's cable belongs."""
+    """The correct position of the adapter's cable."""
     return End(LEAVES[hca.rail - 1].node_id, hca.leaf_port)
 
 
@@ -78,14 +78,14 @@ def spare(rack: Rack, leaf: Switch) -> End:
 
 
 def wiring(rack: Rack) -> Wiring:
-    """The fabric as it is wired now. Raises ApplianceError."""
+    """The present wiring of the fabric. Raises ApplianceError."""
     return read(fabric.ask(rack, "Dump"))
 
 
 def connect(rack: Rack, wanted: Mapping[End, End | None]) -> None:
-    """Bring these ends to where they shall be, None for nowhere; what is there already stays untouched.
+    """Connect these ends to the given ports, None for no port; existing correct connections are not changed.
 
-    Raises ApplianceError where another cable is in the way.
+    Raises ApplianceError if another cable is in the way.
     """
     now = wiring(rack).cables
     moves = {end: aim for end, aim in wanted.items() if now.get(end) != aim}

@@ -1,4 +1,4 @@
-"""One control group per host, which tells its processes apart from all others and can freeze them."""
+"""One control group per host, which separates its processes from all others and can freeze them."""
 
 import os
 import time
@@ -29,7 +29,7 @@ class Hierarchies:
         return tuple(path for path in (self.freezer, self.systemd, self.unified) if path)
 
     def every(self) -> tuple[Path, ...]:
-        """Those of the other controllers too, for a host that makes groups for containers of its own."""
+        """Includes the other controllers, for a host that creates groups for its own containers."""
         return (*self.all(), *self.others)
 
 
@@ -90,7 +90,7 @@ def members(host: RackHost) -> tuple[int, ...]:
 
 
 def _groups(top: Path) -> Iterator[Path]:
-    """A group and all below it. The host's systemd removes some while they are read, which os.walk takes as it is."""
+    """A group and all groups below it. The host's systemd may remove some during the walk, which os.walk tolerates."""
     return (Path(folder) for folder, _, _ in os.walk(top))
 
 
@@ -106,7 +106,7 @@ def init(host: RackHost) -> int | None:
 
 
 def freeze(host: RackHost, frozen: bool) -> None:
-    """Stop every process of the host at once, or let them go on."""
+    """Freeze every process of the host at once, or resume them."""
     with suppress(FileNotFoundError):
         _switch(host).write_text(_word(frozen), encoding="utf-8")
 
@@ -123,7 +123,7 @@ def kill_all(host: RackHost, timeout: float = 20.0) -> None:
     """End every process of the host, frozen or hanging ones too. Raises DeadlineExceeded."""
     deadline = time.monotonic() + timeout
     while pids := members(host):
-        # A frozen process dies only once it is thawed; freezing first leaves none the time to fork.
+        # A frozen process dies only after it is thawed; freezing first prevents forks.
         freeze(host, True)
         for pid in pids:
             processes.kill(pid)
@@ -136,7 +136,7 @@ def kill_all(host: RackHost, timeout: float = 20.0) -> None:
 
 
 def remove(host: RackHost, timeout: float = 5.0) -> None:
-    """Remove the host's groups, and the shared parent once it is empty; give up after ``timeout`` seconds."""
+    """Remove the host's groups, and the shared parent when it is empty; give up after ``timeout`` seconds."""
     deadline = time.monotonic() + timeout
     for top in hierarchies().every():
         group = top / PARENT / host.machine
@@ -146,7 +146,7 @@ def remove(host: RackHost, timeout: float = 5.0) -> None:
                     folder.rmdir()
             if not group.exists() or time.monotonic() > deadline:
                 break
-            # The kernel keeps a group busy until those killed in it are gone, though it lists them no more.
+            # The kernel keeps a group busy until its killed processes have ended, although it no longer lists them.
             kill_all(host)
             time.sleep(0.05)
         with suppress(OSError):

@@ -27,7 +27,7 @@ Document = dict[str, object]
 
 
 def archive(name: str, version: str, files: Mapping[str, str], folder: Path) -> Path:
-    """A chart as Helm packs it, the same bytes for the same files, with its digest beside it."""
+    """A chart in Helm's format, with the same bytes for the same files, and its digest next to it."""
     folder.mkdir(parents=True, exist_ok=True)
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as opened:
@@ -56,7 +56,7 @@ class LookAlike:
         return f"{self.name}-{self.version}.tgz"
 
     def write(self, folder: Path) -> Path:
-        """The archive with its digest beside it, the same bytes for the same chart."""
+        """The archive with its digest next to it, with the same bytes for the same chart."""
         return archive(self.name, self.version, self.files(), folder)
 
     def files(self) -> dict[str, str]:
@@ -124,7 +124,7 @@ class LookAlike:
 
 
 def pinned() -> tuple[LookAlike, ...]:
-    """Every chart of the tables at each of its versions but the one that is to be had, and every add-on's."""
+    """Every chart of the tables in each of its versions, except the available one, and every add-on's chart."""
     schedulers = (
         LookAlike(chart.chart.rsplit("/", 1)[-1], version)
         for chart in (*of_cluster().values(), *charts().values())
@@ -347,7 +347,7 @@ handler: nvidia
 """
 _PLUGIN = json.dumps(_device_plugin("app", "nvidia-device-plugin-daemonset"))
 MADE: Mapping[str, str] = {
-    # KAI's webhook asks for the class in every pod with a GPU (v0.12.0). The operator's reconciler makes both.
+    # KAI's webhook sets the class in every pod with a GPU (v0.12.0). The operator's reconciler creates both.
     "gpu-operator": f"{_RUNTIME}---\n{{{{ if .Values.devicePlugin.enabled }}}}\n{_PLUGIN}\n{{{{ end }}}}\n",
     "csi-driver-nfs": _CLASS.replace("ANNOTATIONS", "{{ .annotations | toJson }}").replace(
         "PROVISIONER", "nfs.csi.k8s.io"
@@ -357,4 +357,4 @@ MADE: Mapping[str, str] = {
     ),
     "mlflow": "{{- range .Values.extraDeploy }}\n---\n{{ toJson . }}\n{{- end }}\n",
 }
-"""What these charts make of their values beside pods."""
+"""Resources that these charts create from their values, in addition to pods."""

@@ -1,4 +1,4 @@
-"""Compiles the programs of a rack's cluster in a process of its own, at low priority, while other parts of the rack are made."""
+"""Compiles the programs of a rack's cluster in a separate process, at low priority, while other parts of the rack are created."""
 
 import os
 import sys
@@ -55,11 +55,11 @@ SHARES: Mapping[str, float] = {
 """Seconds of each program on two idle processors, one after the other in this order (2026-11-27)."""
 
 TRUSTED = 120.0
-"""Seconds of ``SHARES`` that count like measured ones: the first program is built beside an image, at low priority."""
+"""Seconds of ``SHARES`` that count like measured ones: the first program is built in parallel with an image, at low priority."""
 
 
 class Pace:
-    """How much longer the compiler takes, by how long it took for what is done."""
+    """Estimates the slowdown of the compiler from the time of the finished part."""
 
     def __init__(self, cache: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._cache, self._clock, self._began = cache, clock, clock()
@@ -89,7 +89,7 @@ class Pace:
 
 @contextmanager
 def compiled_meanwhile(cache: Path, progress: Progress) -> Iterator[None]:
-    """Compile what is missing while the block runs, and wait for it. Whoever needs a program that failed compiles it again, and sees why.
+    """Compile missing programs while the block runs, and wait for the end. A program that failed is compiled again by its next user, which shows the error.
 
     To be entered in ``one_build`` of the cluster's programs.
     """
@@ -106,7 +106,7 @@ def main(folder: str) -> int:
     cache = Path(folder)
 
     def tell(text: str) -> None:
-        print(text, flush=True)  # noqa: T201 - whoever started it reads it
+        print(text, flush=True)  # noqa: T201 - read by the process that started it
 
     pace = Pace(cache)
     at_once = AT_ONCE if memory_gib() >= ROOMY_GIB else 1
@@ -123,9 +123,9 @@ def main(folder: str) -> int:
 
 
 def all_built(cache: Path, modules: Sequence[Module], at_once: int) -> None:
-    """Compile the programs of modules, the first of them first, while the sources of the next ones are downloaded.
+    """Compile the programs of modules, in order, while the sources of the next ones are downloaded.
 
-    ``at_once``: how many modules. Raises ApplianceError as soon as one fails; others may still be at work then.
+    ``at_once``: number of concurrent modules. Raises ApplianceError as soon as one fails; others may still be running then.
     """
     fetcher, compiler = ThreadPoolExecutor(1), ThreadPoolExecutor(at_once)
     missing = [module for module in modules if not is_built(cache, module)]
@@ -150,7 +150,7 @@ def memory_gib() -> float:
 
 
 def _quietly(_: str) -> None:
-    """One line tells of all modules."""
+    """One line reports all modules."""
 
 
 if __name__ == "__main__":

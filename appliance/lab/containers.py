@@ -1,4 +1,4 @@
-"""Look-alikes of enroot's package and of Pyxis' source, as a site has the real ones beside its site.yml."""
+"""Look-alikes of enroot's package and of Pyxis' source, in the form in which a site has the real ones next to its site.yml."""
 
 import gzip
 import hashlib
@@ -39,7 +39,7 @@ def write(site: Path) -> dict[str, Pinned]:
 
 
 def enroot() -> Package:
-    """The package; what it asks for is really installed."""
+    """The package; its dependencies are really installed."""
     return Package(
         "enroot",
         f"{ENROOT}-1",

@@ -78,7 +78,7 @@ def build(package: Package, folder: Path) -> Path:
 
 
 def index(package: Package, file: Path) -> str:
-    """The package's paragraph in an archive's list; the file lies beside the list."""
+    """The package's paragraph in an archive's list; the file is next to the list."""
     data = file.read_bytes()
     return (
         f"{package.control}Filename: ./{file.name}\nSize: {len(data)}\n"

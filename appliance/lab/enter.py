@@ -1,8 +1,8 @@
 """Makes a folder the root of a mount namespace of its own and runs a program there: python3 enter.py FOLDER PROGRAM...
 
-From a plain chroot nothing else will do: the kernel lets no process under chroot(2) make a user namespace
+A plain chroot is not sufficient: the kernel lets no process under chroot(2) create a user namespace
 (user_namespaces(7)), so a host started there could run no unit with PrivateUsers=, such as Debian's Prometheus.
-It stands alone, because it runs by its path.
+It imports nothing, because it runs by its path.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 def enter(folder: str) -> None:
     """Take the mount at ``folder`` for the namespace's root. Raises OSError."""
     _done(LIBC.unshare(NEW_NAMESPACE), "unshare")
-    # Opened now, for it must be a folder of the new namespace.
+    # Opened now, because it must be a folder of the new namespace.
     root = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     # To enter the namespace one is in leads to its true root, above any chroot.
     own = os.open("/proc/self/ns/mnt", os.O_RDONLY)
@@ -41,7 +41,7 @@ def _done(result: int, what: str) -> None:
 
 
 if __name__ == "__main__":
-    # Python's own files need not lie at the same place below the new root, so nothing is imported after.
+    # Python's own files may have another path below the new root, so nothing is imported after this.
     program = shutil.which(sys.argv[2]) or sys.argv[2]
     enter(sys.argv[1])
     os.execv(program, sys.argv[2:])

@@ -50,7 +50,7 @@ def is_running(rack: Rack) -> bool:
 
 
 def ask(rack: Rack, line: str) -> str:
-    """Give ibsim's console one command and return what it says. Raises ApplianceError."""
+    """Send one command to ibsim's console and return its output. Raises ApplianceError."""
     folder = _folder(rack)
     if not _runs(rack, "simulator"):
         raise ApplianceError(
@@ -79,7 +79,7 @@ def _answer(rack: Rack, deadline: float) -> str:
 
 
 def _simulator(rack: Rack) -> tuple[str, ...]:
-    """ibsim from the image, by the image's own loader, so that the machine needs no package for it."""
+    """ibsim from the image, with the image's own loader, so that the machine needs no package for it."""
     base = Path(rack.layers["base"])
     own = Path(rack.layers.get(SIMULATOR_LAYER, base))
     return (

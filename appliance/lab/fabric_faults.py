@@ -51,9 +51,9 @@ def _widen(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
 
 
 def _set_width(rack: Rack, host: RackHost, hca: Hca, width: str) -> None:
-    """At both ends, for the subnet manager writes to both what it finds there, and ibsim takes the last.
+    """Sets both ends, because the subnet manager writes its reading to both, and ibsim keeps the last value.
 
-    One that was at its sweep had read both before, and writes that: then again.
+    A subnet manager in a sweep may have read the old values and writes them, so they are set again.
     """
     _needs_infiniband(rack)
     now = cables.wiring(rack)
@@ -99,7 +99,7 @@ def _double(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
 
 
 def _take_away(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
-    """The adapter falls off its bus: its port goes dark, and neither PCI nor RDMA knows it any more."""
+    """The adapter drops off its bus: its port is down, and neither PCI nor RDMA lists it any more."""
     hca = _hca(rack, host, arguments[0])
     if rack.hardware_of(host.name).has_subnet:
         cables.connect(rack, {plug(hca): None})
@@ -159,7 +159,7 @@ def _switch(known: Sequence[Switch], name: str) -> Switch:
 
 
 def _counting(field: str, file: str, usual: str) -> tuple[Action, Action]:
-    """Set a counter where the fabric's tools read it, and where the host's own sysfs shows it."""
+    """Set a counter in the fabric's tools, and in the host's own sysfs."""
 
     def count(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
         wanted = arguments[1] if len(arguments) > 1 else usual

@@ -1,4 +1,4 @@
-"""Makes the hosts' sysfs follow the simulated fabric, and tells the simulator of clients that died."""
+"""Updates the hosts' sysfs from the simulated fabric, and reports dead clients to the simulator."""
 
 import re
 import shlex
@@ -15,9 +15,9 @@ from appliance.lab.spec import Rack, RackHost, load
 
 POLL_SECONDS = 2.0
 CROWDED = 6
-"""Programs attached to the simulator, of the ten it has places for: so many, and virtual machines are asked which of theirs live."""
+"""Number of programs attached to the simulator, which has ten places. From this number on, virtual machines are queried for live ones."""
 EMULATED_S = 5.0
-"""How long a virtual machine may take to greet: at work it takes seconds."""
+"""Time limit for the SSH greeting of a virtual machine: under load it takes seconds."""
 LANES = {
     "50G": (50, "HDR"),
     "25G": (25, "EDR"),
@@ -26,7 +26,7 @@ LANES = {
     "5.0G": (5, "DDR"),
     "2.5G": (2.5, "SDR"),
 }
-"""Gb/s of a lane, and how the kernel calls it, by ibsim's word for it."""
+"""Gb/s of a lane, and the kernel's name for it, by ibsim's name."""
 NODE = re.compile(r'^Ca \d+ "(?P<id>[^"]+)"')
 PORT = re.compile(
     r"\[1\].*\blid (?P<lid>\d+) lmc \d+ smlid (?P<sm>\d+)"
@@ -45,7 +45,7 @@ class Client:
 
 
 def ports(dump: str) -> dict[str, dict[str, str]]:
-    """By node id, the sysfs files of each HCA's port, from what ibsim's Dump says."""
+    """By node id, the sysfs files of each HCA's port, from the output of ibsim's Dump."""
     found: dict[str, dict[str, str]] = {}
     node = ""
     for line in dump.splitlines():
@@ -68,7 +68,7 @@ def _rate(width: int, speed: str) -> str:
 
 
 def clients(attached: str) -> tuple[Client, ...]:
-    """Who is attached, from what ibsim's Attached says."""
+    """The attached programs, from the output of ibsim's Attached."""
     lines = (CLIENT.match(line) for line in attached.splitlines())
     return tuple(Client(int(m["number"]), int(m["port"]), m["id"]) for m in lines if m)
 
@@ -79,7 +79,7 @@ def udp_ports(table: str) -> set[int]:
 
 
 def follow(rack: Rack, told: dict[str, str]) -> None:
-    """Bring every host's tree up to date once. ``told``: what each virtual machine was told last."""
+    """Update every host's tree once. ``told``: the last state that was sent to each virtual machine."""
     now = ports(fabric.ask(rack, "Dump"))
     if rack.spec.is_virtual:
         _tell(rack, now, told)
@@ -94,7 +94,7 @@ def follow(rack: Rack, told: dict[str, str]) -> None:
 
 
 def _tell(rack: Rack, now: dict[str, dict[str, str]], told: dict[str, str]) -> None:
-    """By ssh, whoever answers and has not been told; one that was away may have another disk."""
+    """Sends the state by ssh to each reachable machine that does not have it; one that was away may have another disk."""
     for host in rack.hosts:
         if not ssh.answers(host, EMULATED_S):
             told.pop(host.name, None)
@@ -116,10 +116,10 @@ def _writing(devices: dict[str, dict[str, str]]) -> str:
 
 
 def release_dead_clients(rack: Rack, suspects: frozenset[Client]) -> frozenset[Client]:
-    """ibsim has ten places and keeps those of killed programs: free them. Gives who seems dead, for the next look.
+    """ibsim has ten places and keeps those of killed programs: free them. Returns the programs that seem dead, for the next check.
 
-    A program that ends well gives its place back, and the next may have it a moment later: whoever lacks its port at one
-    look alone may have just ended, and its place is somebody else's by now. The dead still hold theirs at the next look.
+    A program that ends normally frees its place, and the next may get it a moment later. A program whose port is missing in only one
+    check may have just ended, and its place may belong to another by now. Dead ones still have theirs in the next check.
     """
     owner = {hca.node_id: rack.host(hca.host) for hca in hcas(rack)}
     attached = clients(fabric.ask(rack, "Attached"))
@@ -134,7 +134,7 @@ def release_dead_clients(rack: Rack, suspects: frozenset[Client]) -> frozenset[C
 
 
 def _bound(rack: Rack, host: RackHost) -> set[int]:
-    """UDP ports in use on a host; none where it is down. Raises ApplianceError where a virtual machine does not say."""
+    """UDP ports in use on a host; none if it is down. Raises ApplianceError if a virtual machine does not report them."""
     if rack.spec.is_virtual:
         if not ssh.answers(host, EMULATED_S):
             return set()
@@ -149,7 +149,7 @@ def _bound(rack: Rack, host: RackHost) -> set[int]:
 
 
 def main(name: str) -> None:
-    """Follow until the rack is gone."""
+    """Follow until the rack is removed."""
     suspects: frozenset[Client] = frozenset()
     told: dict[str, str] = {}
     while rack := load(name):

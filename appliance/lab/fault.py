@@ -10,12 +10,12 @@ Action = Callable[[Rack, RackHost, Sequence[str]], None]
 
 @dataclass(frozen=True)
 class Fault:
-    """One kind of fault; ``arguments`` is how they are written in the help text.
+    """One kind of fault; ``arguments`` is their notation in the help text.
 
-    ``example`` are arguments that fit any rack, ``check`` the id of the check that then tells of it, and ``target``
-    that of its result, where HOST stands for the host's name. No ``check``: the fault is met otherwise.
-    ``says`` is what the check says then, with * for what differs from one time to the next. ``drains``: the host finds
-    itself unfit for work by it (appliance/watch), by the same check.
+    ``example``: arguments that fit any rack; ``check``: the id of the check that reports the fault; ``target``:
+    the target of its result, with HOST for the host's name. No ``check``: the fault is tested in another way.
+    ``says``: the message of the check, with * for variable parts. ``drains``: the host's own watch finds
+    it unfit (appliance/watch), by the same check.
     """
 
     kind: str

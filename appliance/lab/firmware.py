@@ -1,8 +1,8 @@
-"""What stands in for hardware that a virtual machine lacks, handed over by its firmware.
+"""Substitutes for hardware that a virtual machine lacks, passed by its firmware.
 
-QEMU's firmware configuration carries one credential, ``tmpfiles.extra``: systemd writes what it says before anything else
-starts, on a machine of any image, and leaves alone what is there. So GPUs are in a machine from its first start, as they
-are in a server that was delivered with them, and no image need know of them.
+QEMU's firmware configuration contains one credential, ``tmpfiles.extra``. systemd writes its files before anything else
+starts, on a machine of any image, and keeps existing ones. So a machine has its GPUs from its first start, like
+a server that was delivered with them, and images need no change.
 """
 
 import os
@@ -16,9 +16,9 @@ LARGEST = 1_000_000
 
 
 def lines(root: Path) -> str:
-    """What makes systemd-tmpfiles write the files and links below ``root``, with their modes and as root's.
+    """Lines with which systemd-tmpfiles writes the files and links below ``root``, with their modes and owned by root.
 
-    Raises ApplianceError where they are more than firmware hands over.
+    Raises ApplianceError if they exceed the size that firmware can pass.
     """
     found = []
     for folder, folders, names in os.walk(root):

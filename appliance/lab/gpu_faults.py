@@ -1,7 +1,7 @@
-"""What can be made to go wrong with a host's simulated GPUs: each kind is a row of a table.
+"""Faults of a host's simulated GPUs: each kind is a row of a table.
 
-The faults that stand are written down, and the GPUs are made from them anew each time: so they add up,
-and clearing one leaves the others as they are.
+Active faults are recorded, and the GPUs are created from them each time. Faults therefore add up,
+and removing one does not change the others.
 """
 
 import json
@@ -35,9 +35,9 @@ UNDER_LOAD: Mapping[str, Value] = {"utilization": 98, "power_mw": 280_000, REASO
 
 @dataclass(frozen=True)
 class Symptom:
-    """How a GPU shows a fault: in the NVML state, in sysfs, in the kernel log; or by not being there.
+    """The effect of a fault on a GPU: in the NVML state, in sysfs, in the kernel log; or the GPU is missing.
 
-    ``check``, ``target``, ``says`` and ``drains`` are those of the ``Fault`` it makes.
+    ``check``, ``target``, ``says`` and ``drains`` are those of its ``Fault``.
     """
 
     kind: str
@@ -155,7 +155,7 @@ SYMPTOMS = (
 
 
 class Standing(NamedTuple):
-    """A fault that stands on a host: its kind and its GPU, or the driver's version in the GPU's place."""
+    """An active fault of a host: its kind and its GPU, or the driver's version instead of the GPU."""
 
     kind: str
     where: int | str
@@ -282,7 +282,7 @@ def _restore_driver(rack: Rack, host: RackHost, arguments: Sequence[str]) -> Non
 
 
 def _change_manager(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
-    """A program of its name that stands before the package's own, as one left by a runfile would."""
+    """A program of the same name that precedes the package's own in PATH, as left by a runfile."""
     _gpu(rack, host, "0")
     version = arguments[0] if arguments else OTHER_DRIVER
     program = host.root / MANAGER

@@ -25,7 +25,7 @@ from appliance.lab import processes
 
 USER = "admin"
 PORT = 8701
-"""Of the controllers, each at an address of its own on the rack's bridge."""
+"""Port of the BMCs, each at its own address on the rack's bridge."""
 FIRST_ADDRESS, FIRST_CONTROLLER = 10, 110
 FIRMWARE = Path("/usr/share/OVMF")
 CODE = FIRMWARE / "OVMF_CODE_4M.ms.fd"
@@ -100,9 +100,9 @@ SYSINFO = '<sysinfo type="fwcfg"><entry name="opt/io.systemd.credentials/{name}"
 
 @dataclass(frozen=True)
 class Machine:
-    """One machine: its address once it has a system, and its controller's, which is one of the bridge's.
+    """One machine: its address after the installation, and the address of its BMC on the bridge.
 
-    ``credentials``: a file of lines for systemd-tmpfiles that its firmware hands to its system, none where it is missing.
+    ``credentials``: a file of lines for systemd-tmpfiles that its firmware passes to its system; none if it is missing.
     """
 
     name: str
@@ -133,7 +133,7 @@ class Machine:
 
     @property
     def hardware(self) -> Path:
-        """What stands in for hardware that a virtual machine lacks (lab/firmware.py); it need not be there."""
+        """The file of substitutes for hardware that a virtual machine lacks (lab/firmware.py); optional."""
         return self.folder / f"{self.name}.tmpfiles"
 
     @property
@@ -154,7 +154,7 @@ class Hall:
 
     @property
     def password(self) -> str:
-        """What the controllers want of ``USER``; made with the hall."""
+        """The BMCs' password for ``USER``; created with the hall."""
         return (self.folder / "password").read_text(encoding="ascii").strip()
 
     @property
@@ -170,9 +170,9 @@ class Hall:
 
 
 def start(hall: Hall) -> None:
-    """The machines, off, and controllers that answer; nothing where they do already. Raises ApplianceError.
+    """Creates the machines, off, with BMCs that answer; does nothing if they exist. Raises ApplianceError.
 
-    A disk that lies in the folder is taken as it is.
+    An existing disk in the folder is used unchanged.
     """
     if is_running(hall):
         return
@@ -222,7 +222,7 @@ def processes_end(hall: Hall) -> None:
 
 
 def is_running(hall: Hall) -> bool:
-    """Whether there are controllers to ask."""
+    """Whether there are BMCs to query."""
     return processes.recall(_pid(hall)) is not None
 
 
@@ -232,7 +232,7 @@ def pid(hall: Hall, machine: Machine) -> int | None:
 
 
 def console(machine: Machine) -> str:
-    """What its serial line said."""
+    """Output of its serial line."""
     file = machine.folder / f"{machine.name}.console"
     return file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
 
@@ -313,7 +313,7 @@ def _describe(hall: Hall, machine: Machine) -> None:
         f'SUSHY_EMULATOR_AUTH_FILE = "{hall.folder}/users"\nSUSHY_EMULATOR_STATE_DIR = "{state}"\n'
         f'SUSHY_EMULATOR_LISTEN_IP = "{machine.controller}"\nSUSHY_EMULATOR_LISTEN_PORT = {PORT}\n'
         f'SUSHY_EMULATOR_SSL_CERT = "{hall.certificate}"\nSUSHY_EMULATOR_SSL_KEY = "{hall.certificate}"\n'
-        # It knows one kind of variables from the other by this file, and takes it whenever it changes what is booted.
+        # sushy-tools distinguishes the two kinds of variables by this file, and uses it whenever it changes the boot device.
         f'SUSHY_EMULATOR_SECURE_BOOT_DISABLED_NVRAM = "{machine.variables}"\n'
         f'SUSHY_EMULATOR_BOOT_LOADER_MAP = {{"UEFI": {{"x86_64": "{CODE}"}}}}\n',
         encoding="utf-8",

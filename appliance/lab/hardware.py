@@ -9,7 +9,7 @@ from appliance.models.profile import GpuExpectation, Profile
 
 MOST = 8
 INFINIBAND_RATES = {100: "4xEDR", 200: "4xHDR"}
-"""What the fabric simulator knows of: it falls back to 10 Gb/s on anything else."""
+"""Rates that the fabric simulator supports: for any other it uses 10 Gb/s."""
 
 DRIVERS = {
     "535": ("535.309.01", 12020),
@@ -22,7 +22,7 @@ DRIVERS = {
 
 @dataclass(frozen=True)
 class PciAddress:
-    """Where a device sits, behind a switch port of its own, and the NUMA node it belongs to."""
+    """The position of a device, behind a switch port of its own, and its NUMA node."""
 
     bus: int
     numa_node: int
@@ -78,7 +78,7 @@ class Hardware:
         return self._place(CARD_GPUS if self.model.is_card else SXM_GPUS, index, self.gpus)
 
     def port_place(self, index: int, is_gpu: bool) -> PciAddress:
-        """Where the adapter ``mlx5_<index>`` sits."""
+        """The position of the adapter ``mlx5_<index>``."""
         return self._place(
             CARD_PORTS if self.model.is_card else SXM_PORTS, index, self.ports_of(is_gpu)
         )
@@ -89,7 +89,7 @@ class Hardware:
 
 
 def of_profile(profile: Profile, gpu: str = "") -> Hardware:
-    """What a profile asks for; ``gpu`` names a part, else its first model is taken. Raises ConfigError."""
+    """The hardware of a profile; ``gpu`` names a part, otherwise its first model is used. Raises ConfigError."""
     expected = profile.hardware
     fabric = expected.fabric
     if fabric.ports > MOST:

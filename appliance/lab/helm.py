@@ -1,4 +1,4 @@
-"""Helm for the rack: the real program, the real chart of KAI out of its module, and look-alikes of the charts that cannot be had."""
+"""Helm for the rack: the real program, the real chart of KAI from its module, and look-alikes of the charts that are not available."""
 
 import json
 import os
@@ -22,11 +22,11 @@ RELEASED = (
     (r"^appVersion: .*$", f"appVersion: v{KAI.version}"),
     (r"^  registry: .*$", f"  registry: {KAI_REGISTRY}"),
 )
-"""What its makers write into the chart when they publish a release."""
+"""Values that KAI's publishers write into the chart for a release."""
 
 
 def layer(cache: Path, progress: Progress) -> Path:
-    """The image layer that adds them to the cluster's offline source, made where the cache lacks it. To be called in
+    """The image layer that adds them to the cluster's offline source, created if the cache lacks it. To be called in
     ``one_build`` of the cluster's programs.
     """
     target = cache / f"charts-{fingerprint()}"
@@ -50,7 +50,7 @@ def source(cache: Path, place: Path, progress: Progress, program: Module = HELM)
 
 
 def kai(cache: Path, progress: Progress) -> dict[str, str]:
-    """The files of KAI's own chart, as its makers publish it. Raises ApplianceError where the module has it no more."""
+    """The files of KAI's own chart, as published. Raises ApplianceError if the module no longer contains it."""
     folder = source_of(cache, KAI, progress) / KAI_CHART
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     found = {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in files}

@@ -37,7 +37,7 @@ IMAGES = (IMAGE, *OTHERS)
 
 
 def layers(progress: Progress, cluster: bool = False) -> dict[str, str]:
-    """The image's layers by name, built where they are missing; each is a folder. ``cluster``: Kubernetes too."""
+    """The image's layers by name, built if they are missing; each is a folder. ``cluster``: with Kubernetes."""
     if not cluster:
         return _layers(progress)
     cache = cache_root() / "lab"
@@ -52,9 +52,9 @@ def layers(progress: Progress, cluster: bool = False) -> dict[str, str]:
 
 @contextmanager
 def one_build(progress: Progress, what: str = IMAGE) -> Iterator[None]:
-    """Hold the builds of one image for oneself; what an interrupted one left is cleared away first.
+    """Lock the builds of one image; the rest of an interrupted build is removed first.
 
-    ``what``: one of IMAGES. Who needs another one does not wait for it.
+    ``what``: one of IMAGES. Builds of other images do not wait for it.
     """
     cache = cache_root() / "lab"
     cache.mkdir(parents=True, exist_ok=True)
@@ -75,7 +75,7 @@ def _layers(progress: Progress) -> dict[str, str]:
 
 
 def sweep() -> None:
-    """Clear away interrupted builds; those at work go on."""
+    """Remove interrupted builds; running ones continue."""
     cache = cache_root() / "lab"
     if cache.exists():
         for what in IMAGES:
@@ -88,7 +88,7 @@ def sweep() -> None:
 
 
 def purge() -> None:
-    """Remove every layer. Raises ApplianceError while a rack stands on them."""
+    """Remove every layer. Raises ApplianceError while a rack uses them."""
     standing = ", ".join(rack.name for rack in racks())
     if standing:
         raise ApplianceError(f"the image is in use by {standing}", "appliance lab down first")
@@ -178,9 +178,9 @@ def _download_script(root: Path, overlay: str, wanted: dict[str, tuple[str, ...]
 
 
 def _flatten(older: list[Path], upper: Path) -> None:
-    """Take over what an older layer had already downloaded, so that no layer needs another.
+    """Copy files that an older layer has already downloaded, so that no layer depends on another.
 
-    A list that was deleted stands in ``upper`` as the overlay's mark for that, and stays.
+    A deleted list is marked in ``upper`` by the overlay, and stays deleted.
     """
     for layer in older:
         for folder, pattern in (("var/cache/apt/archives", "*.deb"), ("var/lib/apt/lists", "*_*")):

@@ -21,7 +21,7 @@ XIDS = {
     95: f"{UNKNOWN}, Uncontained: LTC TAG (0x2,0x0). RST: Yes, D-RST: No",
     119: f"{UNKNOWN}, Timeout after 6s of waiting for RPC response from GPU0 GSP!",
 }
-"""What the driver says after the number; of any other only its shape."""
+"""The driver's text after the number; for other codes only its format."""
 
 
 def clear(root: Path) -> None:

@@ -1,4 +1,4 @@
-"""Real Kubernetes for the rack, compiled once from its makers' modules, as an offline source for the roles."""
+"""Real Kubernetes for the rack, compiled once from its publishers' modules, as an offline source for the roles."""
 
 import fcntl
 import json
@@ -59,20 +59,20 @@ OWN_PACKAGES = ("kubeadm", "kubelet", "kubectl")
 ETCD_PACKAGE, ETCD_TOOLS = "etcd-client", ("etcdctl", "etcdutl")
 """Debian's own tools are of 3.4: they save a newer etcd, but cannot restore it."""
 KAI_REGISTRY = "ghcr.io/nvidia/kai-scheduler"
-"""Where its makers publish the images of this release (README of the module)."""
+"""The registry in which the images of this release are published (README of the module)."""
 KAI_TOOLS = f"{KAI_PREFIX}crd-upgrader"
-"""The image of the chart's hooks: kubectl, a shell, and what lies in the module."""
+"""The image of the chart's hooks: kubectl, a shell, and files of the module."""
 KAI_RESERVATION = f"{KAI_PREFIX}resourcereservation"
-"""The image of pods that hold a GPU for others with parts of it: a stand-in, for the program proper wants NVML in its container."""
+"""The image of pods that reserve a GPU for others with parts of it: a stand-in, because the real program requires NVML in its container."""
 KAI_IMAGES = (*(name for name, _ in KAI.programs), KAI_TOOLS, KAI_RESERVATION)
 CONTROL_IMAGES = {
     "kube-apiserver": f"registry.k8s.io/kube-apiserver:v{RELEASE}",
     "kube-controller-manager": f"registry.k8s.io/kube-controller-manager:v{RELEASE}",
     "kube-scheduler": f"registry.k8s.io/kube-scheduler:v{RELEASE}",
-    # The names kubeadm asks for; the programs are of the releases in go.mod.
+    # The names that kubeadm requires; the programs are of the releases in go.mod.
     "etcd": "registry.k8s.io/etcd:3.6.6-0",
     "coredns": "registry.k8s.io/coredns/coredns:v1.13.1",
-    # The name the role asks for; the program is the rack's own.
+    # The name that the role requires; the program is the rack's own.
     "kube-vip": "ghcr.io/kube-vip/kube-vip:v0.8.9",
 }
 HOST_IMAGES = {
@@ -98,7 +98,7 @@ SOURCES_OF_MODULES = (
     (KAI, "deployments/crd-upgrader/apply-crds.sh"),
     (KAI, "deployments/kai-scheduler/crds"),
 )
-"""What images hold of a module as it lies in it."""
+"""Files of a module that images contain unchanged."""
 NEEDED_GIB = 8
 GATHER_SECONDS = 900.0
 
@@ -121,7 +121,7 @@ CONFINED = (
 
 
 def prepare(cache: Path, base: Path, progress: Progress) -> None:
-    """Gather what packages and images hold in addition to the programs, where the cache lacks the layer.
+    """Collect the contents of packages and images other than the programs, if the cache lacks the layer.
 
     To be called in ``one_build``, before ``layer``: it needs no program.
     """
@@ -144,7 +144,7 @@ def prepare(cache: Path, base: Path, progress: Progress) -> None:
 
 
 def layer(cache: Path, base: Path, progress: Progress) -> Path:
-    """The image layer that carries the offline source, made where the cache lacks it. To be called in ``one_build``."""
+    """The image layer with the offline source, created if the cache lacks it. To be called in ``one_build``."""
     programs = gathered(cache, progress)
     target = _target(cache)
     if target.exists():
@@ -170,7 +170,7 @@ def layer(cache: Path, base: Path, progress: Progress) -> Path:
 
 
 def gathered(cache: Path, progress: Progress, compiler: str = QUICKLY) -> Path:
-    """All compiled programs in one folder, with what images hold of a module as it lies in it."""
+    """All compiled programs in one folder, with the files of modules that images contain unchanged."""
     places = [built(cache, replace(m, compiler=compiler), progress) for m in MODULES]
     target = cache / _gathered_name([place.name for place in places])
     if target.exists():
@@ -191,7 +191,7 @@ def gathered(cache: Path, progress: Progress, compiler: str = QUICKLY) -> Path:
 def one_build(cache: Path, progress: Progress) -> Iterator[None]:
     """Hold the compiler for oneself; what an interrupted build left is cleared away first."""
     cache.mkdir(parents=True, exist_ok=True)
-    # A lock of its own: racks without a cluster need not wait for a compiler.
+    # A separate lock: racks without a cluster need not wait for a compiler.
     with (cache / "kubernetes.lock").open("w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -300,7 +300,7 @@ def _pack(programs: Path, out: Path, place: Path) -> None:
 
 
 def _files(programs: Path, name: str, tools: tuple[str, ...], root: Path) -> None:
-    """What its makers' package has, under the same names."""
+    """The files of its publishers' package, under the same names."""
     folder = root / "usr/bin"
     folder.mkdir(parents=True)
     for tool in tools:

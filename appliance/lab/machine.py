@@ -50,9 +50,9 @@ def start(rack: Rack, host: RackHost) -> None:
 def nspawn(rack: Rack, host: RackHost) -> tuple[str, ...]:
     """The container's command line.
 
-    The clock is the machine's own, so no host may set it. The data folders lie on the disk itself,
-    because an overlay has no file handles and an NFS server needs them; systemd-nspawn forbids to
-    open by handle whatever the capabilities are.
+    The clock is the machine's, so no host may set it. The data folders are on the disk itself,
+    because an overlay has no file handles and an NFS server needs them. systemd-nspawn forbids
+    opening by handle, whatever the capabilities are.
     """
     data = (f"--bind={host.disk / name}:/{name}" for name in mounts.DATA_FOLDERS)
     return (
@@ -100,7 +100,7 @@ def stop(host: RackHost) -> None:
 
 
 def discard(host: RackHost) -> None:
-    """Stop the host and take away its control groups and mounts."""
+    """Stop the host and remove its control groups and mounts."""
     stop(host)
     cgroups.remove(host)
     mounts.unmount(host.folder)

@@ -19,9 +19,9 @@ RELEASE = "12"
 
 @contextmanager
 def kept(progress: Progress) -> Iterator[Path]:
-    """The image that the present code builds, made where it is not kept; it stays while this is held.
+    """The image that the present code builds, created if it does not exist; it is kept while this is held.
 
-    What other code built is removed, unless a rack stands on it.
+    Images of other versions of the code are removed, unless a rack uses them.
     """
     sources = machine_sources(progress, CODENAME)
     found = sorted((data.root() / "appliance/provision").rglob("*"))
@@ -44,7 +44,7 @@ def kept(progress: Progress) -> Iterator[Path]:
 
 
 def purge() -> None:
-    """Removes what is kept, where no rack stands on it and nobody uses it now."""
+    """Removes kept images that no rack and no other process uses."""
     top = cache_root() / "machines"
     if not top.exists():
         return

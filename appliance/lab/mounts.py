@@ -73,17 +73,17 @@ def remove(folder: Path) -> None:
         raise ApplianceError(f"{held[-1]} cannot be unmounted", "end what uses it, then try again")
     if folder.exists():
         shutil.rmtree(folder)
-    # A process that got a mount namespace meanwhile had copies of the mounts. They went with the folders they were at
-    # (rmdir(2)), and the kernel lets go of the disks behind them when it comes to it.
+    # Processes that created a mount namespace in the meantime had copies of the mounts. Removing their folders removed the copies
+    # (rmdir(2)), and the kernel releases the disks asynchronously.
     deadline = time.monotonic() + RELEASE_SECONDS
     while attached(folder) and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
 def own_view(host: RackHost) -> tuple[str, ...]:
-    """What to put before systemd-nspawn where this machine's tree does not suit it as it is.
+    """The prefix of systemd-nspawn if this machine's tree is not suitable.
 
-    It wants "/" to be a mount point, which it is not in a plain chroot, and a machine id. Where either
+    It requires that "/" is a mount point, which is false in a plain chroot, and a machine id. If either
     is missing, the tree is bound to a folder of the host, completed there, and entered.
     """
     if (
@@ -123,7 +123,7 @@ def _layers(rack: Rack) -> tuple[str, ...]:
 
 
 def free_gib(path: Path) -> int:
-    """Free space of the filesystem ``path`` is to lie on."""
+    """Free space of the filesystem for ``path``."""
     while not path.exists():
         path = path.parent
     with suppress(OSError):

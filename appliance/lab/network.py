@@ -33,7 +33,7 @@ def free_index() -> int:
 
 
 def raise_bridge(rack: Rack) -> None:
-    """Make the bridge and its rules; whatever is there stays."""
+    """Create the bridge and its rules; existing ones stay."""
     if rack.bridge not in links():
         run(("ip", "link", "add", rack.bridge, "type", "bridge", "forward_delay", "0"))
     address = f"{rack.gateway}/{rack.network.prefixlen}"
@@ -43,7 +43,7 @@ def raise_bridge(rack: Rack) -> None:
 
 
 def let_out(table: str, network: IPv4Network) -> None:
-    """Have this machine forward what comes from a network of ours, masqueraded by a table of its own."""
+    """Let this machine forward packets from our network, masqueraded by a table of its own."""
     kernel.raise_all()
     run(("nft", "-f", "-"), input=ruleset(table, network))
 

@@ -34,10 +34,10 @@ State = dict[str, dict[str, Value]]
 
 NVIDIA = 0x10DE
 OF_THE_MACHINE = frozenset({"count"})
-"""What the section "system" says without a driver."""
+"""The section "system" without a driver."""
 IDLE = 0x1
 NVLINK_REMOTE = {"nvlink-bridge": 0, "nvswitch": 2}
-"""NVML's numbers for what is at a link's other end: a GPU, a switch."""
+"""NVML's numbers for the other end of a link: a GPU, a switch."""
 NVLINK_REMOTE_UNKNOWN = 255
 
 BY_SLICES = {1: 0, 2: 1, 3: 2, 4: 3, 7: 4, 8: 5, 6: 6}
@@ -61,11 +61,11 @@ QUIET = (
     "lost",
     "off_bus",
 )
-"""What a healthy idle GPU has none of."""
+"""Counters that are zero on a healthy idle GPU."""
 
 
 def build(cache: Path) -> Path:
-    """The layer holding the library and nvidia-smi, made where the cache lacks it."""
+    """The layer with the library and nvidia-smi, created if the cache lacks it."""
     sources = sorted(SOURCES.glob("*.[ch]"))
     program = nvidia_smi()
     key = digest("".join(file.read_text(encoding="utf-8") for file in sources) + program.hex())
@@ -119,13 +119,13 @@ def healthy_state(host: str, hardware: Hardware | None = None) -> State:
 
 
 def without_driver(state: State) -> State:
-    """The same GPUs, with nothing said of a driver: what a machine is before one is loaded."""
+    """The same GPUs without a driver: the state of a machine before one is loaded."""
     bare = {key: value for key, value in state["system"].items() if key in OF_THE_MACHINE}
     return {**state, "system": bare}
 
 
 def system(driver: str, cuda: int) -> dict[str, Value]:
-    """What the library says of a driver."""
+    """The library's values for a driver."""
     return {
         "driver_version": driver,
         "nvml_version": f"{cuda // 1000}.{driver}",
@@ -169,7 +169,7 @@ def _product(hardware: Hardware) -> dict[str, Value]:
 
 
 def _cuts(model: GpuModel) -> dict[str, Value]:
-    """How MIG divides it: its slices, and a line for each profile, as state.c reads them; nothing where it cannot be."""
+    """Its MIG geometry: slices, and a line for each profile, as state.c reads them; empty if it cannot be divided."""
     geometry = mig_table().of(model.name)
     if geometry is None:
         return {}
@@ -200,7 +200,7 @@ def _nvml_index(profile: MigProfile, geometry: Geometry) -> int:
 
 
 def _identity(host: str, hardware: Hardware, index: int) -> dict[str, Value]:
-    """What tells one GPU from the others."""
+    """Values that differ between GPUs."""
     return {
         "uuid": uuid(host, index),
         "serial": serial(host, index),

@@ -17,7 +17,7 @@ from appliance.provision.building import Progress
 from appliance.provision.sources import CONFINED, DEB822_FROM, RELEASES, Sources, digest, leave
 
 PACKAGES = ("ca-certificates", "openssh-server", "sudo")
-"""What is chosen beside Debian's standard system: "SSH server", and sudo as without a password of root."""
+"""Selected in addition to Debian's standard system: "SSH server", and sudo, as without a password of root."""
 SIMULATOR_PACKAGES = ("ibsim-utils", "libibmad5", "libibumad3", "libumad2sim0")
 SIMULATOR_FILES = (f"{LIB_FOLDER}/umad2sim",)
 HOST_KEYS = ("rsa", "ecdsa", "ed25519")
@@ -41,7 +41,7 @@ class PlainRecipe:
 
 
 def layers(release: str, progress: Progress) -> dict[str, str]:
-    """The root's layer, and beside it the fabric simulator's; built where the cache lacks them."""
+    """The root's layer, and that of the fabric simulator; built if the cache lacks them."""
     with one_build(progress, f"plain-{release}"):
         recipe = PlainRecipe(release, sources(progress, RELEASES[release]))
         target = cache_root() / "lab" / f"plain-{release}-{recipe.digest}"
@@ -70,7 +70,7 @@ def _build(target: Path, recipe: PlainRecipe, progress: Progress) -> None:
 
 
 def _bootstrap(recipe: PlainRecipe, root: Path) -> tuple[str, ...]:
-    """Debian's standard system, which is what its installer offers beside a kernel."""
+    """Debian's standard system, which its installer offers in addition to a kernel."""
     return (
         "mmdebstrap",
         "--mode=root",
@@ -86,7 +86,7 @@ def _bootstrap(recipe: PlainRecipe, root: Path) -> tuple[str, ...]:
 
 
 def _unpack_simulator(root: Path, target: Path) -> None:
-    """The release's own fabric simulator, laid beside the root and not into it."""
+    """The release's own fabric simulator, in a layer next to the root, not in it."""
     work = root / "tmp/simulator"
     work.mkdir()
     script = f"cd /tmp/simulator && apt-get -qq download {' '.join(SIMULATOR_PACKAGES)}"
@@ -100,7 +100,7 @@ def _unpack_simulator(root: Path, target: Path) -> None:
 
 
 def build_hardware(rack: Rack, host: RackHost) -> None:
-    """What stands in for the host's hardware, kernel and firmware: a layer of its own, whole or not at all."""
+    """Substitutes for the host's hardware, kernel and firmware: a separate layer, complete or absent."""
     if host.hardware.exists():
         return
     fresh = host.hardware.with_name("hardware.new")
@@ -130,7 +130,7 @@ def _below_usr_local(name: str) -> str:
 
 
 def install(rack: Rack, host: RackHost, client_key: str) -> None:
-    """Write into the mounted root what an installer asks for: name, network, and the one account."""
+    """Write the installer's settings into the mounted root: name, network, and the one account."""
     user, root = rack.spec.user, host.root
     for name, text in texts(rack, host).items():
         _write(root / name, text)

@@ -11,7 +11,7 @@ MARK = "APPLIANCE_LAB_RACK"
 
 
 def start_time(pid: int) -> int | None:
-    """Clock ticks since boot at which ``pid`` began, None if it is gone or a zombie."""
+    """Start time of ``pid`` in clock ticks since boot; None if it has ended or is a zombie."""
     try:
         stat = (PROC / str(pid) / "stat").read_text(encoding="utf-8")
     except (FileNotFoundError, ProcessLookupError):
@@ -36,7 +36,7 @@ def recall(file: Path) -> int | None:
 
 
 def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
-    """Send a signal; a process that is gone is fine."""
+    """Send a signal; it is no error if the process has ended."""
     with suppress(ProcessLookupError):
         os.kill(pid, number)
 

@@ -1,4 +1,4 @@
-"""Programs of others, compiled by name: which modules at which versions stands in go.mod and go.sum below modules/."""
+"""Programs of other projects, compiled by name: go.mod and go.sum below modules/ list modules and versions."""
 
 import json
 import os
@@ -30,17 +30,17 @@ ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 QUICKLY = "all=-l -dwarf=false"
 """For the compiler: nothing inlined, and nothing that a debugger reads. It takes three quarters of the time."""
 THOROUGHLY = ""
-"""For it, too: as their makers compile them, for what is measured."""
+"""Option of the compiler, too: as the publishers compile, for measured programs."""
 
 BUILT_AT = "2026-11-23T00:00:00Z"
-"""What programs that tell when they were built are told: the same bytes come of the same sources."""
+"""Build time for programs that embed it: the same sources give the same bytes."""
 
 
 @dataclass(frozen=True)
 class Module:
     """One folder below modules/.
 
-    ``stamps``: variables of the programs that are given the version of ``main``. ``compiler``: what it is told beside.
+    ``stamps``: variables of the programs that are set to the version of ``main``. ``compiler``: additional options.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Module:
         return (MODULES / self.name / file).read_text(encoding="utf-8")
 
     def flags(self) -> str:
-        """What the linker is told."""
+        """Options of the linker."""
         major, minor = self.version.split(".")[:2]
         known = {
             "gitVersion": f"v{self.version}",
@@ -183,7 +183,7 @@ def is_built(cache: Path, *modules: Module) -> bool:
 
 
 def built(cache: Path, module: Module, progress: Progress) -> Path:
-    """The folder with the module's programs, compiled where the cache lacks them."""
+    """The folder with the module's programs, compiled if the cache lacks them."""
     target = cache / module.folder_name
     if target.exists():
         os.utime(target)
@@ -205,17 +205,17 @@ def built(cache: Path, module: Module, progress: Progress) -> Path:
 
 
 def fetch(cache: Path, module: Module, progress: Progress) -> None:
-    """Download what the module's programs are compiled from, where it is not there yet."""
+    """Download the sources of the module's programs, unless they are present."""
     Client(cache, go.program(cache / CACHE, progress)).fetch(module, progress)
 
 
 def forget(cache: Path) -> None:
-    """Remove what builds read and kept for the next, beside other work: ten GB take minutes on some disks. Programs and a compiler stay."""
+    """Remove caches that builds keep, in parallel with other work: ten GB take minutes on some disks. Programs and a compiler stay."""
     place = cache / CACHE
     for name in KEPT:
         if (place / name).exists():
             (place / name).rename(place / f"{GONE}{name}-{time.time_ns()}")
-    # Also what an earlier one had no time to remove.
+    # Includes caches that an earlier run had no time to remove.
     if gone := sorted(map(str, place.glob(f"{GONE}*"))):
         spawn(("nice", "rm", "-rf", "--", *gone), log=Path(os.devnull))
 
@@ -227,16 +227,16 @@ def source(cache: Path, module: Module, progress: Progress) -> Path:
 
 
 class Client:
-    """Go on the rack's own store of modules, told to take nothing but what the sums name."""
+    """Go with the rack's own module store, restricted to content in the sums."""
 
     def __init__(self, cache: Path, program: Path) -> None:
         self._program = str(program)
         self._env = {
             "CGO_ENABLED": "0",
             "GOCACHE": str(cache / CACHE / BUILDS),
-            # -modcacherw: what cannot be written cannot be removed either, by anybody but root.
+            # -modcacherw: read-only files can only be removed by root.
             "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false -modcacherw",
-            # The compiler is a program in Go, too: where it need not collect, it takes seven tenths of the time.
+            # The compiler is a Go program, too: without garbage collection it takes seven tenths of the time.
             "GOGC": "off",
             "GOMEMLIMIT": "2GiB",
             "GOMODCACHE": str(cache / CACHE / SOURCES),
@@ -262,7 +262,7 @@ class Client:
         self._run(module, words, BUILD_SECONDS * len(packages))
 
     def source(self, module: Module) -> Path:
-        """Where the main module's source lies."""
+        """Path of the main module's source."""
         said = self._run(module, ("mod", "download", "-json", module.main), FETCH_SECONDS)
         return Path(json.loads(said)["Dir"])
 

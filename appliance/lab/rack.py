@@ -55,11 +55,11 @@ ENABLED_UNITS = ("systemd-networkd.service", "ssh.service")
 
 
 def up(wanted: RackSpec, progress: Progress, *, reset_site: bool = False) -> Rack:
-    """Raise the rack, or start whatever of it is not running; returns when every host has booted.
+    """Create the rack, or start its stopped parts; returns when every host has booted.
 
-    Virtual machines stay as they are, off at first: their controllers are started, which switch them on when they are told to.
-    ``reset_site``: site.yml is written anew, also where it was changed by hand.
-    Raises ConfigError when this machine cannot carry a rack, before anything is made.
+    Virtual machines stay unchanged, off at first: their BMCs are started, which power them on by command.
+    ``reset_site``: site.yml is written again, even if it was changed by hand.
+    Raises ConfigError if this machine is not suitable for a rack, before anything is created.
     """
     requirements.require(virtual=wanted.is_virtual)
     with _locked(wanted.name, progress):
@@ -83,9 +83,9 @@ def up(wanted: RackSpec, progress: Progress, *, reset_site: bool = False) -> Rac
 
 
 def embedded(profile: str | None, *, kubernetes: bool = True) -> RackSpec:
-    """What is raised where no site is named: the rack that stands, else a complete one; without ``kubernetes`` one with Slurm alone.
+    """The default rack without a site: the existing rack, or a complete one; without ``kubernetes`` one with Slurm only.
 
-    Raises ConfigError: plain hosts stand there, which belong to no site, or a cluster that was asked to be left out.
+    Raises ConfigError if plain hosts exist, which belong to no site, or a cluster that the options exclude.
     """
     standing = load(EMBEDDED)
     if standing and standing.spec.plain:
@@ -244,7 +244,7 @@ def _enable(rack: Rack, host: RackHost) -> None:
 
 
 def _hand_out_gpus(rack: Rack, hosts: Sequence[RackHost]) -> None:
-    """The device plugin is a unit of the hosts where the site says that it brings its own; else a chart brings it as pods."""
+    """If the site brings its own device plugin, it is a unit of the hosts; otherwise a chart brings it as pods."""
     if not rack.spec.kubernetes or rack.spec.plain:
         return
     do = "enable" if site.has_own_device_plugin(rack) else "disable"

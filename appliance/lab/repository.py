@@ -25,7 +25,7 @@ SECONDS = 10.0
 
 
 def start(rack: Rack) -> None:
-    """Make the repository where there is none yet, and serve it unless it is served."""
+    """Create the repository if it does not exist, and serve it if it is not served."""
     if not (served(rack) / "InRelease").exists():
         publish(rack, packages.drivers_of(rack.hardware.driver_branch))
     if processes.recall(_pid(rack)) is None:
@@ -40,7 +40,7 @@ def stop(rack: Rack) -> None:
 
 
 def address(rack: Rack) -> str:
-    """Where the hosts reach it."""
+    """Address at which the hosts reach it."""
     return f"http://{rack.gateway}:{PORT}"
 
 
@@ -87,7 +87,7 @@ def sign(rack: Rack, folder: Path, home: Path | None = None) -> None:
 
 
 def make_keyring(home: Path, owner: str) -> str:
-    """A fresh signing key in a keyring of its own; returns its fingerprint."""
+    """Creates a signing key in a separate keyring; returns its fingerprint."""
     home.mkdir(parents=True, exist_ok=True)
     home.chmod(0o700)
     with _keyring(home) as gpg:
@@ -106,7 +106,7 @@ def preinstall(rack: Rack, host: RackHost) -> None:
 
 
 def _built(drivers: Sequence[Driver], branch: str) -> Iterator[tuple[deb.Package, Path]]:
-    """Every package with its file, built where the cache lacks it."""
+    """Every package with its file, built if the cache lacks it."""
     layer = nvml.build(cache_root() / "lab")
     wanted = [package for driver in drivers for package in packages.of_driver(driver, layer)]
     for package in (*wanted, *packages.others(branch), *packages.doca()):
@@ -114,7 +114,7 @@ def _built(drivers: Sequence[Driver], branch: str) -> Iterator[tuple[deb.Package
 
 
 def archive_of(package: deb.Package) -> Path:
-    """The package's file, built where the cache lacks it."""
+    """The package's file, built if the cache lacks it."""
     folder = cache_root() / "lab" / "debs"
     parts = [package.control.encode()]
     parts += [f"{p} {f.mode}".encode() + f.data for p, f in sorted(package.files.items())]

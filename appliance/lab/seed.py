@@ -62,7 +62,7 @@ def seed(rack: Rack, host: RackHost, client_key: str) -> None:
 
 
 def hardware(root: Path, rack: Rack, host: RackHost) -> None:
-    """Write below ``root`` what stands in for the host's adapters, GPUs, memory, drives and kernel."""
+    """Write the substitutes for the host's adapters, GPUs, memory, drives and kernel below ``root``."""
     for tool in FABRIC_TOOLS if rack.hardware_of(host.name).has_subnet else ():
         _write(root / "usr/local/sbin" / tool, _read("fabric-tool"), 0o755)
     sysfs.write(root, rack, host)
@@ -77,7 +77,7 @@ def hardware(root: Path, rack: Rack, host: RackHost) -> None:
 
 
 def texts(rack: Rack, host: RackHost) -> dict[str, str]:
-    """File by file, what the host is told; paths relative to its root."""
+    """The host's configuration by file; paths relative to its root."""
     found = {
         "etc/hostname": f"{host.name}\n",
         "etc/machine-id": f"{uuid.uuid4().hex}\n",
@@ -103,7 +103,7 @@ def cluster_unit() -> str:
 
 
 def marks(rack: Rack, host: RackHost) -> dict[str, str]:
-    """File by file, what tells a host's probe, tools and units of its simulated hardware."""
+    """By file, the simulated hardware for a host's probe, tools and units."""
     mark = simulated(host)
     if not rack.spec.marked:
         mark["areas"] = []
@@ -126,9 +126,9 @@ def marks(rack: Rack, host: RackHost) -> dict[str, str]:
 
 
 def simulated(host: RackHost) -> dict[str, object]:
-    """The mark every rack host carries, so that nobody takes its facts for real hardware's.
+    """The mark of every rack host, which shows that its facts are not from real hardware.
 
-    A GPU host has a kernel log of its own for its GPUs' messages.
+    A GPU host has a separate kernel log for its GPUs' messages.
     """
     mark: dict[str, object] = {
         "by": "appliance lab",
@@ -146,7 +146,7 @@ def hosts_file(rack: Rack) -> str:
 
 
 def programs(hardware: Hardware) -> dict[str, str]:
-    """Programs of a GPU host that stand in for its kernel."""
+    """Programs of a GPU host that substitute for its kernel."""
     return {
         "usr/local/sbin/modprobe": modprobe(),
         "usr/local/sbin/appliance-lab-devices": device_script(hardware),
@@ -154,7 +154,7 @@ def programs(hardware: Hardware) -> dict[str, str]:
 
 
 def _mounts_nfs(host: RackHost) -> None:
-    """Put the rack's mount.nfs where mount(8) looks; a package that brings another lays it beside."""
+    """Install the rack's mount.nfs for mount(8); a package with its own diverts it."""
     for name in ("mount.nfs", "mount.nfs4"):
         place = f"/sbin/{name}"
         away = ("--no-rename", "--divert", f"{place}.kernel", "--add", place)
@@ -173,7 +173,7 @@ def device_script(hardware: Hardware) -> str:
 
 
 def host_key(host: RackHost) -> None:
-    """Give the host a new ssh key of its own."""
+    """Create a new ssh key for the host."""
     folder = host.root / "etc/ssh"
     for old in folder.glob("ssh_host_*"):
         old.unlink()

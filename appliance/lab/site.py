@@ -33,14 +33,14 @@ def client_key(rack: Rack) -> str:
 
 
 WRITTEN = "site.sha256"
-"""Beside the site's folder: what site.yml came to when it was last written here, owners aside."""
+"""File next to the site's folder: digest of site.yml when it was last written here, without owners."""
 
 
 def write(rack: Rack, progress: Progress, *, reset: bool = False) -> None:
-    """Write site.yml, known_hosts and secrets/; the hosts' roots must be mounted, of virtual machines the hall must stand.
+    """Write site.yml, known_hosts and secrets/. The hosts' roots must be mounted; for virtual machines the hall must exist.
 
-    A site.yml that was changed by hand stays, unless ``reset``. Whose a host is stays as ``appliance node assign``
-    wrote it. Of plain hosts only known_hosts, for ``lab shell``.
+    A site.yml that was changed by hand is kept, unless ``reset``. Owners of hosts stay as ``appliance node assign``
+    wrote them. For plain hosts only known_hosts is written, for ``lab shell``.
     """
     if rack.spec.plain:
         (rack.access_dir / "known_hosts").write_text(known_hosts(rack), encoding="utf-8")
@@ -70,7 +70,7 @@ def _write_site(rack: Rack, file: Path, text: str, progress: Progress, reset: bo
         kept = file.with_name("site.yml.before")
         kept.write_bytes(found)
         progress(f"{file} is written anew; the one before is {kept}")
-    # The note first: whoever kills this in between has a file that is kept too long, not one that is lost.
+    # Write the note first: if the program is killed in between, the file is kept too long, but not lost.
     note.write_text(digest(text.encode()), encoding="utf-8")
     file.write_text(text, encoding="utf-8")
 
@@ -81,7 +81,7 @@ def digest(text: bytes) -> str:
 
 
 def owners(file: Path) -> Mapping[str, str]:
-    """The owner the file names for a host, "" where it names none; nothing where there is no such file to read."""
+    """The owner of a host in the file, "" if it names none; empty if there is no such file."""
     with suppress(InvalidConfig):
         data = document.read(file).data
         hosts = data.get("hosts") if isinstance(data, dict) else None
@@ -91,7 +91,7 @@ def owners(file: Path) -> Mapping[str, str]:
 
 
 def has_own_device_plugin(rack: Rack) -> bool:
-    """Whether site.yml says that the site brings its own device plugin."""
+    """Whether the site brings its own device plugin, according to site.yml."""
     with suppress(InvalidConfig):
         data = document.read(rack.site_dir / "site.yml").data
         section = data.get("kubernetes") if isinstance(data, dict) else None
@@ -109,9 +109,9 @@ def render(
     pinned: Mapping[str, containers.Pinned] | None = None,
     owned: Mapping[str, str] | None = None,
 ) -> str:
-    """The text of site.yml. ``pinned``: the files that bring containers into jobs, where the folder has them.
+    """The text of site.yml. ``pinned``: the files that bring containers into jobs, if the folder has them.
 
-    ``owned``: whose the hosts are; of those it does not name, the first GPU hosts are Slurm's.
+    ``owned``: the owner by host. Of other hosts, the first GPU hosts belong to Slurm.
     """
     gpu_hosts = [host for host in rack.hosts if host.is_gpu]
     first = {host.name: "slurm" for host in gpu_hosts[: rack.spec.slurm]}

@@ -30,7 +30,7 @@ CGROUPS_V1 = ("12",)
 CLUSTER_LAYER = "kubernetes"
 """The image layer of a rack whose hosts carry a cluster."""
 SIMULATOR_LAYER = "simulator"
-"""Beside plain hosts' image, never in it: the fabric simulator and its libraries."""
+"""In a layer next to the image of plain hosts, never in it: the fabric simulator and its libraries."""
 CHARTS_LAYER = "charts"
 """The image layer that adds Helm and look-alike charts to the cluster's offline source."""
 IMAGE_LAYER = "machines"
@@ -45,7 +45,7 @@ def cache_root() -> Path:
 
 
 def folder_of(name: str) -> Path:
-    """Where the rack called ``name`` is kept. Raises ConfigError: an empty name is the folder of all racks."""
+    """The folder of the rack called ``name``. Raises ConfigError: an empty name is the folder of all racks."""
     if not re.fullmatch(r"[a-z]([a-z0-9-]{0,22}[a-z0-9])?", name):
         raise ConfigError(
             f'"{name}" cannot name a rack',
@@ -56,16 +56,16 @@ def folder_of(name: str) -> Path:
 
 @dataclass(frozen=True)
 class RackSpec:
-    """What the user asks for: ``hosts`` counts the head host too, ``gpu`` names a part other than the profile's.
+    """The requested rack: ``hosts`` includes the head host, ``gpu`` names a part other than the profile's.
 
-    ``kubernetes``: hosts that can carry a cluster, and a site that asks for one. ``slurm``: how many of its GPU hosts,
-    the first, are Slurm's then. ``control``: how many hosts, the first, carry its control plane.
-    ``driver``: the GPU hosts come with a driver, as from an image that has one; else stage gpu brings it.
+    ``kubernetes``: hosts that can run a cluster, and a site with one. ``slurm``: number of its GPU hosts,
+    from the first one, that belong to Slurm then. ``control``: number of hosts, from the first one, with its control plane.
+    ``driver``: the GPU hosts have a driver, as from an image with one; otherwise stage gpu installs it.
     ``plain``: hosts as the installer of this Debian release ("12", "13") leaves them, with one account, ``user``, and no
-    site; with ``kubernetes`` a cluster can be made on them, of packages and images the site brings. ``marked`` is False only in tests: the hosts do not say then that their hardware is simulated.
-    ``classes``: the GPU hosts by their class, as "balanced=1,hpc=2", where they have several; else all are of ``profile``.
+    site; with ``kubernetes``, packages and images of the site can create a cluster on them. ``marked`` is False only in tests: the hosts then do not report that their hardware is simulated.
+    ``classes``: the GPU hosts by class, such as "balanced=1,hpc=2", if there are several; otherwise all are of ``profile``.
     ``complete``: with ``kubernetes``, a site with queues, divided GPUs and two example users next to the cluster.
-    ``machines``: one of KINDS; "vm" are virtual machines without a system, off, behind management controllers.
+    ``machines``: one of KINDS; "vm" are virtual machines without a system, off, with BMCs.
     """
 
     name: str = EMBEDDED
@@ -196,21 +196,21 @@ class RackHost:
 
     @property
     def hardware(self) -> Path:
-        """What stands in for a plain host's hardware and kernel: a layer of its own below the host's files."""
+        """The layer of substitutes for a plain host's hardware and kernel, below the host's files."""
         return self.folder / "hardware"
 
     @property
     def disk(self) -> Path:
-        """Where the host's disk image is mounted on the machine."""
+        """The mount point of the host's disk image on the machine."""
         return self.folder / "disk"
 
 
 @dataclass(frozen=True)
 class Rack:
-    """A rack that was asked for: its spec, its number on this machine and its image layers.
+    """A requested rack: its spec, its number on this machine and its image layers.
 
-    ``tag`` is what its bridge, containers and rules are called after. It holds the number, because
-    another root directory of this machine may carry a rack of the same name.
+    ``tag`` is the name of its bridge, containers and rules. It contains the number, because
+    another root directory of this machine may have a rack of the same name.
     """
 
     spec: RackSpec
@@ -351,7 +351,7 @@ def save(rack: Rack) -> None:
 
 
 def load(name: str) -> Rack | None:
-    """The rack called ``name`` as it was asked for, None if there is none. Raises ConfigError."""
+    """The rack called ``name`` as requested, None if there is none. Raises ConfigError."""
     return read(folder_of(name) / "rack.json")
 
 
@@ -389,7 +389,7 @@ def _standing(values: Mapping[str, Any]) -> RackSpec:
 
 
 def _known(kind: type, values: Mapping[str, object]) -> dict[str, Any]:
-    """The values this version knows: a rack that another version raised beside ours must not stop us."""
+    """The values that this version knows: a rack of another version must not stop us."""
     names = {f.name for f in fields(kind)}
     return {name: value for name, value in values.items() if name in names}
 

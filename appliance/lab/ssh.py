@@ -36,7 +36,7 @@ def command(rack: Rack, host: RackHost, argv: Sequence[str] = ()) -> tuple[str, 
 
 
 def _as_root(rack: Rack, argv: Sequence[str]) -> Sequence[str]:
-    """Plain hosts let nobody in as root: their account asks sudo."""
+    """Plain hosts do not accept root: their account uses sudo."""
     if not rack.spec.plain:
         return argv
     return (f"sudo -n -- sh -c {shlex.quote(' '.join(argv))}",)

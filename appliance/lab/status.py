@@ -17,9 +17,9 @@ class HostStatus(Model):
 
 
 class RackStatus(Document):
-    """A rack and its hosts; ``fabric`` is "running", "stopped", or what stands in its place.
+    """A rack and its hosts; ``fabric`` is "running", "stopped", or the replacement.
 
-    ``controllers``: those of virtual machines are "running" or "stopped"; "" where the hosts are containers.
+    ``controllers``: those of virtual machines are "running" or "stopped"; "" if the hosts are containers.
     """
 
     name: str
@@ -80,7 +80,7 @@ def table(status: RackStatus) -> str:
 
 
 def of_machines(rack: Rack) -> str:
-    """What stands after a rack of virtual machines was raised, and the commands that come next."""
+    """The state after a rack of virtual machines was created, and the next commands."""
     site = f"--inventory {rack.site_dir}"
     return "\n".join(
         (
@@ -93,7 +93,7 @@ def of_machines(rack: Rack) -> str:
 
 
 def of_plain(rack: Rack) -> str:
-    """What the owner of a site on plain hosts has to know of them, and the commands that come next."""
+    """The facts that the owner of a site on plain hosts needs, and the next commands."""
     classes = " ".join(f"--gpu-hosts {one}" for one in rack.spec.classes.split(",") if one)
     asked = classes or f"--hosts {rack.spec.hosts} --profile {rack.spec.profile}"
     hosts = [f"{host.address}  {host.name}, {', '.join(host.roles)}" for host in rack.hosts]

@@ -60,7 +60,7 @@ HARDWARE_COUNTERS = (
 
 @dataclass(frozen=True)
 class Adapter:
-    """A network adapter's product: PCI device and class, and what sysfs says of its kind."""
+    """A network adapter's product: PCI device and class, and its properties in sysfs."""
 
     pci_device: int
     pci_class: str
@@ -82,7 +82,7 @@ def adapter(hardware: Hardware) -> Adapter:
 
 
 def write(root: Path, rack: Rack, host: RackHost) -> None:
-    """Make the whole tree below a host's root, its ports as they are before a subnet manager runs."""
+    """Create the whole tree below a host's root, with ports as they are before a subnet manager runs."""
     _write(root, files(rack, host), links(rack, host))
 
 
@@ -162,7 +162,7 @@ def rate(hardware: Hardware) -> str:
 
 
 def port_path(device: str) -> str:
-    """Where a port's files lie, below the tree's root."""
+    """Path of a port's files, below the tree's root."""
     return f"class/infiniband/{device}/ports/1"
 
 

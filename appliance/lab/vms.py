@@ -18,7 +18,7 @@ def hall_of(rack: Rack) -> Hall:
     """The rack's machines and their controllers."""
     folder = rack.state_dir / "machines"
     machines = tuple(
-        # No key of anybody's signs a simulated driver's module.
+        # The module of a simulated driver is not signed.
         Machine(host.name, number, folder, rack.network, has_secure_boot=not host.is_gpu)
         for number, host in enumerate(rack.hosts)
     )
@@ -26,7 +26,7 @@ def hall_of(rack: Rack) -> Hall:
 
 
 def start(rack: Rack) -> None:
-    """The machines, off, with controllers that answer; whatever runs goes on. Raises ApplianceError."""
+    """Creates the machines, off, with BMCs that answer; running ones continue. Raises ApplianceError."""
     found = hall_of(rack)
     found.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for host, machine in zip(rack.hosts, found.machines, strict=True):
@@ -35,7 +35,7 @@ def start(rack: Rack) -> None:
 
 
 def hardware(rack: Rack, host: RackHost) -> str:
-    """What its firmware hands to its system: GPUs and adapters, and who may be told that they are none."""
+    """Files that its firmware passes to its system: GPUs and adapters, and the mark that they are simulated."""
     told = seed.marks(rack, host)
     own = [told.pop(name) for name in tuple(told) if name.startswith("etc/tmpfiles.d/")]
     with tempfile.TemporaryDirectory(prefix="appliance-lab-") as folder:
@@ -50,7 +50,7 @@ def hardware(rack: Rack, host: RackHost) -> str:
 
 
 def write_access(rack: Rack) -> None:
-    """What the site knows of its machines before they have a system: the controllers' password and certificate."""
+    """The site's values for its machines before they have a system: the BMCs' password and certificate."""
     found = hall_of(rack)
     secret = rack.site_dir / "secrets" / PASSWORD
     secret.touch(mode=0o600)
@@ -62,6 +62,6 @@ def write_access(rack: Rack) -> None:
 
 
 def nameservers() -> list[str]:
-    """Whom the machines ask for names."""
+    """The name server of the machines."""
     words = (line.split() for line in network.resolver().splitlines())
     return [line[1] for line in words if len(line) > 1 and line[0] == "nameserver"]

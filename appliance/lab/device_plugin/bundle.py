@@ -1,4 +1,4 @@
-"""Packs the program for the rack's hosts, and names where they find what it is written with."""
+"""Packs the program for the rack's hosts, and gives the paths of its libraries there."""
 
 from pathlib import Path
 

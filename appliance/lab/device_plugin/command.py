@@ -1,4 +1,4 @@
-"""The program: looks at the GPUs every few seconds, and keeps kubelet informed; with ``pods`` it says once who holds them."""
+"""The program: reads the GPUs every few seconds and reports them to kubelet; with ``pods`` it prints once which pod has which GPU."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Reading:
 
 
 def read() -> Reading:
-    """What NVML says now; nothing while no driver is loaded."""
+    """The GPUs according to NVML; empty while no driver is loaded."""
     try:
         library = Library()
     except (Absent, Unreadable):

@@ -1,4 +1,4 @@
-"""What kubelet is told: every device seen, and whether it is well."""
+"""The report to kubelet: every device ever seen, and its health."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Inventory:
-    """Devices by resource. Those of a GPU that no longer answers stay, ill; those a GPU no longer has go."""
+    """Devices by resource. Those of a GPU that no longer answers stay as unhealthy; those that a GPU no longer has are removed."""
 
     def __init__(self) -> None:
         self.changed = Condition()
@@ -26,7 +26,7 @@ class Inventory:
         return self._resources
 
     def see(self, reading: Reading) -> None:
-        """Takes in what is there now, and wakes whoever waits for a change."""
+        """Records the present devices, and wakes threads that wait for a change."""
         lost = {d.id: d for d in self._devices.values() if d.gpu not in reading.answered}
         devices = {d.id: d for d in reading.devices} | lost
         ill = frozenset(lost)

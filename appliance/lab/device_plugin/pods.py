@@ -1,4 +1,4 @@
-"""Who holds which device, as kubelet tells it through its own door for exporters (PodResources, v1)."""
+"""The device assignments that kubelet reports through its interface for exporters (PodResources, v1)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MESSAGES = made("v1", FIELDS)
 
 
 def held(socket: Path = SOCKET) -> list[dict[str, Any]]:
-    """Containers with devices of ours: namespace, pod, container, and the devices. Empty where no kubelet answers."""
+    """Containers with our devices: namespace, pod, container, and the devices. Empty if no kubelet answers."""
     # Servers in Go take no socket's path as the name of a host.
     options = (("grpc.default_authority", "localhost"),)
     with grpc.insecure_channel(f"unix://{socket}", options) as channel:

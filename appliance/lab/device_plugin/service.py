@@ -1,4 +1,4 @@
-"""One resource at kubelet's door: a server it asks for devices, and the registration that tells it of the server."""
+"""The gRPC server of one resource, from which kubelet requests devices, and its registration with kubelet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AWAKE_S = 5.0
 
 
 class Service:
-    """Serves a resource while kubelet knows it; kubelet empties the folder of sockets when it starts."""
+    """Serves a resource while kubelet is registered; kubelet empties the folder of sockets when it starts."""
 
     def __init__(self, resource: str, inventory: Inventory, folder: Path = FOLDER) -> None:
         self.resource = resource
@@ -33,7 +33,7 @@ class Service:
         self._known_to: tuple[int, int] | None = None
 
     def keep(self) -> str:
-        """Registers where this kubelet does not know the resource yet; what was done, "" if nothing."""
+        """Registers if this kubelet does not know the resource yet; returns the action, "" if none."""
         try:
             met = self._kubelet.stat()
         except FileNotFoundError:
@@ -103,7 +103,7 @@ class Service:
             )
 
     def _allocated(self, request: Any, context: Any) -> Any:
-        """What NVIDIA's container toolkit is told by, and the device nodes a container may open."""
+        """The variables for NVIDIA's container toolkit, and the device nodes that a container may open."""
         answer = MESSAGES["AllocateResponse"]()
         for wanted in request.container_requests:
             try:

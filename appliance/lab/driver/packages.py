@@ -19,7 +19,7 @@ OLDER = {
 """A version of each branch before the one in ``DRIVERS``."""
 
 DOCA, OFED = "3.1.0-091000", "25.07-0.9.7"
-"""The release of DOCA-OFED a rack's repository carries, one as NVIDIA's own do, and what its kernel module says of itself."""
+"""The release of DOCA-OFED in a rack's repository, as in NVIDIA's own, and the version that its kernel module reports."""
 TOOLKIT, DCGM, EXPORTER = "1.19.1-1", "1:4.5.3-1", "4.8.2-1"
 SIMULATED = "simulated, for the virtual rack only"
 
@@ -162,7 +162,7 @@ def doca() -> tuple[Package, Package]:
 
 
 def modprobe() -> str:
-    """What stands in for the kernel's module loader on a host with simulated GPUs."""
+    """Substitutes for the kernel's module loader on a host with simulated GPUs."""
     return _read("modprobe")
 
 

@@ -89,7 +89,7 @@ def _show(
     if asked.multi_instance_gpu is not None or asked.gpu_reset:
         return _change(library, asked, wanted)
     if asked.list_gpus or names:
-        # Programs read these two, so the word for people goes beside them.
+        # Programs parse these two, so the text for people is printed in addition.
         sys.stderr.write(f"nvidia-smi: {views.SIMULATED}\n")
     if asked.list_gpus:
         return _each(library, wanted, views.line)

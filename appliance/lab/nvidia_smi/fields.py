@@ -1,4 +1,4 @@
-"""Each value that can be asked of a GPU: its names as nvidia-smi has them, its unit, and how to read it."""
+"""Each value that can be queried from a GPU: its names in nvidia-smi, its unit, and its reader."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REASONS = {
 
 
 class Field(NamedTuple):
-    """One value; ``read`` gives None where a GPU has no such thing."""
+    """One value; ``read`` returns None if a GPU does not have it."""
 
     names: tuple[str, ...]
     read: Read
@@ -50,7 +50,7 @@ def _watts(call: str) -> Read:
 
 
 def _one_of(call: str, count: int, place: int, words: tuple[str, ...] = ()) -> Read:
-    """One of several numbers of a call, as a word where there are words for it."""
+    """One of several numbers of a call, as a word if there are words for it."""
 
     def read(library: Library, gpu: Any) -> str | None:
         said = library.numbers(f"nvmlDeviceGet{call}", count, gpu)
@@ -185,7 +185,7 @@ BY_NAME = {name: field for field in FIELDS for name in field.names}
 
 
 def value(library: Library, gpu: Any, name: str, *, unit: bool = True) -> str:
-    """A field of a GPU as nvidia-smi writes it. Raises Failure where the GPU is lost."""
+    """A field of a GPU in nvidia-smi's notation. Raises Failure if the GPU is lost."""
     field = BY_NAME[name]
     said = field.read(library, gpu)
     if said is None:

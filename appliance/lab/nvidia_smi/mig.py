@@ -22,7 +22,7 @@ WIDTH = 57
 
 
 def main(library: Library, arguments: Sequence[str], said: str) -> int:
-    """Run it with what stands after ``mig``; ``said`` marks what is simulated. The exit code is NVML's."""
+    """Run it with the arguments after ``mig``; ``said`` marks simulated output. The exit code is NVML's."""
     asked = _parser().parse_args(arguments)
     count = library.number("nvmlDeviceGetCount_v2") or 0
     wanted = range(count) if asked.id is None else [asked.id]

@@ -141,7 +141,7 @@ def line(library: Library, gpu: Any) -> list[str]:
 
 
 def long_head(library: Library, attached: int) -> Iterator[str]:
-    """What the long form says before the first GPU."""
+    """The text of the long form before the first GPU."""
     version, cuda = driver(library)
     yield "\n==============NVSMI LOG==============\n"
     for name, said in (
@@ -184,7 +184,7 @@ def csv(names: Sequence[str], units: bool) -> View:
 
 
 def lost(index: int, failure: Failure) -> str:
-    """What stands in place of a GPU that does not answer."""
+    """The text for a GPU that does not answer."""
     said = str(failure).rpartition(": ")[2]
     return (
         f"Unable to determine the device handle for GPU{index}: {said}.  "
