@@ -30,16 +30,15 @@ Grafana's foundation SDK from `boards/`, the rules from `appliance/alerts`. `mak
   Internet access, [through ssh](operations.md#access-to-prometheus). Every rule is tested with `promtool`, with its fault and
   without (`tests/integration/test_alerts.py`).
 - **Dashboards** are in `/usr/local/share/appliance/boards` on the first control host, with data source and provider below
-  `/etc/grafana/provisioning`. **They have not been tested in Grafana**, which Debian does not package. The tests show
-  that the query of every panel returns series from the rack's Prometheus, or that it does not for the reason given below
-  (`tests/integration/test_boards.py`). No dashboard has been viewed in a browser.
+  `/etc/grafana/provisioning`. **They have not been tested in Grafana**, which Debian does not package. The tests show that the
+  query of every panel returns series from the rack's Prometheus (`tests/integration/test_boards.py`). For the others, the reason
+  is given below. No dashboard has been viewed in a browser.
 - **Queue, account and job metrics** of Slurm come from `slurm_metrics.py`, which a timer runs every 30 seconds on the first
   control host. A past job stays visible as long as Prometheus keeps samples (`observe.retention_days`).
 - **Metrics of a cluster** that the site created, and of KAI, are scraped with a certificate of Prometheus
   ([day two](kubernetes.md#day-two)).
-- **Checks on the dashboards**: on the control machine, run `appliance health --format prometheus` from a timer and copy
-  its output as `appliance.prom` to `/var/lib/prometheus/node-exporter` on the first control host. The series are listed
-  below.
+- **Checks on the dashboards**: on the control machine, run `appliance health --format prometheus` from a timer. Copy its output
+  as `appliance.prom` to `/var/lib/prometheus/node-exporter` on the first control host. The series are listed below.
 - **GPU metrics** come from NVIDIA's dcgm-exporter. The default file of its package omits five fields that alerts and
   panels need (memory errors, pending row remaps, temperature, NVLink errors). Role `gpu` installs its own file,
   `/etc/dcgm-exporter/appliance.csv`. Fields and unit are those of dcgm-exporter's repository (2026-11); it was not tested
@@ -47,9 +46,9 @@ Grafana's foundation SDK from `boards/`, the rules from `appliance/alerts`. `mak
   (`gpu.services`), and checks memory, rows, temperature and NVLinks through the driver.
 
 ## Series of the checks
-The output of `appliance health --format prometheus` grows with the number of faults, not with the size of the site: 1,000
-hosts of 46 results each give about 1.6 MB if seven to eight results per host did not pass. Values of passed results are in
-`--json` and in reports.
+The output of `appliance health --format prometheus` grows with the number of faults, not with the size of the site. If seven to
+eight results per host did not pass, 1,000 hosts of 46 results each give about 1.6 MB. Values of passed results are in `--json`
+and in reports.
 
 | series | labels | meaning |
 |---|---|---|
@@ -61,7 +60,7 @@ hosts of 46 results each give about 1.6 MB if seven to eight results per host di
 | `appliance_checked_timestamp_seconds` | `site` | time of the checks |
 
 The states are `pass`, `warn`, `fail`, `error`, `skip` and `not_assessed`. If a result is unknown because of another
-failure, such as all results of a host that does not answer, it is counted but has no series; the failure has one.
+failure, such as all results of a host that does not answer, it is counted but has no series. The failure has one.
 
 ## Panels the rack cannot feed
 

@@ -92,11 +92,11 @@ PRINTED = (
         documents.ForeignAudit,
     ),
     Printed("fabric", "ports, switches and cables", ("fabric show",), documents.Fabric),
-    Printed(
-        "nearness", "the distance between hosts", ("fabric topology",), documents.Nearness
-    ),
+    Printed("nearness", "the distance between hosts", ("fabric topology",), documents.Nearness),
     Printed("mig", "how GPUs are divided", ("mig show", "mig plan"), documents.Mig),
-    Printed("node-owners", "the scheduler that owns each GPU host", ("node show",), documents.NodeOwners),
+    Printed(
+        "node-owners", "the scheduler that owns each GPU host", ("node show",), documents.NodeOwners
+    ),
     Printed(
         "node-conditions",
         "node conditions that Kubernetes received for its GPU hosts",
@@ -117,7 +117,9 @@ PRINTED = (
     ),
     Printed("images-locked", "accepted images", ("images lock",), documents.ImagesLocked),
     Printed("backups", "backups of the cluster's state", ("etcd list",), documents.Backups),
-    Printed("backup-written", "the backup that was written", ("etcd save",), documents.BackupWritten),
+    Printed(
+        "backup-written", "the backup that was written", ("etcd save",), documents.BackupWritten
+    ),
     Printed("kubeconfig", "a file for kubectl", ("kubeconfig",), documents.Kubeconfig),
     Printed("profile", "a hardware class; the schema of its file", ("profile show",), Profile),
     Printed("rack", "a virtual rack", ("lab up", "lab status"), RackStatus),

@@ -40,7 +40,7 @@ MIG_HEAD = ("instance", "geometry", "at most", "compute slices", "memory slices"
 LAYOUT_HEAD = ("geometry", "GPUs", "named layouts", "source")
 RELEASE_HEAD = ("component", "release", "compatible with", "packages for", "source")
 FAULT_HEAD = (
-    *("fault", "what it does", "planted by"),
+    *("fault", "what it does", "injected by"),
     *("failing check", "target", "message", "drains"),
 )
 EXAMPLE_HOST = "gpu-1"
@@ -74,12 +74,12 @@ class Page:
 
 
 def check_table() -> str:
-    """Every check as a row of a Markdown table, in the order they are made."""
+    """Every check as a row of a Markdown table, in the order of evaluation."""
     return _table(CHECK_HEAD, (_check_row(check) for check in EVERY_CHECK))
 
 
 def stage_table() -> str:
-    """Every stage with what it brings, where, and what it waits for."""
+    """Every stage with its purpose, its hosts, and its predecessors."""
     rows = (
         (
             f"`{stage.name}`",
@@ -91,11 +91,11 @@ def stage_table() -> str:
         )
         for stage in STAGES
     )
-    return _table(("stage", "brings", "on hosts of role", "after", "runs"), rows)
+    return _table(("stage", "installs or configures", "on hosts of role", "after", "runs"), rows)
 
 
 def beside_table() -> str:
-    """What has an id and is no check's."""
+    """Ids that do not belong to a check."""
     rows = (
         (f'<a id="{one.id}"></a>`{one.id}`', one.title, one.explain)
         for one in (*BESIDE, of_stage("NAME"))
@@ -104,18 +104,18 @@ def beside_table() -> str:
 
 
 def fault_table() -> str:
-    """Every fault of the rack, with the check that tells of it."""
+    """Every fault of the rack, with the check that reports it."""
     return _table(FAULT_HEAD, (_fault_row(fault) for fault in FAULTS))
 
 
 def gpu_table() -> str:
-    """Every GPU product the program knows, with the profiles that take it and what is known of it."""
+    """Every GPU product in the program's data, with the profiles that include it and its known properties."""
     taken = [load_profile(file) for file in sorted(data.profiles().glob("*.yml"))]
     return _table(GPU_HEAD, (_gpu_row(part, taken) for part in gpu_parts().parts))
 
 
 def mig_table() -> str:
-    """Every instance a GPU can be cut into."""
+    """Every MIG instance of a GPU."""
     return _table(MIG_HEAD, (_mig_row(g, p) for g in cuts().geometries for p in g.profiles))
 
 
@@ -125,18 +125,18 @@ def layout_table() -> str:
 
 
 def promise_table() -> str:
-    """Every promise of the scheduler, and how it is tried."""
+    """Every promise of the scheduler, and its test."""
     rows = ((f"`{p.id}`", p.title, p.explain, p.fix) for p in PROMISES)
-    return _table(("promise", "title", "how it is tried", "where to look when it is broken"), rows)
+    return _table(("promise", "title", "test", "how to diagnose a failure"), rows)
 
 
 def release_table() -> str:
-    """Every release line the program accepts, with what it needs of others."""
+    """Every release line that the program accepts, with its requirements for others."""
     return _table(RELEASE_HEAD, (_release_row(row) for row in compatibility.table().rows))
 
 
 def rung_table() -> str:
-    """Per area of docs/reality.md how many claims stand on which rung, counted from its own rows."""
+    """The number of claims on each rung per area of docs/reality.md, counted from its rows."""
     counts: dict[str, Counter[str]] = {}
     area = ""
     for line in (data.root() / SHOWN).read_text(encoding="utf-8").splitlines():
@@ -153,7 +153,7 @@ def rung_table() -> str:
 
 
 def rung_of(row: str) -> str:
-    """The rung a row of docs/reality.md claims. Raises ValueError where it claims none, or one there is not."""
+    """The rung of a row of docs/reality.md. Raises ValueError if it has none, or an unknown one."""
     claimed = row.split("|")[2].strip()
     for rung in RUNGS:
         if re.match(rf"{rung}\b", claimed):
