@@ -31,7 +31,7 @@ def run(
 
 
 def clean(cluster: ClusterClient, where: Where, hellos: Iterable[Hello]) -> None:
-    """Remove what a trial created, also a killed one, in reverse order."""
+    """Remove the resources of a trial, including a killed one, in reverse order."""
     for hello in hellos:
         for made in reversed(hello.make(where)):
             for found in _found(cluster, where, hello, made["apiVersion"], made["kind"]):
@@ -49,7 +49,7 @@ def _found(
 
 
 def _is_gone(cluster: ClusterClient, clock: Clock, where: Where, hello: Hello) -> bool:
-    """Wait until earlier resources are gone: their status and pods would be taken for this trial's."""
+    """Wait until earlier resources are deleted: their status and pods would count as this trial's."""
     kinds = {("v1", "Pod"), *((made["apiVersion"], made["kind"]) for made in hello.make(where))}
     began = clock.now()
     while any(_found(cluster, where, hello, *kind) for kind in kinds):

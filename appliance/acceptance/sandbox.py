@@ -163,7 +163,7 @@ class Sandbox:
                     self._grouped[resource["metadata"]["name"]] = resource
 
     def remove(self, *names: str) -> None:
-        """Delete workloads, and wait until their pods are gone. Raises ApplianceError if they remain."""
+        """Delete workloads, and wait until their pods are deleted. Raises ApplianceError if they remain."""
         for name in names:
             self._cluster.delete(("batch/v1", "Job", name, NAMESPACE))
             for pod in self._grouped.copy():

@@ -240,7 +240,7 @@ def _environment(folder: Path, request: Play) -> dict[str, str]:
         (folder / name).symlink_to(target)
     return {
         leftovers.VARIABLE: request.mark,
-        # The ansible-playbook of this installation, whoever calls it and from where.
+        # The ansible-playbook of this installation, for any caller and current folder.
         "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",
         "ANSIBLE_CONFIG": str(folder / "ansible.cfg"),
         # Neither plugins nor collections from ~/.ansible, which is in the default of all their paths.

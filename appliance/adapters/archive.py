@@ -111,7 +111,7 @@ class _Headers:
 
 
 class _Hashing:
-    """A file that keeps only the digest of what is written."""
+    """A file that keeps only the digest of the written data."""
 
     def __init__(self, digest: "hashlib._Hash") -> None:
         self._digest, self._at = digest, 0
@@ -123,7 +123,7 @@ class _Hashing:
         return len(octets)
 
     def tell(self) -> int:
-        """How many were written."""
+        """Number of written bytes."""
         return self._at
 
 

@@ -8,7 +8,7 @@ from paramiko.hostkeys import HostKeyEntry, HostKeys, InvalidHostKey  # noqa: TI
 
 
 class UnreadableKey(ValueError):
-    """A line of known_hosts that contains no valid host key; its text says which."""
+    """A line of known_hosts that contains no valid host key; its text names the line."""
 
 
 class KnownHosts:

@@ -26,7 +26,7 @@ LONGEST_WAIT_S = 30.0
 LONGEST = 256 << 20
 """Bytes of an answer: all pods of 5,000 hosts are 100 MB."""
 WHOLE_S = 300.0
-"""For a whole answer; READ_S is for each piece of it."""
+"""Time limit of a whole answer; READ_S is for each piece of it."""
 PIECE = 1 << 16
 LONGEST_LOG = 8 << 20
 """Bytes of a pod's log that are read."""
@@ -35,7 +35,7 @@ PASSING = frozenset({409, 429, 500, 502, 503, 504})
 """Transient answers; every request can be repeated, because applying twice equals applying once."""
 
 SECONDS = re.compile("[0-9]{1,9}")
-"""Of Retry-After, which may also be a date."""
+"""Value of Retry-After, which may also be a date."""
 WEBHOOK = re.compile(r'failed calling webhook "([^"]+)"')
 QUOTA = re.compile(
     r"exceeded quota: .*?used: (?:count/)?(?P<kind>[a-z.]+)=(?P<used>\d+).*?limited: (?:count/)?(?P=kind)=(?P<most>\d+)"
@@ -136,7 +136,7 @@ class Cluster(Protocol):
         ...
 
     def apply(self, resource: Resource) -> Resource:
-        """Sets the given fields, whoever owned them, and returns the resulting resource."""
+        """Sets the given fields, regardless of their owner, and returns the resulting resource."""
         ...
 
     def label(self, node: str, labels: Mapping[str, str | None]) -> bool:

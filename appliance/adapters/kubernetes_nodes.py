@@ -158,7 +158,7 @@ def _eviction(namespace: str, pod: str, version: str, grace: int | None) -> Reso
 
 
 def _eviction_of(resources: Resource) -> str:
-    """Kubernetes 1.22 introduced policy/v1; the API's own list says what is supported."""
+    """Kubernetes 1.22 introduced policy/v1; the API's own list shows the supported versions."""
     for entry in resources.get("resources", []):
         if entry.get("name") == "pods/eviction" and entry.get("version"):
             return f"{entry.get('group', 'policy')}/{entry['version']}"

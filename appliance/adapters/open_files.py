@@ -29,7 +29,7 @@ def refusal(error: BaseException) -> OutOfFiles | None:
 
 
 def check(error: BaseException) -> None:
-    """Raises OutOfFiles for that error, which says nothing about a host."""
+    """Raises OutOfFiles for that error, which does not describe a host."""
     if refused := refusal(error):
         raise refused from error
 

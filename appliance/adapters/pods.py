@@ -337,7 +337,7 @@ def _variable(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _code(status: Mapping[str, Any]) -> int | None:
-    """Of its container, None while it runs."""
+    """Exit code of its container, None while it runs."""
     for container in status.get("containerStatuses", []):
         ended = container.get("state", {}).get("terminated")
         if ended:

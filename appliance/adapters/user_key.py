@@ -34,7 +34,7 @@ class UserKeys:
 
 
 def fingerprint(file: Path) -> str:
-    """Of the public half, in the format of ssh-keygen -l. Raises ConnectionFailed; OSError if the file cannot be read."""
+    """Fingerprint of the public half, in the format of ssh-keygen -l. Raises ConnectionFailed; OSError if the file cannot be read."""
     found = _read(file)
     if isinstance(found, ConnectionFailed):
         raise ConnectionFailed(found.message, found.hint)

@@ -67,7 +67,7 @@ class JobLeft:
 
 @dataclass(frozen=True)
 class Batch:
-    """What is submitted: options of sbatch, variables, the step with its options, and what goes to its standard input."""
+    """The submission: options of sbatch, variables, the step with its options, and its standard input."""
 
     options: tuple[str, ...]
     step: tuple[str, ...]
@@ -201,7 +201,7 @@ def _submitted(remote: Remote, book: Book, job: Job, batch: Batch) -> Job:
 
 
 def _deadline(batch: Batch, job: Job) -> str:
-    """Slurm's word for the last moment of its end: what is left to wait in the queue, and its own time."""
+    """Slurm's time limit of the job: the remaining time in the queue, and its own time."""
     minutes = next(int(o.partition("=")[2]) for o in batch.options if o.startswith("--time="))
     end = datetime.fromtimestamp(job.until + 60 * minutes + 60, UTC)
     return f"now+{max(1, int((end - datetime.now(UTC)).total_seconds() // 60))}minutes"
@@ -246,7 +246,7 @@ def _awaited(remote: Remote, book: Book, job: Job) -> None:
             _ask(remote, job, "scancel", f"--name={job.name}")
             book.close(job)
             raise Unended("overdue", state=state.partition("\n")[0])
-        # Soon at first, for a small training takes half a minute.
+        # Poll soon at first, because a small training takes half a minute.
         if book.wait(min(POLL, 1.0 + (book.now() - began) / 10)):
             raise Unended(f"interrupted; job {job.id} goes on", book.again, goes_on=True)
 
@@ -268,7 +268,7 @@ def _recorded(remote: Remote, book: Book, job: Job) -> tuple[str, str]:
 
 
 def _read(remote: Remote, book: Book, job: Job) -> Completed:
-    """What the step left on its first host."""
+    """Output of the step on its first host."""
     state, nodes = _recorded(remote, book, job)
     names = _ask(remote, job, "scontrol", "show", "hostnames", nodes) if nodes else None
     host = (names or "").partition("\n")[0]

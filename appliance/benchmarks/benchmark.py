@@ -209,7 +209,7 @@ class Benchmark:
     told: bool = False
 
     def views(self, view: View) -> tuple[View, ...]:
-        """What it runs and is judged on: each class of the site by itself, or the whole site."""
+        """The scopes in which it runs and is judged: each class of the site separately, or the whole site."""
         return view.by_class() if self.of_class else (view,)
 
     def requirements(self, view: View) -> tuple[Requirement, ...]:

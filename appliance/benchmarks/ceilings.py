@@ -10,7 +10,7 @@ from appliance.stages.gpu.facts import Gpu
 from appliance.stages.gpu.part import gpu_parts
 
 ABOVE = 1.02
-"""So far above what is possible a figure may be: clocks of hosts and rates of links differ by less."""
+"""Tolerance above the highest possible value: clocks of hosts and rates of links differ by less."""
 PCIE_LANE = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 """GB/s one way by generation (PCI-SIG: 2.5, 5, 8, 16, 32, 64 GT/s, less their encoding)."""
 PER_CYCLE = (("avx512f", 32), ("avx2", 16), ("avx", 8), ("sse2", 4))
@@ -20,9 +20,9 @@ TURBO_TOLD = ("intel_pstate", "intel_cpufreq", "amd-pstate", "amd_pstate")
 BUS = 64
 """Bits of a memory module without ECC; a narrower one is half of a DDR5 module."""
 SIZES = {unit: 1 << 10 * power for power, unit in enumerate("kMGT", 1)}
-"""By the first letter of the unit: dmidecode writes kB, MB, GB, TB up to 3.6, and KiB, MiB, GiB, TiB since."""
+"""By the first letter of the unit: dmidecode prints kB, MB, GB, TB up to 3.6, and KiB, MiB, GiB, TiB since."""
 LISTED = 0.9
-"""Share of the host's memory that its list of modules must cover: what is not in it has a bandwidth, too."""
+"""Share of the host's memory that its list of modules must cover: missing modules have bandwidth, too."""
 JOINED = ("GH200", "GB200", "GB300")
 """GPUs that reach their processor by more than a slot (NVLink-C2C)."""
 ASK = r"""
@@ -32,7 +32,7 @@ sed -n 's/^flags[[:space:]]*: /appliance-flags: /p' /proc/cpuinfo | head -n 1
 cd /sys/devices/system/cpu && sed -n 's/^/appliance-clock: /p' cpu0/cpufreq/scaling_driver 2>/dev/null
 cat cpu[0-9]*/cpufreq/cpuinfo_max_freq 2>/dev/null | sort -n | tail -n 1 | sed 's/^/appliance-khz: /'
 """
-"""What a script on the host prints of it, for ``of_memory`` and ``of_processors``."""
+"""Output of the script on the host, for ``of_memory`` and ``of_processors``."""
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from appliance.models.result import CheckResult, Judgement, Place, place
 
 @dataclass(frozen=True)
 class Figure:
-    """What is measured of each host. ``least``: percent behind the equals that make an outlier, from experience with ``what``.
+    """A value that is measured on each host. ``least``: percent worse than the peers that make an outlier, from experience with ``what``.
 
-    ``parts``: what of a host it is about; ``fix``: where to look first when it is too low; ``equals``: what is compared.
+    ``parts``: the component of a host; ``fix``: the first remedy for low values; ``equals``: the peers in words.
     """
 
     check: str
@@ -64,7 +64,7 @@ def judge_places(
 
 @dataclass(frozen=True)
 class AppliedLimit:
-    """What figures are held to; None: nothing, and ``why``."""
+    """The limit of a value; None if there is none, with the reason in ``why``."""
 
     limit: Limit | None
     why: str = ""
@@ -140,7 +140,7 @@ def _judged(
 
 
 def _nothing(figure: Figure, at: Place, value: float, shown: Mapping[str, Any]) -> Judgement:
-    """What moved nothing is bad, and what cannot be is no figure."""
+    """A value of zero is bad, and an impossible value is an error."""
     if value == 0 and figure.more_is_better:
         return failed(at, f"{figure.what} is 0", figure.fix, **shown)
     return not_assessed(at, f"{figure.what} cannot be {value:g}", **shown)

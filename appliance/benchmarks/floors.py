@@ -1,4 +1,4 @@
-"""What a figure must reach: the limit of site or profile, else what is published for the GPU product, else a share of the wire."""
+"""Minimum values: the limit of site or profile, otherwise the published one of the GPU product, otherwise a share of the wire rate."""
 
 from appliance.benchmarks.benchmark import gpu_models
 from appliance.checks.check import View

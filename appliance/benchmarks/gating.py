@@ -1,4 +1,4 @@
-"""How a gate is made of a limit that site or profile set, and of which hosts: what the measuring benchmarks share."""
+"""Builds gates from a limit that site or profile set, and their hosts; shared by the measuring benchmarks."""
 
 from collections.abc import Sequence
 

@@ -68,7 +68,7 @@ exit $code
 
 
 class Trouble(StrEnum):
-    """Why a host has no output to read."""
+    """The reason why a host has no output."""
 
     NONE = ""
     NO_TOOL = "no tool"
@@ -218,7 +218,7 @@ def _job(view: View, reach: HostAccess, task: Task, hosts: Sequence[str]) -> dic
 
 
 def key(task: Task, hosts: Sequence[str]) -> str:
-    """What finds the job of this task on these hosts again."""
+    """The key by which the job of this task on these hosts is found again."""
     which = ",".join(hosts)
     if len(which) > LONGEST_NAMED:
         digest = hashlib.sha256(which.encode()).hexdigest()[:12]
@@ -314,7 +314,7 @@ def _read(task: Task, lines: Sequence[str]) -> HostOutput:
         printed = b64decode("".join(line.strip() for line in lines), validate=True)
     except ValueError:
         printed = b""
-    # What a child of an ended one still writes makes it no other end.
+    # Output that a child writes after the end does not change the end.
     if len(printed) != size and code not in ENDED:
         cause = f"of the {size} bytes that it printed {len(printed)} came back whole"
         fix = "run it again; if it stays: dmesg there (out of memory), and is base64 there (coreutils)?"

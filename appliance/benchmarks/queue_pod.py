@@ -78,7 +78,7 @@ def pod(ref: Ref, queue: str, image: str) -> dict[str, Any]:
             "terminationGracePeriodSeconds": 1,
             "automountServiceAccountToken": False,
             "activeDeadlineSeconds": int(START_SECONDS + RUN_SECONDS),
-            # As projects of pod security level restricted demand it.
+            # As pod security level restricted requires it.
             "securityContext": {
                 "runAsNonRoot": True,
                 "runAsUser": NOBODY,

@@ -10,7 +10,7 @@ from appliance.adapters.json_answers import parsed
 from appliance.text import quoted, shortened
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
-"""As C prints numbers. Python's float takes 1_000 and digits of every script, too."""
+"""Numbers as C prints them. Python's float also accepts 1_000 and digits of every script."""
 Rate = Annotated[float, Field(ge=0, le=1e18, allow_inf_nan=False)]
 
 

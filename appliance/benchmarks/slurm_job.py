@@ -140,7 +140,7 @@ def _judge_job(
 
 
 def fault(answers: list[TaskLine], hosts: tuple[str, ...], count: int) -> str:
-    """What is wrong with the answers; empty when every host answered once, itself, with ``count`` GPUs."""
+    """The error of the answers; empty if every host answered once, itself, with ``count`` GPUs."""
     seen = [a.node for a in answers]
     missing = [h for h in hosts if h not in seen]
     if missing:

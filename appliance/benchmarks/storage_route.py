@@ -1,4 +1,4 @@
-"""How each host reaches a shared directory, and the commands that write, read and remove there."""
+"""The access of each host to a shared directory, and the commands that write, read and remove there."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from appliance.models.site import Host
 from appliance.stages.storage.site import NfsMount
 from appliance.stages.storage.variables import server_host, source
 
-# Prints the nanoseconds the copy took and the digest of what was to be written, taken before it left the host.
+# Prints the nanoseconds of the copy and the digest of the data, computed before it leaves the host.
 # "$1" is the file, "$2" its size in bytes.
 WRITE = """set -e
 umask 022
@@ -68,7 +68,7 @@ class Route:
     in_container: bool = False
 
     def file(self, token: str, writer: str, kind: str) -> str:
-        """Where this host finds the file of ``writer``."""
+        """Path on this host of the file of ``writer``."""
         return f"{self.base}/{token}-{kind}-{writer}"
 
     def write(self, token: str, kind: str, size: int) -> Sequence[str]:
@@ -93,7 +93,7 @@ class Route:
 
 
 def routes(view: View, wanted: NfsMount) -> dict[str, Route | str]:
-    """By host, its way to the directory behind a mount, or why it has none."""
+    """By host, its route to the directory behind a mount, or the reason why it has none."""
     return {host.name: _route(view, host, wanted) for host in view.site.hosts}
 
 

@@ -11,7 +11,7 @@ PAGES = "var/lib/appliance-lab/nvme"
 """Health pages by the name of the drive, as log page 02h of NVM Express has them."""
 MEMORY = "devices/system/edac/mc"
 MODULES = 4
-"""Of a memory controller; there is one for each NUMA node."""
+"""Modules of a memory controller; there is one controller for each NUMA node."""
 DRIVES = 2
 PAGE = 512
 CORRECTABLE = (
@@ -62,7 +62,7 @@ def pcie_counters(**counts: Mapping[str, int]) -> dict[str, str]:
 
 
 def module_label(controller: int, module: int) -> str:
-    """How Intel's drivers call a module."""
+    """The label of a module in Intel's drivers."""
     return f"CPU_SrcID#{controller}_MC#0_Chan#{module}_DIMM#0"
 
 

@@ -1,4 +1,4 @@
-"""What can be made to go wrong with a rack host's simulated memory, PCIe links and NVMe drives."""
+"""Faults of a rack host's simulated memory, PCIe links and NVMe drives."""
 
 import json
 from collections.abc import Mapping, Sequence

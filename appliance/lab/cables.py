@@ -1,4 +1,4 @@
-"""The cables of the rack's simulated fabric: where each is plugged in, and how to move one."""
+"""The cables of the rack's simulated fabric: their positions, and how to move one."""
 
 import re
 from collections.abc import Iterator, Mapping

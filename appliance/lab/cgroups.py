@@ -17,7 +17,7 @@ PARENT = "appliance-lab"
 
 @dataclass(frozen=True)
 class Hierarchies:
-    """Where control groups are mounted here: ``freezer`` is None where version 2 does the freezing."""
+    """Mount points of the control groups: ``freezer`` is None if version 2 freezes."""
 
     unified: Path | None
     freezer: Path | None

@@ -52,7 +52,7 @@ class LookAlike:
 
     @property
     def file_name(self) -> str:
-        """As Helm names its archive."""
+        """The name of the archive in Helm's notation."""
         return f"{self.name}-{self.version}.tgz"
 
     def write(self, folder: Path) -> Path:
@@ -136,7 +136,7 @@ def pinned() -> tuple[LookAlike, ...]:
 
 
 def _schema(properties: Mapping[str, object]) -> Document:
-    """Of the values the appliance gives; a misspelt one is refused."""
+    """Schema of the appliance's values; a misspelt one is refused."""
     found = {key: _value(value) for key, value in properties.items()}
     return {"type": "object", "additionalProperties": False, "properties": found}
 

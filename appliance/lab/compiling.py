@@ -67,12 +67,12 @@ class Pace:
         self._seen, self._took = self._before, 0.0
 
     def line(self) -> str:
-        """For a line of progress: the programs that are compiled, and the time left."""
+        """Progress in one line: the programs that are being compiled, and the remaining time."""
         done = sum(len(at_work(self._cache, module)) for module in EVERY)
         return f"{done} of {len(SHARES)} programs compiled{self.left()}"
 
     def left(self) -> str:
-        """In words, to be added to a line of progress; "" before the first program is done."""
+        """Text for a line of progress; "" before the first program is compiled."""
         passed, done = self._clock() - self._began, self._done()
         if done != self._seen:
             self._seen, self._took = done, passed
@@ -117,7 +117,7 @@ def main(folder: str) -> int:
             go.program(cache / CACHE, tell)
             all_built(cache, EVERY, at_once)
         except ApplianceError:
-            # What others still compile ends with this process.
+            # Compilations that are still running end with this process.
             os._exit(1)
     return 0
 
@@ -145,7 +145,7 @@ def all_built(cache: Path, modules: Sequence[Module], at_once: int) -> None:
 
 
 def memory_gib() -> float:
-    """Of this machine."""
+    """Memory of this machine in GiB."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
 
 

@@ -36,7 +36,7 @@ class Package:
 
     @property
     def file_name(self) -> str:
-        """As archives name it: the epoch is left out."""
+        """The version in file names of archives: without epoch."""
         return f"{self.name}_{self.version.rpartition(':')[2]}_all.deb"
 
     @property

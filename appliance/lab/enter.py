@@ -22,7 +22,7 @@ def enter(folder: str) -> None:
     _done(LIBC.unshare(NEW_NAMESPACE), "unshare")
     # Opened now, because it must be a folder of the new namespace.
     root = os.open(folder, os.O_PATH | os.O_DIRECTORY)
-    # To enter the namespace one is in leads to its true root, above any chroot.
+    # Entering one's own namespace leads to its true root, above any chroot.
     own = os.open("/proc/self/ns/mnt", os.O_RDONLY)
     _done(LIBC.setns(own, NEW_NAMESPACE), "setns")
     _done(LIBC.mount(b"none", b"/", None, RECURSIVE_SLAVE, None), "mount --make-rslave /")

@@ -1,4 +1,4 @@
-"""What can be made to go wrong with a rack's simulated fabric: cables, ports, adapters, counters."""
+"""Faults of a rack's simulated fabric: cables, ports, adapters, counters."""
 
 import re
 import time
@@ -21,7 +21,7 @@ MOST = {"SymbolErrorCounter": 0xFFFF, "LinkDownedCounter": 0xFF}
 HALF_WIDTH, FULL_WIDTH = "16", "3"
 """Width enabled as PortInfo codes it: 2x; 1x and 4x."""
 LANES = {HALF_WIDTH: "(2X ", FULL_WIDTH: "(4X "}
-"""As the kernel ends a rate."""
+"""The suffix of a rate in the kernel's notation."""
 ATTEMPTS, SWEPT_S = 5, 2.0
 
 
@@ -99,7 +99,7 @@ def _double(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
 
 
 def _take_away(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
-    """The adapter drops off its bus: its port is down, and neither PCI nor RDMA lists it any more."""
+    """The adapter drops off its bus: its port is down, and neither PCI nor RDMA lists it."""
     hca = _hca(rack, host, arguments[0])
     if rack.hardware_of(host.name).has_subnet:
         cables.connect(rack, {plug(hca): None})

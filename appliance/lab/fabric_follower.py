@@ -62,7 +62,7 @@ def ports(dump: str) -> dict[str, dict[str, str]]:
 
 
 def _rate(width: int, speed: str) -> str:
-    """As the kernel writes it."""
+    """The kernel's notation."""
     lane, name = LANES.get(speed, LANES["2.5G"])
     return f"{lane * width:g} Gb/sec ({width}X {name})"
 

@@ -1,4 +1,4 @@
-"""What can be made to go wrong on a rack host, and made good again; one table."""
+"""All faults of a rack host, and their removal, in one table."""
 
 import errno
 import os

@@ -173,7 +173,7 @@ def effect(rack: Rack, host: RackHost, standing: Iterable[Standing]) -> State:
 
 
 def _add(gpu: dict[str, Value], change: Mapping[str, Value]) -> None:
-    """Reasons for a slow clock add up; anything else replaces what was there."""
+    """Reasons for a slow clock are combined; any other fault replaces the previous value."""
     known = int(gpu[REASONS])
     gpu.update(change)
     if REASONS in change:

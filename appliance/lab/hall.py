@@ -138,7 +138,7 @@ class Machine:
 
     @property
     def variables(self) -> Path:
-        """What its firmware begins with: with Microsoft's keys Secure Boot is on, without any it is off."""
+        """The firmware's initial variables: with Microsoft's keys Secure Boot is on, without keys it is off."""
         return FIRMWARE / f"OVMF_VARS_4M{'.ms' if self.has_secure_boot else ''}.fd"
 
 
@@ -164,7 +164,7 @@ class Hall:
 
     @property
     def fingerprint(self) -> str:
-        """Of the controllers' certificate: SHA-256, hex."""
+        """SHA-256 of the BMCs' certificate, hex."""
         shown = self.certificate.read_text(encoding="ascii").partition("-----BEGIN PRIVATE")[0]
         return sha256(ssl.PEM_cert_to_DER_cert(shown)).hexdigest()
 
@@ -254,7 +254,7 @@ def _listens(address: str) -> bool:
 
 
 def _prepare(hall: Hall) -> None:
-    """All but the machines; what a hall before this one left of libvirt's own goes."""
+    """Creates the files of the hall except those of its machines; libvirt's own files of an earlier hall are removed."""
     hall.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     shutil.rmtree(hall.folder / "own", ignore_errors=True)
     (hall.folder / "pool").mkdir(exist_ok=True)

@@ -49,7 +49,7 @@ CARD_PORTS = (0x1B, 0x2B, 0x3B, 0x4B, 0x9B, 0xAB, 0xBB, 0xCB)
 
 @dataclass(frozen=True)
 class Hardware:
-    """What each GPU host of a rack has; ``interconnect`` and ``link_layer`` in the profile's words, rate in Gb/s."""
+    """The hardware of each GPU host of a rack; ``interconnect`` and ``link_layer`` in the profile's terms, rate in Gb/s."""
 
     gpu: str = "a100-sxm"
     gpus: int = 8
@@ -70,11 +70,11 @@ class Hardware:
         return self.link_layer == "InfiniBand" and self.ports > 0
 
     def ports_of(self, is_gpu: bool) -> int:
-        """How many ports a host has; one is enough for a head host."""
+        """Number of ports of a host; a head host needs only one."""
         return self.ports if is_gpu else min(self.ports, 1)
 
     def gpu_place(self, index: int) -> PciAddress:
-        """Where GPU ``index`` sits."""
+        """The position of GPU ``index``."""
         return self._place(CARD_GPUS if self.model.is_card else SXM_GPUS, index, self.gpus)
 
     def port_place(self, index: int, is_gpu: bool) -> PciAddress:

@@ -33,7 +33,7 @@ NEEDED_GIB = 5
 IMAGE = "image"
 OTHERS = tuple(f"plain-{release}" for release in RELEASES)
 IMAGES = (IMAGE, *OTHERS)
-"""What is built side by side: the image of a rack's own hosts, and the roots of plain ones."""
+"""Images that can be built concurrently: that of a rack's own hosts, and the roots of plain ones."""
 
 
 def layers(progress: Progress, cluster: bool = False) -> dict[str, str]:

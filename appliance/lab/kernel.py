@@ -1,4 +1,4 @@
-"""What racks need of this machine's kernel: raised with the first, given back with the last."""
+"""Kernel settings of this machine for racks: set by the first rack, restored by the last."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -7,7 +7,7 @@ from appliance.lab.spec import STATE_ROOT
 
 SETTINGS = Path("/proc/sys")
 KEPT = STATE_ROOT
-"""Where values of before lie; of ip_forward in .ip_forward."""
+"""File of the previous values; that of ip_forward in .ip_forward."""
 NEEDED = {
     "net/ipv4/ip_forward": 1,
     # All hosts of all racks share it: systemd takes a dozen on each, and kubelet and the pods of a cluster more than Linux
@@ -28,7 +28,7 @@ def raise_all() -> None:
 
 
 def give_back() -> None:
-    """They are what they were before the first rack."""
+    """Restores the values from before the first rack."""
     for name in NEEDED:
         with suppress(FileNotFoundError):
             before = _before(name).read_text(encoding="ascii")

@@ -41,7 +41,7 @@ MODULES = (KUBERNETES, ETCD, COREDNS, KUBE_ROUTER, KAI)
 SOURCES = Path(__file__).with_name("kubernetes_source")
 CLUSTER_ROLES = ("containerd", "kubernetes")
 PLACE = "opt/appliance/kubernetes"
-"""Where hosts of a rack with a cluster find packages, images and manifests."""
+"""Path of packages, images and manifests on hosts of a rack with a cluster."""
 MOUNT_NFS = "opt/appliance/lab/mount.nfs"
 
 LAYER_SOURCES = (
@@ -104,7 +104,7 @@ GATHER_SECONDS = 900.0
 
 STALE_SECONDS = 7 * 24 * 3600
 OWN_PREFIXES = ("programs-", "kubernetes-", "cluster-", "charts-", "making-", "go")
-"""What the cache keeps of this module; image layers of other racks are cleared by other rules."""
+"""The part of this module that the cache keeps; image layers of other racks are removed by other rules."""
 
 # A build is killed with the process that started it, and its mounts end with its namespace.
 CONFINED = (
@@ -207,7 +207,7 @@ def one_build(cache: Path, progress: Progress) -> Iterator[None]:
 
 
 def _gathered_name(modules: Sequence[str]) -> str:
-    """Of the folder of all programs. ``modules``: the names of their folders."""
+    """Name of the folder of all programs. ``modules``: the names of their folders."""
     wanted = [str(path) for _, path in SOURCES_OF_MODULES]
     return f"kubernetes-{digest(json.dumps([*modules, *wanted]))}"
 
@@ -250,7 +250,7 @@ def _chroot(fresh: Path, base: Path, binds: dict[str, Path], program: str) -> st
     lines = [
         f"mount -t overlay overlay -o lowerdir={base},upperdir={upper},workdir={work} {root}",
         f"cp /etc/resolv.conf {root}/etc/resolv.conf",
-        # apt keeps what it downloads, for the offline source.
+        # apt keeps its downloads, for the offline source.
         f"rm -f {root}/etc/apt/apt.conf.d/docker-clean",
         f"mount -t proc proc {root}/proc",
         f"mount --rbind /dev {root}/dev",

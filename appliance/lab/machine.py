@@ -78,7 +78,7 @@ def nspawn(rack: Rack, host: RackHost) -> tuple[str, ...]:
 
 
 def _of_cluster(host: RackHost) -> tuple[str, ...]:
-    """What a container runtime and kubelet need of their host."""
+    """Options that a container runtime and kubelet need on their host."""
     return (
         "--system-call-filter=@keyring @mount @module bpf",
         "--bind=/dev/kmsg",

@@ -19,7 +19,7 @@ NO_MACHINE_ID = ("", "uninitialized")
 ENTER = Path(__file__).with_name("enter.py")
 DATA_FOLDERS = ("srv", "export")
 CLUSTER_FOLDERS = ("var/lib/containerd", "var/lib/kubelet")
-"""What a host of a cluster has on its disk itself: overlays do not stack, and kubelet measures a real file system."""
+"""Folders of a cluster host that are on the disk itself: overlays do not stack, and kubelet measures a real file system."""
 
 
 def mounted(below: Path) -> tuple[Path, ...]:
@@ -111,7 +111,7 @@ def _image(host: RackHost) -> str:
         fresh = image.with_suffix(".new")
         with fresh.open("wb") as file:
             os.truncate(file.fileno(), DISK_GIB << 30)
-        # Nothing in a rack outlives it, so no journal; no reserve, so that full means full.
+        # No data outlives the rack, so there is no journal; no reserved blocks, so that a full disk is really full.
         run(("mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0", str(fresh)))
         fresh.rename(image)
     return str(image)

@@ -30,7 +30,7 @@ class Hca:
 
     @property
     def description(self) -> str:
-        """What the fabric calls it, as the driver does: host, then device."""
+        """The node's name in the fabric, as the driver sets it: host, then device."""
         return f"{self.host} {self.device}"
 
 

@@ -49,7 +49,7 @@ def let_out(table: str, network: IPv4Network) -> None:
 
 
 def shut_in(table: str) -> None:
-    """Remove a table of ``let_out``; the machine's kernel returns to what it was with the last of them."""
+    """Remove a table of ``let_out``; with the last one, the machine's kernel settings are restored."""
     run(("nft", "delete", "table", "ip", table), check=False)
     told = json.loads(run(("nft", "--json", "list", "tables")).stdout or "{}")
     names = [one["table"]["name"] for one in told.get("nftables", ()) if "table" in one]

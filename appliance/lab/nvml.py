@@ -61,7 +61,7 @@ QUIET = (
     "lost",
     "off_bus",
 )
-"""Counters that are zero on a healthy idle GPU."""
+"""Faults that a healthy idle GPU does not have."""
 
 
 def build(cache: Path) -> Path:
@@ -101,7 +101,7 @@ def nvidia_smi() -> bytes:
 
 
 def compile_command(library: Path, sources: Sequence[Path]) -> tuple[str, ...]:
-    """How gcc makes the library. C11 keeps it from binding to symbols of a newer C library."""
+    """gcc's options for the library. C11 prevents references to symbols of a newer C library."""
     flags = ("-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O2", "-Wall", "-Wextra", "-Werror")
     link = ("-shared", "-fPIC", "-fvisibility=hidden", f"-Wl,-soname,{SONAME}")
     return ("gcc", *flags, *link, "-o", str(library), *(str(file) for file in sources))
@@ -134,7 +134,7 @@ def system(driver: str, cuda: int) -> dict[str, Value]:
 
 
 def _product(hardware: Hardware) -> dict[str, Value]:
-    """What all GPUs of a kind have in common; power in mW, memory in bytes, clocks in MHz."""
+    """Properties common to all GPUs of a kind; power in mW, memory in bytes, clocks in MHz."""
     model = hardware.model
     return {
         "name": model.name,
@@ -210,7 +210,7 @@ def _identity(host: str, hardware: Hardware, index: int) -> dict[str, Value]:
 
 
 def _condition(index: int) -> dict[str, Value]:
-    """How a healthy idle GPU is."""
+    """The state of a healthy idle GPU."""
     quiet: dict[str, Value] = dict.fromkeys(QUIET, 0)
     return quiet | {
         "memory_used": 4 << 20,

@@ -150,7 +150,7 @@ def install(rack: Rack, host: RackHost, client_key: str) -> None:
 
 
 def texts(rack: Rack, host: RackHost) -> dict[str, str]:
-    """File by file, what the installer writes; paths relative to the root."""
+    """By file, the content that the installer writes; paths relative to the root."""
     prefix = rack.network.prefixlen
     found = {
         "etc/hostname": f"{host.name}\n",

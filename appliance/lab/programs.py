@@ -17,18 +17,18 @@ from appliance.provision.building import Progress
 from appliance.provision.sources import digest
 
 CACHE = "go"
-"""Below the rack's cache: what is downloaded, and what Go keeps of a build for the next."""
+"""Folders below the rack's cache: downloads, and Go's build cache."""
 KEPT = BUILDS, SOURCES = ("build", "modules")
 GONE = "gone-"
-"""Before the names of what is being removed."""
+"""Prefix of folders that are being removed."""
 BUILD_SECONDS = 3600.0
-"""Of one program."""
+"""Time limit of one program."""
 FETCH_SECONDS = 1200.0
 NEEDED_GIB = 14
 ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 """The compiler does not outlive a program that is killed."""
 QUICKLY = "all=-l -dwarf=false"
-"""For the compiler: nothing inlined, and nothing that a debugger reads. It takes three quarters of the time."""
+"""Option of the compiler: no inlining, and no debugging information. It takes three quarters of the time."""
 THOROUGHLY = ""
 """Option of the compiler, too: as the publishers compile, for measured programs."""
 
@@ -51,14 +51,14 @@ class Module:
 
     @property
     def version(self) -> str:
-        """Of the main module, without the v."""
+        """The main module's version without the v."""
         found = re.search(rf"\b{re.escape(self.main)} v(\S+)", self._text("go.mod"))
         assert found
         return found[1]
 
     @property
     def folder_name(self) -> str:
-        """Names what a build makes."""
+        """Name of the folder of a build; it contains the digest of its inputs."""
         texts = (self._text("go.mod"), self._text("go.sum"), repr(self), BUILT_AT, self.compiler)
         return f"programs-{self.name}-{digest(''.join(texts))}"
 
@@ -245,7 +245,7 @@ class Client:
         }
 
     def fetch(self, module: Module, progress: Progress) -> None:
-        """Download what the module names."""
+        """Download the modules of a module file."""
         with building.reported_progress(
             progress, f"fetching {module.main} v{module.version}", lambda: ""
         ):

@@ -168,7 +168,7 @@ def _existing(wanted: RackSpec) -> Rack | None:
 
 def _new(wanted: RackSpec, progress: Progress) -> Rack:
     classes = {name: of_profile(load_profile(name)) for name in wanted.class_of_each}
-    # A head has a port of the fabric that it manages, where any class has one.
+    # A head has a port in the fabric that it manages, if any class has one.
     hardware = next((own for own in classes.values() if own.has_subnet), None)
     hardware = hardware or of_profile(load_profile(wanted.profile), wanted.gpu)
     if not wanted.is_virtual:

@@ -1,4 +1,4 @@
-"""What goes into a rack's image."""
+"""The content of a rack's image."""
 
 import json
 from contextlib import suppress
@@ -49,7 +49,7 @@ class Recipe:
 def role_packages(
     roles_dir: Path, distribution: str = DISTRIBUTION, version: str = VERSION
 ) -> dict[str, tuple[str, ...]]:
-    """By role, the packages its vars name: keys ending in ``_packages`` of main and the system's files."""
+    """By role, the packages in its vars: keys ending in ``_packages`` of main and the system's files."""
     found: dict[str, tuple[str, ...]] = {}
     for role in sorted(roles_dir.glob("*/vars")):
         merged: dict[str, list[str]] = {}

@@ -50,7 +50,7 @@ def served(rack: Rack) -> Path:
 
 
 def fingerprint(rack: Rack) -> str:
-    """Of the key that signs it: forty hexadecimal digits; empty before the repository was made."""
+    """Fingerprint of the signing key: forty hexadecimal digits; empty before the repository exists."""
     file = rack.state_dir / "repository" / "fingerprint"
     return file.read_text(encoding="utf-8").strip() if file.exists() else ""
 
@@ -152,7 +152,7 @@ def _own_keyring(rack: Rack) -> Path:
 
 @contextmanager
 def _keyring(home: Path) -> Iterator[tuple[str, ...]]:
-    """How to call gpg on a keyring; the agent it starts is ended."""
+    """Arguments of gpg for a keyring; its agent is ended."""
     try:
         yield ("gpg", "--homedir", str(home), "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", "")  # fmt: skip
     finally:

@@ -40,7 +40,7 @@ OF_MACHINES = {
 }
 BINDING = Path("/usr/lib/python3/dist-packages/libvirt.py")
 MACHINE_DISK_GIB = 6
-"""What a virtual machine's disk takes of this machine's at last, a few packages of the owner's included."""
+"""Final size of a virtual machine's disk on this machine, including a few packages of the owner's."""
 
 CLONE_NEWNS = 0x00020000
 

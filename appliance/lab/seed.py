@@ -1,4 +1,4 @@
-"""What a host finds in its filesystem on its first day: its name, network, keys and simulated hardware."""
+"""The initial files of a host: its name, network, keys and simulated hardware."""
 
 import json
 import uuid
@@ -98,7 +98,7 @@ def texts(rack: Rack, host: RackHost) -> dict[str, str]:
 
 
 def cluster_unit() -> str:
-    """What gives a container the control groups and kernel parameters of a cluster's host."""
+    """Settings that give a container the control groups and kernel parameters of a cluster's host."""
     return _read("cluster.service")
 
 
@@ -154,7 +154,7 @@ def programs(hardware: Hardware) -> dict[str, str]:
 
 
 def _mounts_nfs(host: RackHost) -> None:
-    """Install the rack's mount.nfs for mount(8); a package with its own diverts it."""
+    """Install the rack's mount.nfs for mount(8); a package with another one installs it under a diverted name."""
     for name in ("mount.nfs", "mount.nfs4"):
         place = f"/sbin/{name}"
         away = ("--no-rename", "--divert", f"{place}.kernel", "--add", place)

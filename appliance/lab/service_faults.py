@@ -1,4 +1,4 @@
-"""What can be made to go wrong with the services of a rack host: real daemons, stopped or led astray, and what keeps it safe."""
+"""Faults of the services of a rack host: real daemons, stopped or misconfigured, and of its security settings."""
 
 from collections.abc import Sequence
 

@@ -76,7 +76,7 @@ def _write_site(rack: Rack, file: Path, text: str, progress: Progress, reset: bo
 
 
 def digest(text: bytes) -> str:
-    """Of a site.yml without the owners of its hosts, which are changed by a verb of their own."""
+    """Digest of a site.yml without the owners of its hosts, which another verb changes."""
     return hashlib.sha256(re.sub(rb"(?m)^ +owner:.*\n", b"", text)).hexdigest()
 
 
@@ -143,7 +143,7 @@ def render(
 
 
 def _complete(rack: Rack) -> Mapping[str, object]:
-    """What a complete rack's site has more: the first GPU host of Kubernetes divides a GPU, where its product can be divided."""
+    """Additions to a complete rack's site: the first GPU host of Kubernetes divides a GPU, if its product supports it."""
     divided, *whole = [h.name for h in rack.hosts if h.is_gpu][rack.spec.slurm :]
     own = rack.hardware_of(divided)
     can_divide = mig_table().of(own.model.name) is not None
@@ -158,7 +158,7 @@ def _complete(rack: Rack) -> Mapping[str, object]:
 
 
 def _classes(rack: Rack) -> Mapping[str, str]:
-    """By host its class, where that is not the site's."""
+    """The class of each host that differs from the site's."""
     gpu_hosts = (host.name for host in rack.hosts if host.is_gpu)
     of = dict(zip(gpu_hosts, rack.spec.class_of_each, strict=False))
     return {host: _profile(name) for host, name in of.items() if name != rack.spec.profile}

@@ -1,4 +1,4 @@
-"""What a rack is made of, and every name, address and path that follows from it."""
+"""The parts of a rack, and every name, address and path derived from them."""
 
 import json
 import os
@@ -18,7 +18,7 @@ EMBEDDED = "rack"
 """The rack a verb means that is given no site."""
 STATE_ROOT = Path("/var/lib/appliance/lab")
 TABLES = "appliance_lab_"
-"""How the names of nftables tables begin that let a network of ours out."""
+"""Prefix of the nftables tables that masquerade one of our networks."""
 MAX_HOSTS = 32
 COMPLETE_HOSTS, COMPLETE_SLURM = 6, 2
 """Hosts of a complete rack, the head included, and how many of its GPU hosts are Slurm's."""
@@ -34,13 +34,13 @@ SIMULATOR_LAYER = "simulator"
 CHARTS_LAYER = "charts"
 """The image layer that adds Helm and look-alike charts to the cluster's offline source."""
 IMAGE_LAYER = "machines"
-"""Of virtual machines: the folder of the disk image that they are installed with."""
+"""For virtual machines: the folder of the disk image that is installed."""
 KINDS = ("container", "vm")
-"""What the hosts of a rack are."""
+"""The kinds of a rack's hosts."""
 
 
 def cache_root() -> Path:
-    """Where images and built libraries are kept: $APPLIANCE_CACHE or /var/cache/appliance."""
+    """Folder of images and built libraries: $APPLIANCE_CACHE or /var/cache/appliance."""
     return Path(os.environ.get("APPLIANCE_CACHE", "/var/cache/appliance"))
 
 
@@ -113,7 +113,7 @@ class RackSpec:
 
     @property
     def class_of_each(self) -> tuple[str, ...]:
-        """The class of each GPU host, in their order; none where all are of ``profile``."""
+        """The class of each GPU host, in their order; empty if all are of ``profile``."""
         parts = (part.rpartition("=") for part in self.classes.split(",") if part)
         return tuple(name for name, _, count in parts for _ in range(int(count)))
 
@@ -219,10 +219,10 @@ class Rack:
     layers: dict[str, str] = field(default_factory=dict)
     hardware: Hardware = field(default_factory=Hardware)
     of_hosts: dict[str, Hardware] = field(default_factory=dict)
-    """Of GPU hosts that have other hardware."""
+    """Hardware of GPU hosts that differ."""
 
     def hardware_of(self, host: str) -> Hardware:
-        """What a host has."""
+        """The hardware of a host."""
         return self.of_hosts.get(host, self.hardware)
 
     @property
@@ -240,7 +240,7 @@ class Rack:
 
     @property
     def access_dir(self) -> Path:
-        """Where key and pinned host keys of ``appliance lab shell`` lie. Plain hosts belong to no site."""
+        """Folder of the key and pinned host keys of ``appliance lab shell``. Plain hosts belong to no site."""
         return self.state_dir / "account" if self.spec.plain else self.site_dir
 
     @property
@@ -277,7 +277,7 @@ class Rack:
 
     @property
     def virtual_address(self) -> IPv4Address | None:
-        """What several control planes share."""
+        """The address that several control planes share."""
         return self.network.network_address + 9 if self.spec.control > 1 else None
 
     def host(self, name: str) -> RackHost:

@@ -43,7 +43,7 @@ def _as_root(rack: Rack, argv: Sequence[str]) -> Sequence[str]:
 
 
 def remote_words(argv: Sequence[str]) -> tuple[str, ...]:
-    """What a person typed after "--": ssh joins words with blanks, so several are quoted; one is a shell's line."""
+    """The user's words after "--": ssh joins words with blanks, so several words are quoted; a single one is a shell line."""
     return (shlex.join(argv),) if len(argv) > 1 else tuple(argv)
 
 

@@ -1,4 +1,4 @@
-"""How a rack is at this moment: which hosts run, since when, and with how much memory."""
+"""The state of a rack: running hosts, their uptime, and their memory."""
 
 from appliance.lab import cgroups, fabric, hall, machine, processes, repository, vms
 from appliance.lab.spec import Rack, RackHost

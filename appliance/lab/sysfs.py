@@ -13,7 +13,7 @@ from appliance.lab.spec import Rack, RackHost
 
 ROOT = "var/lib/appliance-lab/sys"
 SPEEDS = {1: "2.5 GT/s PCIe", 3: "8.0 GT/s PCIe", 4: "16.0 GT/s PCIe", 5: "32.0 GT/s PCIe"}
-"""How the kernel writes a PCIe generation."""
+"""The kernel's notation of a PCIe generation."""
 STATES = {"Down": "1: DOWN", "Init": "2: INIT", "Armed": "3: ARMED", "Active": "4: ACTIVE"}
 PHYSICAL_STATES = {
     "Sleep": "1: Sleep",
@@ -129,7 +129,7 @@ def files(rack: Rack, host: RackHost) -> dict[str, str]:
 
 
 def links(rack: Rack, host: RackHost) -> dict[str, str]:
-    """Every symbolic link of the tree and what it leads to, both as paths in the tree."""
+    """Every symbolic link of the tree and its target, both as paths in the tree."""
     hardware = rack.hardware_of(host.name)
     found: dict[str, str] = {}
     places = [hardware.gpu_place(index) for index in range(hardware.gpus if host.is_gpu else 0)]
@@ -167,7 +167,7 @@ def port_path(device: str) -> str:
 
 
 def _write(root: Path, texts: Mapping[str, str], aims: Mapping[str, str]) -> None:
-    """Write what is missing or differs; a reader of the rest notices nothing."""
+    """Write missing or changed files; readers of the other files are not affected."""
     for path, text in texts.items():
         target = root / ROOT / path
         if not target.exists() or target.read_text(encoding="utf-8") != text:

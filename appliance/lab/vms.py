@@ -50,7 +50,7 @@ def hardware(rack: Rack, host: RackHost) -> str:
 
 
 def write_access(rack: Rack) -> None:
-    """The site's values for its machines before they have a system: the BMCs' password and certificate."""
+    """Writes the site's files for machines without a system: the BMCs' password and certificate."""
     found = hall_of(rack)
     secret = rack.site_dir / "secrets" / PASSWORD
     secret.touch(mode=0o600)
@@ -62,6 +62,6 @@ def write_access(rack: Rack) -> None:
 
 
 def nameservers() -> list[str]:
-    """The name server of the machines."""
+    """Addresses of the name servers for the machines."""
     words = (line.split() for line in network.resolver().splitlines())
     return [line[1] for line in words if len(line) > 1 and line[0] == "nameserver"]

@@ -24,7 +24,7 @@ REASONS = (
     r'receiver={name} .*?\berr="((?:[^"\\]|\\.)*)"',
     r'err="{name}/[a-z]+\[\d+\]: ((?:[^"\\]|\\.)*)"',
 )
-"""What Alertmanager writes of an attempt it will repeat, and of one that it gives up."""
+"""Alertmanager's log messages for an attempt that it repeats, and for one that it abandons."""
 ADDRESS = re.compile(r'\\?"?https?://[^\s"\\]+\\?"?')
 """Anyone who knows the address of a webhook can post to it."""
 POLL, GRACE = 0.3, 0.7
@@ -32,7 +32,7 @@ POLL, GRACE = 0.3, 0.7
 
 
 def asked(path: str, body: bytes | None = None) -> str:
-    """What Alertmanager answers. Raises OSError."""
+    """Returns Alertmanager's answer. Raises OSError."""
     request = urllib.request.Request(
         ALERTMANAGER + path, body, {"Content-Type": "application/json"}
     )
@@ -48,7 +48,7 @@ def taken(kind: str) -> float:
 
 
 def held_back(receiver: str, token: str) -> str:
-    """Why the trial cannot reach its receiver; "" where nothing is in its way."""
+    """The reason why the test alert cannot reach its receiver; "" if nothing prevents it."""
     wanted = urllib.parse.quote(f'trial="{token}"')
     found = json.loads(asked(f"/api/v2/alerts?filter={wanted}"))
     if not any(to["name"] == receiver for alert in found for to in alert["receivers"]):
@@ -59,7 +59,7 @@ def held_back(receiver: str, token: str) -> str:
 
 
 def reason(receiver: str, since: float) -> str:
-    """Why the last attempt failed, by Alertmanager's journal and without addresses that are secret; "" where none did."""
+    """The reason of the last failed attempt, from Alertmanager's journal and without secret addresses; "" if none failed."""
     argv = ["journalctl", "--unit", UNIT, "--output", "cat", "--quiet", f"--since=@{int(since)}"]
     said = subprocess.run(argv, capture_output=True, text=True, timeout=20).stdout
     name = re.escape(receiver)

@@ -1,1 +1,1 @@
-"""Who is to blame: outliers among equals, and which end or path explains bad pairs. Pure functions of measurements."""
+"""Finds faulty hosts: outliers among peers, and the ends or paths that explain bad pairs. Pure functions of measurements."""

@@ -65,5 +65,5 @@ def compare(values: Mapping[str, float], *, least: float, more_is_better: bool =
 
 
 def _worst(values: Mapping[str, float], middle: float, sign: int) -> float:
-    """By how many percent the worst falls behind the median."""
+    """By how many percent the worst value is worse than the median."""
     return max(sign * (middle - value) for value in values.values()) / middle * 100

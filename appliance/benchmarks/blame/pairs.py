@@ -26,7 +26,7 @@ class Isolated:
 
 
 def isolate(ends: Iterable[str], results: Results) -> Isolated:
-    """What these results prove of ``ends``."""
+    """Returns the verdicts on ``ends`` that these results prove."""
     cleared = {end for group, good in results.items() if good for end in group}
     bad_groups = [group for group, good in results.items() if good is False]
     bad, paths = set[str](), set[tuple[str, str]]()
@@ -75,7 +75,7 @@ def screens(ends: Sequence[str], size: int = 0) -> tuple[Group, ...]:
 
 
 def _next(ends: Sequence[str], results: Results) -> tuple[Group, ...]:
-    """Pairs to try next, no end twice; none where nothing is left to learn."""
+    """Pairs to try next, without repeated ends; empty if no result can be gained."""
     found = isolate(ends, results)
     tried = {end for group, good in results.items() if good is not False for end in group}
     bad = {end for group, good in results.items() if good is False for end in group}

@@ -24,7 +24,7 @@ FIELDS = (
     "ecc.errors.uncorrected.volatile.total,ecc.errors.corrected.volatile.total"
 )
 REASONS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
-"""From driver 535 on, and before."""
+"""Field names from driver 535 on, and before."""
 XID = re.compile(
     r"\[ *[0-9]+\.[0-9]+\] (\[ *[A-Z][0-9]+\] )?NVRM: Xid \((PCI:)?[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:"
 )
@@ -52,7 +52,7 @@ def sample() -> dict[str, Any]:
         rows = ask(["nvidia-smi", query, "--format=csv,noheader,nounits"])
         if rows:
             break
-    # The kernel's own records alone, and of these what the driver begins: the kernel writes names of people's programs into others.
+    # Only the kernel's own records, and only those that start with the driver's prefix: other records can contain names of users' programs.
     log = ask(["dmesg", "--kernel"])
     xids = [line[:200] for line in (log or "").split("\n") if XID.match(line)]
     gpus = [line for line in (rows or "").split("\n") if line.count(",") == 8]
@@ -147,7 +147,7 @@ def rates(folder: Path) -> dict[str, float]:
 
 
 def main(folder: Path, seconds: float, interval: float) -> None:
-    """To its end, or to SIGTERM: both are written down."""
+    """Runs until its end, or until SIGTERM; both are recorded."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for old in folder.iterdir():
         old.unlink()

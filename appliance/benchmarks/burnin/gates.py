@@ -15,7 +15,7 @@ DONE, CLOCKS, HEAT, ERRORS, RATE = (
 )
 CHECKS = (DONE, CLOCKS, HEAT, ERRORS, RATE)
 MINUTES = 480
-"""What ClusterMAX 3.0 runs: GPUs and fabric together for eight hours."""
+"""The procedure of ClusterMAX 3.0: GPUs and fabric together for eight hours."""
 BOUNDS = {DONE: Bound("h")}
 
 

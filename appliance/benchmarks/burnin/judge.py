@@ -204,7 +204,7 @@ def _errors(host: str, burn: Burn, common: dict[str, Any]) -> Iterator[CheckResu
 
 
 def _rate(host: str, burn: Burn, common: dict[str, Any]) -> CheckResult:
-    """How much the rate of any GPU varied once settled."""
+    """Judges the variation of each GPU's rate in steady state."""
     after, worst, slowest = settled(burn), 0.0, ""
     names = sorted({name for m in burn.moments for name in m.rates})
     for name in names:

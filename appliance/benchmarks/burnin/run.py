@@ -24,7 +24,7 @@ NAME = "appliance-burnin"
 FOLDER = "/var/lib/appliance/burnin"
 SCRIPT = Path(__file__).with_name("burn.py")
 MOST_SAMPLES = 2000
-"""Of one host: with eight GPUs some 1.2 KB each, below what is read of a host."""
+"""Maximum number of samples per host. With eight GPUs a sample needs about 1.2 KB, so the output stays below its limit."""
 POLL = 10.0
 WAIT = 1800.0
 """Time in s in the queue: hosts that are occupied for longer are busy, which is not a fault."""
@@ -55,7 +55,7 @@ class BurnInRequest:
 
 
 class Undone(Exception):
-    """Why there is nothing to judge; ``fix`` what to do about it."""
+    """The reason why there is nothing to judge; ``fix``: the remedy."""
 
     def __init__(self, why: str, fix: str, *, is_error: bool = False) -> None:
         super().__init__(why)
@@ -98,7 +98,7 @@ def _through(
     clock: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> None:
-    """Until the burn-in has ended. Raises Undone."""
+    """Waits until the burn-in has ended. Raises Undone."""
     state = _state(remote, wanted)
     if not state and _unjudged(remote, wanted):
         return
@@ -210,7 +210,7 @@ def _judged(view: View, remote: Remote, wanted: BurnInRequest, least: float) -> 
     tables: list[Table] = []
     raw: list[Raw] = []
     for host in wanted.hosts:
-        # What is marked as judged is an earlier burn-in: on that host this one never began.
+        # A folder that is marked as judged belongs to an earlier burn-in: on that host, this one never started.
         script = f"[ ! -e {FOLDER}/judged ] && head -c {LARGEST + 1} {FOLDER}/samples.jsonl"
         text = _ask(remote, host, ["sh", "-c", script])
         if text is None:

@@ -1,4 +1,4 @@
-"""What a burn-in wrote on one host: whole, in time order, and typed; else it is no burn-in."""
+"""The samples of a burn-in on one host: complete, in order of time, and typed; anything else is refused."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What ``dcgmi diag -j`` prints: one document of DCGM 3.x, another of 4.x, as one list of tests and GPUs."""
+"""The output of ``dcgmi diag -j``: different documents of DCGM 3.x and 4.x, as one list of tests and GPUs."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from appliance.benchmarks.reading import Foreign, Unread, document, shaped
 from appliance.text import one_line, shortened
 
 ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
-"""Of 4.x and of 3.x. A 4.x that finds nothing to run prints the older one, too (seen in 4.2.3)."""
+"""Root elements of 4.x and of 3.x. If a 4.x finds nothing to run, it prints the older one, too (seen in 4.2.3)."""
 TEXT = 300
 GPU = "GPU"
 NUMBER = re.compile(r"[0-9]{1,4}")
@@ -41,7 +41,7 @@ class Result(Foreign):
 
 
 class Test(Foreign):
-    """One test. 4.x sums up what is of no GPU in ``test_summary``."""
+    """One test. 4.x summarises results of other components in ``test_summary``."""
 
     name: str = Field(max_length=128)
     results: tuple[Result, ...] = Field(default=(), max_length=4096)
@@ -139,7 +139,7 @@ def _verdict(result: Result) -> Word:
 
 
 def _unsaid(whole: Result, results: tuple[Result, ...]) -> bool:
-    """Whether a summary warns of what no result does."""
+    """Whether a summary has a warning that no result has."""
     return any(_texts(whole.warnings)) and not any(
         text for result in results for text in _texts(result.warnings)
     )
@@ -154,7 +154,7 @@ def _gpus(result: Result) -> frozenset[int]:
 
 
 def _word(status: str) -> Word:
-    """As 3.x and 4.x write them, in capitals or not."""
+    """Parses the states of 3.x and 4.x, ignoring the case."""
     words = {
         "pass": Word.PASS,
         "fail": Word.FAIL,

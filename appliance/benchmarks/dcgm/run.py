@@ -1,4 +1,4 @@
-"""Runs ``dcgmi diag`` on each GPU host and judges each GPU; what was skipped is never called good."""
+"""Runs ``dcgmi diag`` on each GPU host and judges each GPU. A skipped test never passes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -35,7 +35,7 @@ BY_LEVEL: Mapping[int, tuple[str, ...]] = {
     3: ("diagnostic", "targeted_stress", "targeted_power", "memory_bandwidth"),
     4: ("memtest", "pulse_test"),
 }
-"""What a level adds: each GPU must have a verdict on all of them up to its own. What level 1 looks at changes by release."""
+"""Tests that a level adds: each GPU must have a verdict on all tests up to its level. The tests of level 1 differ by release."""
 OPTIONAL = frozenset({"nvbandwidth", "eud", "eud_test", "cpu_eud", "nccl_tests", "context_create"})
 """Tests that DCGM skips on good hosts: nvbandwidth is supported on few products, the others are in separate packages."""
 SERVICE = (

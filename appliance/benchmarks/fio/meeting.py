@@ -1,4 +1,4 @@
-"""What hosts that share a directory see of each other there: a file that one has written, a lock that one holds."""
+"""Judges a shared directory as its hosts see it: files that one host has written, a lock that one holds."""
 
 import secrets
 from collections.abc import Iterator, Mapping

@@ -30,7 +30,7 @@ LIMITS = "set its limit in site.yml (limits), from what the storage was sold for
 
 @dataclass(frozen=True)
 class Length:
-    """How long each part takes, in s, and how much each of four files holds. ``files``: small ones of each thread."""
+    """Duration of each part in s, and size of each of four files. ``files``: number of small files per thread."""
 
     seconds: int
     size: str
@@ -64,7 +64,7 @@ def task(at: str, length: Length, parts: Sequence[str], part: str) -> Task:
     return Task(
         "fio",
         sweep.SCRIPT,
-        # Files are laid out before they are read, and small ones take what they take.
+        # Files are created before they are read; the time for small ones is not limited.
         seconds=length.seconds * len(parts) * 3 + 60,
         tools=sweep.TOOL,
         part=part,

@@ -134,7 +134,7 @@ def exchange(folder: Folder, place: int, hosts: int) -> float:
 
 
 def locked(folder: Folder, place: int, hosts: int) -> str:
-    """What came of asking for a lock that the first host holds: "refused" is right; of the first host "held"."""
+    """The result of requesting a lock that the first host holds: "refused" is right; on the first host "held"."""
     with folder.file("lock", "a+", os.O_RDWR | os.O_CREAT | os.O_APPEND) as file:
         if place:
             until("the lock", there(folder, "held"))
@@ -153,7 +153,7 @@ def locked(folder: Folder, place: int, hosts: int) -> str:
 
 
 def count(folder: Folder, place: int, hosts: int) -> int:
-    """Everybody adds to one number under the lock; what the first host finds at the end."""
+    """Every host adds to one number under the lock; returns the number that the first host reads at the end."""
     for _ in range(ADDED):
         with folder.file("lock", "r+", os.O_RDWR) as file:
             fcntl.lockf(file, fcntl.LOCK_EX)
@@ -179,7 +179,7 @@ def leave(folder: Folder, place: Optional[int], hosts: int) -> None:  # noqa: UP
             left = there(folder, f"left-{other}")
             until(f"the end of host {other}", lambda left=left: left() or not folder.is_there())  # type: ignore[misc]
     except (Late, OSError):
-        pass  # who is still missing has ended, or sees no folder any more: the verdict is made
+        pass  # a missing host has ended, or no longer sees the folder: the verdict is complete
     with suppress(OSError):
         folder.remove()
 

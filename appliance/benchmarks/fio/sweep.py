@@ -13,7 +13,7 @@ TOOL = {"fio": "apt-get install fio there (Debian, Ubuntu), dnf install fio (RHE
 LOG = "appliance-log "
 PARTS = ("seq_write", "seq_read", "rand_write", "rand_read", "create")
 SAME = 0.02
-"""Share by which a rate may differ from what it is made of; fio rounds to whole milliseconds."""
+"""Maximum relative difference between a rate and its components; fio rounds to whole milliseconds."""
 MOST = 1e12
 """Bytes/s: no host's memory is so fast."""
 WRITES = frozenset({"seq_write", "rand_write"})
@@ -119,7 +119,7 @@ class Job(Foreign):
 
 
 class Printed(Foreign):
-    """What ``fio --output-format=json`` prints."""
+    """The document of ``fio --output-format=json``."""
 
     version: str = Field(alias="fio version", max_length=64)
     jobs: tuple[Job, ...] = Field(max_length=64)
@@ -127,9 +127,9 @@ class Printed(Foreign):
 
 @dataclass(frozen=True)
 class Sweep:
-    """Of each part what it reached. Bytes/s of sequential parts, operations/s of random ones, files/s of ``create``.
+    """Result per part: bytes/s of sequential parts, operations/s of random ones, files/s of ``create``.
 
-    ``decay``: of sequential parts long enough, by how many percent the last third is slower than the first.
+    ``decay``: for sequential parts that are long enough, by how many percent the last third is slower than the first.
     """
 
     version: str
@@ -141,7 +141,7 @@ class Sweep:
 def script_arguments(
     directory: str, seconds: int, size: str, files: int, parts: Sequence[str]
 ) -> tuple[str, ...]:
-    """What SCRIPT is given. ``size`` as fio writes it, "256m"."""
+    """Arguments of SCRIPT. ``size`` in fio's notation, "256m"."""
     return (directory, str(seconds), size, str(files), " ".join(parts))
 
 
@@ -160,7 +160,7 @@ def read(output: str, parts: Sequence[str]) -> Sweep:
             raise Unread(f"part {part} is missing")
         if job.error:
             raise Unread(f"part {part} ended with error {job.error}")
-        # The engine filecreate counts what it creates as reads.
+        # The engine filecreate counts created files as reads.
         moved = job.write if part in WRITES else job.read
         if not moved.io_bytes or not moved.runtime:
             raise Unread(f"part {part} moved no byte")

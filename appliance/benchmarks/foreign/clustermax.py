@@ -40,7 +40,7 @@ Word = Annotated[str, Field(max_length=128)]
 
 
 class Cluster(Foreign):
-    """What was audited."""
+    """The audited system."""
 
     orchestrator: Word
     nodes: int = Field(ge=0)
@@ -97,7 +97,7 @@ def text_of(file: Path) -> str:
 
 
 def shown(audit: Audit, file: Path) -> ForeignReport:
-    """What is kept and shown of it."""
+    """The data that is kept and shown."""
     of = f"audit by ClusterMAX {audit.release} in {file.absolute()}"
     raw = (Raw("audit.values.json", audit.text), Raw("review.txt", audit.review))
     began = audit.values.cluster.audited_at
@@ -118,7 +118,7 @@ def read(file: Path, now: datetime) -> Audit:
 
 
 def listed(audit: Audit) -> Table:
-    """What the audit finds wrong or doubtful, and what answers it here."""
+    """The findings of the audit, and the check that covers each here."""
     ours = mapped(NAME)
     found = [
         (item, ours.get(item.key, UNKNOWN))

@@ -127,7 +127,7 @@ def _items(suite: Element) -> Sequence[Item]:
 
 
 def _counted(items: Sequence[Item]) -> dict[str, int]:
-    """By the words of a suite."""
+    """Counts of the items, by the attributes of a suite."""
     found = Counter(item.bears for item in items)
     words = {"failures": "failure", "errors": "error", "skipped": "skipped"}
     return {"tests": len(items), **{word: found[tag] for word, tag in words.items()}}
@@ -168,7 +168,7 @@ def _began(suites: Sequence[Element], file: Path) -> tuple[datetime, str]:
 
 
 def _rows(items: Sequence[Item]) -> Iterator[Row]:
-    """What failed one by one, with its parts; the rest in one row for each answer, by the names of whole validations."""
+    """The failed validations one by one, with their parts; the others in one row per covering check, by whole validations."""
     rest: dict[tuple[str, str, str], list[Item]] = {}
     for item in sorted(items, key=lambda item: ORDER.index(item.says)):
         ours = _answer(item.name.partition("::")[0])

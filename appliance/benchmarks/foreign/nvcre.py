@@ -35,18 +35,18 @@ MOST = 10_000
 Word = Annotated[str, Field(max_length=4096)]
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
 Words = Annotated[tuple[Word, ...] | None, Field(max_length=MOST)]
-"""Of Go: an empty list may be null."""
+"""Go writes an empty list as null in some cases."""
 
 
 class Bandwidth(Foreign):
-    """Of one message size."""
+    """Result of one message size."""
 
     size: Word
     busBW: Word
 
 
 class Domain(Foreign):
-    """Of one part of the fabric, in a training."""
+    """Result of one part of the fabric, in a training."""
 
     tflops: float | Word | None = None
 
@@ -75,7 +75,7 @@ class Category(Foreign):
 
     @property
     def key(self) -> str:
-        """As its catalogue has it."""
+        """Domain and variant, as in its catalogue."""
         return f"{self.domain}/{self.variant}"
 
 

@@ -1,4 +1,4 @@
-"""What is kept and shown of another program's word, whichever program it is."""
+"""The data of another program's result that is kept and shown, for any program."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,7 +19,7 @@ Row = tuple[str, str, str, str, str]
 
 @dataclass(frozen=True)
 class ForeignReport:
-    """``name``: what it is filed under; ``of``: the program and its document, for people; ``raw``: what is kept with its digest."""
+    """``name``: its name in the record; ``of``: the program and its document, for people; ``raw``: the file that is kept with its digest."""
 
     name: str
     of: str
@@ -31,7 +31,7 @@ class ForeignReport:
 
 
 class Ours(Model):
-    """What answers an item here: a check, a gate or a page; ``why``: what differs."""
+    """The check, gate or page that covers an item here; ``why``: the difference."""
 
     by: Line
     why: Line
@@ -47,7 +47,7 @@ class _Mapped(Model):
 
 @cache
 def mapped(name: str) -> dict[str, Ours]:
-    """What answers the items of that program here, in the order of its file: by key, or by pattern of a name."""
+    """The mapping of that program's items, in the order of its file: by key, or by pattern of a name."""
     file = Path(__file__).with_name(f"{name}.yml")
     return dict(_Mapped.model_validate(documents.read(file).data).items)
 
@@ -72,5 +72,5 @@ def refuse_future(file: Path, began: datetime, now: datetime) -> None:
 
 
 def clean(text: str) -> str:
-    """As a cell."""
+    """The text of a table cell."""
     return shortened(one_line(text), 160)

@@ -1,1 +1,1 @@
-"""Matrix products and memory of each GPU by itself, by PyTorch of the host: what it reaches, and whether it is right."""
+"""Matrix products and memory of each GPU separately, by the host's PyTorch: speed and correctness."""

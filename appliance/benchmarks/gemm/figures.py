@@ -1,4 +1,4 @@
-"""What multiply.py printed of a host: whole and typed, or refused."""
+"""The output of multiply.py on a host: complete and typed, or refused."""
 
 from typing import Literal
 
@@ -41,7 +41,7 @@ class Device(Foreign):
 
     @property
     def part(self) -> str:
-        """What of its host it is."""
+        """The device's name on its host."""
         return f"GPU {self.index}" if self.kind == "gpu" else "processors"
 
     @property

@@ -33,7 +33,7 @@ BLOCK = 1024
 """Rows that are checked at a time."""
 PATTERN = 1 << 20
 SECONDS = {"gpu": 150, "processors": 60}
-"""Of one device; one that hangs is left behind."""
+"""Time limit of one device in s; a device that hangs is left behind."""
 
 
 def ask(argv: list[str], seconds: float = 60) -> str | None:
@@ -80,7 +80,7 @@ class Bench:
         return statistics.median(self.took(work, count) for _ in range(REPEATS))
 
     def types(self) -> dict[str, Any]:
-        """What the product has units for, by the name that results bear."""
+        """Types for which the product has units, by the names of results."""
         torch = self.torch
         if self.kind == "processors":
             return {"fp64": torch.float64, "fp32": torch.float32}

@@ -188,7 +188,7 @@ class Ranks:
             raise
 
     def silent(self) -> list[str]:
-        """Returns the ranks that do not report that they wait in vain, as this one does; the first one if the store is gone."""
+        """Returns the ranks that do not report that they wait in vain, as this one does; the first one if the store is lost."""
         try:
             self.store.set_timeout(datetime.timedelta(seconds=GIVE_UP))
             self.store.add(f"waited-{self.rank}", 1)

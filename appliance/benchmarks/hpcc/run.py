@@ -1,4 +1,4 @@
-"""STREAM and HPL on the processors of each host: what a host reaches against its equals."""
+"""STREAM and HPL on the processors of each host, compared with its peers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -23,7 +23,7 @@ INSTALL = (
 TOOLS = {"hpcc": INSTALL, "mpirun": INSTALL}
 SECONDS, SMALL_SECONDS = 3600.0, 240.0
 SHARE = 0.1
-"""Of the memory that the matrix takes: enough to leave the caches, and an hour is not passed."""
+"""Share of the memory for the matrix: enough to exceed the caches in less than an hour."""
 SMALL_ORDER = 1500
 SHARED = "the host shares its machine"
 FIXES = {

@@ -1,1 +1,1 @@
-"""How fast a model's weights come from storage into memory, by loader and concurrency."""
+"""Speed of loading a model's weights from storage into memory, by loader and concurrency."""

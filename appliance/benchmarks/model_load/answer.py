@@ -99,7 +99,7 @@ def read(text: str, asked: Collection[str]) -> Answer:
     if sorted(told) != sorted(asked):
         raise ValueError(f"it reports {quoted(told)}, requested was {quoted(sorted(asked))}")
     for measured in answer.places:
-        # Of an object nothing is cached on the host: what is none has to show that its loads were cold.
+        # Objects are not cached on the host; for other files, loads must be proved to be cold.
         if not measured.loads:
             continue
         if (measured.kind == "s3") != measured.place.startswith(OBJECTS):

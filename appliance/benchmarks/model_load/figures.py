@@ -1,4 +1,4 @@
-"""Medians of cold loads, and what they are against the storage's own rate."""
+"""Medians of cold loads, compared with the storage's own rate."""
 
 import statistics
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ BLOCK = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"})
 OWN_CACHE = {"zfs": "ARC"}
 """File systems with a cache of their own in addition to the page cache, which cannot be emptied per file."""
 FETCHED = 0.9
-"""Of a file's bytes that a cold load has storage fetch, at least."""
+"""Minimum share of a file's bytes that a cold load requests from storage."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Figure:
 
     @property
     def name(self) -> str:
-        """As people read it."""
+        """Formatted for people."""
         if self.loader in {"safetensors", "raw"} and self.concurrency == 1:
             return self.loader
         return f"{self.loader} {self.concurrency}"

@@ -23,7 +23,7 @@ def places(view: View) -> tuple[str, ...]:
 
 
 def part(at: str) -> str:
-    """How results name a place."""
+    """The notation of a place in results."""
     return at.strip("/") or "/"
 
 

@@ -117,7 +117,7 @@ def _share(measured: Measured, at: Place, limit: Limit) -> CheckResult:
 
 
 def _unmeasured(measured: Measured) -> str:
-    """Why there are not enough cold loads of a loader."""
+    """The reason why a loader has too few cold loads."""
     warm = dict.fromkeys(
         why for load in measured.loads if load.seconds and (why := f.warm(measured, load))
     )

@@ -14,7 +14,7 @@ Loader = Literal["safetensors", "streamer", "tensorizer"]
 
 
 class Cell(Model):
-    """One published time. ``doubt``: why it may not be what was measured."""
+    """One published time. ``doubt``: the reason why it may not be the measured value."""
 
     loader: Loader
     concurrency: int = Field(ge=1)

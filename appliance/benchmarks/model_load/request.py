@@ -1,4 +1,4 @@
-"""What shall be measured: places, size of the model, loaders, levels of concurrency."""
+"""The request: places, size of the model, loaders, levels of concurrency."""
 
 import re
 from typing import Annotated

@@ -31,7 +31,7 @@ NO_PYTHON = "name one that is there with --python"
 
 @cache
 def program() -> bytes:
-    """What runs on the host, as a zip archive; the same bytes for the same sources."""
+    """The program for the host, as a zip archive, with the same bytes for the same sources."""
     folder = "appliance/benchmarks/model_load"
     files = [
         (f"{folder}/host/{path.name}", path.read_bytes()) for path in sorted(PROGRAM.glob("*.py"))
@@ -66,7 +66,7 @@ def run(view: View, remote: Remote, request: Request | None = None) -> Outcome:
 
 
 def here(request: Request) -> Outcome:
-    """On this machine. Raises ApplianceError where its Python does not start."""
+    """Runs on this machine. Raises ApplianceError if its Python does not start."""
     done = process.run(
         _argv(request.python),
         input=_input(request, request.places),

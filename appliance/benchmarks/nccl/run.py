@@ -54,7 +54,7 @@ def tool(collective: str) -> dict[str, str]:
 
 @dataclass
 class Findings:
-    """What was measured so far. ``raw``: what the tools printed."""
+    """Measurements until now. ``raw``: output of the tools."""
 
     results: list[CheckResult] = field(default_factory=list)
     raw: list[Raw] = field(default_factory=list)

@@ -49,7 +49,7 @@ class Collective:
 
     @property
     def peak(self) -> Row:
-        """The largest message: what is compared with limits. The footer's average is of all sizes, small ones too."""
+        """The largest message, which is compared with limits. The footer's average includes all sizes, small ones too."""
         return self.rows[-1]
 
     @property
@@ -156,7 +156,7 @@ def _count(word: str) -> int:
 
 
 def _wrong(rows: tuple[Row, ...], footer: re.Match[str], differing: Sequence[str]) -> int:
-    """By rows and footer. ``differing``: lines of releases that print differences, which must not contradict the footer."""
+    """Errors by rows and footer. ``differing``: lines of releases that print differences, which must not contradict the footer."""
     counted = sum(row.wrong for row in rows)
     wrong = max(counted, int(footer[1]), footer[2] != "OK")
     for line in differing:

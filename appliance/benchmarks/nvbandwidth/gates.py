@@ -21,7 +21,7 @@ TITLES = {
 
 
 def places(check: str, host: str, count: int) -> tuple[Place, ...]:
-    """What a host of ``count`` GPUs is judged at: each GPU, or each two of them."""
+    """Targets of a host with ``count`` GPUs: each GPU, or each pair of them."""
     of_each = 2 if check == PEER else 1
     names = [f"GPU {index}" for index in range(count)]
     return tuple(place(host, *some) for some in combinations(names, of_each))

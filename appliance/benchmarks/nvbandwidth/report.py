@@ -29,7 +29,7 @@ Device = Annotated[str, Field(max_length=512)]
 
 
 class Word(StrEnum):
-    """How a testcase ended, the worst first. ``unknown``: a word of a release to come, which is no pass."""
+    """End states of a testcase, the worst first. ``unknown``: a state of a later release, which is not a pass."""
 
     ERROR = "error"
     RUNNING = "running"

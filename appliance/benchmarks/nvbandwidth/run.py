@@ -35,7 +35,7 @@ TOOLS = {
 }
 NEWER = "use nvbandwidth 0.7 or newer"
 SECONDS = 900.0
-"""Of eight GPUs that reach each other by PCIe alone: 112 pairs and directions of 24 GiB, at some 12 GB/s four minutes."""
+"""For eight GPUs connected only by PCIe: 112 pairs and directions of 24 GiB take four minutes at about 12 GB/s."""
 BUSY = "appliance-at-work="
 # MiB of a copy: the default of 0.5 is less. Numbers of CUDA are those of NVML in the order of the bus. Outside of a job of Slurm, other processes may use the GPUs.
 SCRIPT = f"""
@@ -69,7 +69,7 @@ class Figures:
     results: list[CheckResult] = field(default_factory=list)
 
     def error(self, check: str, at: Place | str, cause: str, fix: str = FIX_HAND) -> None:
-        """Marks the absence of a rate, because the output is wrong."""
+        """Adds an error instead of a rate, because the output is wrong."""
         self.results.append(judged(at, Status.ERROR, cause=cause, fix=fix).of(check))
 
 
@@ -167,7 +167,7 @@ def _unread(said: HostOutput, refused: str) -> tuple[str, str]:
 
 
 def _why(name: str, case: Matrix | None, report: Report, said: HostOutput) -> str:
-    """Of a testcase that did not pass."""
+    """Returns the reason why a testcase did not pass."""
     what = f"{name} did not end" if case else f"it does not report {name}" if name else ""
     told = (case.said if case else "") or report.error or said.last
     ended = f"nvbandwidth ended with {said.code}" if said.code else ""
@@ -293,7 +293,7 @@ def _most(view: View, check: str, at: Place) -> Bounded:
 
 
 def _kind(view: View, check: str, at: Place) -> object:
-    """What must be the same in equals: products; of pairs that no switch joins, which two of a host they are, too."""
+    """The key of peers: the product; for pairs without a switch, also the positions of the two GPUs in the host."""
     models = {f"GPU {gpu.index}": gpu.name for gpu in _devices(view, at.host or "")}
     names = tuple(models.get(part, "") for part in at.parts)
     switched = view.profile.hardware.gpu.interconnect is Interconnect.NVSWITCH
@@ -315,7 +315,7 @@ def _impossible(view: View, check: str, at: Place, rate: float, most: Most) -> C
 
 
 def _measured(results: Sequence[CheckResult]) -> Iterator[Measurement]:
-    """Of each host and check the lowest rate that is possible."""
+    """The lowest possible rate by host and check."""
     least: dict[tuple[str, str], CheckResult] = {}
     for one in results:
         if isinstance(one.value, float) and one.status is not Status.ERROR and one.host:

@@ -60,7 +60,7 @@ done
 """
 
 Values = dict[tuple[str, str], float]
-"""By check and device."""
+"""Results by check and device."""
 
 
 @dataclass
@@ -170,7 +170,7 @@ def within(check: str, value: float, bound: Limit) -> bool:
 
 
 def _good(values: Values | None, bounds: Mapping[str, Limit | None]) -> bool | None:
-    """Whether all rails of a pair are good; None where nothing was measured or no limit is known."""
+    """Whether all rails of a pair are good; None if nothing was measured or no limit is known."""
     verdicts = [
         within(check, value, bound)
         for (check, _), value in (values or {}).items()
@@ -185,7 +185,7 @@ def judge(
     found: Measured,
     bounds: Mapping[str, Limit | None],
 ) -> Iterator[CheckResult]:
-    """A verdict per check, host and rail: what is bad there is that port's, unless it is good with another host."""
+    """A verdict per check, host and rail: a bad rail is that port's fault, unless the port is good with another host."""
     for check in CHECKS:
         ends = [f"{host}/{rail.partition(':')[0]}" for host in hosts for rail in devices[host]]
         bound = bounds[check]

@@ -15,7 +15,7 @@ LAT_TIMED = re.compile(r"#bytes\s+#iterations\s+t_avg\[usec\]\s+tps average")
 HEADS = (BW_HEAD, LAT_HEAD, LAT_TIMED)
 MEBIBYTES = 8 * 1.048576e-3
 GBPS = {"Gb/sec": 1.0, "MB/sec": MEBIBYTES, "MiB/sec": MEBIBYTES}
-"""Gb/s of one unit. Without --report_gbits perftest prints mebibytes, which 4.5 calls MB (its --help says MiB), later ones MiB."""
+"""Gb/s of one unit. Without --report_gbits perftest prints mebibytes, which 4.5 calls MB (MiB in its --help), later ones MiB."""
 
 
 def bandwidth(output: str) -> float:

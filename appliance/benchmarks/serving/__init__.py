@@ -1,1 +1,1 @@
-"""How a server of language models answers: time to the first token, time per token, throughput by request rate."""
+"""Speed of a language model server: time to the first token, time per token, throughput by request rate."""

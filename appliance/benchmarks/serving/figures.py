@@ -11,9 +11,9 @@ from appliance.models.base import Model
 from appliance.models.line import Line
 
 KEPT = 0.9
-"""Of a level's time, at least, that sending and the quickest answer take, at a rate that a server keeps up with."""
+"""Minimum share of a level's time that sending and the quickest answer take, if a server keeps up with the rate."""
 GOOD = 0.99
-"""Of the requests, answered well, at such a rate."""
+"""Minimum share of correctly answered requests at such a rate."""
 LATE_S = 0.5
 """A client that sends later than this did not offer the rate."""
 LEAST = 20
@@ -63,7 +63,7 @@ class Figure(Model):
 
 
 def figure(level: Level) -> Figure:
-    """What a level of our own client comes to."""
+    """The result of a level of our own client."""
     done = level.done
     counted = [one.prompt for one in done if one.prompt is not None]
     between = [

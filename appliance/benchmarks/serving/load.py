@@ -161,7 +161,7 @@ async def _one(at: Server, asked: Request, model: str, chance: random.Random) ->
 
 
 def why(error: BaseException) -> str:
-    """Why there was no answer, in words; another error is raised again."""
+    """The reason of a missing answer in words; other errors are raised again."""
     if isinstance(error, Refused):
         return str(error)
     if isinstance(error, TimeoutError):
@@ -174,11 +174,11 @@ def why(error: BaseException) -> str:
 
 
 def _error_text(error: OSError) -> str:
-    """In the system's words: asyncio puts the call and the address in their place."""
+    """The system's text: asyncio replaces it with the call and the address."""
     if isinstance(error, socket.gaierror):
         return error.strerror or "the name is unknown"
     if error.errno:
         return os.strerror(error.errno)
-    # Of a name with several addresses asyncio lists what was wrong with each.
+    # For a name with several addresses, asyncio lists the error of each.
     numbers = dict.fromkeys(map(int, re.findall(r"\[Errno (\d+)\]", str(error))))
     return ", ".join(map(os.strerror, numbers)) or type(error).__name__

@@ -14,7 +14,7 @@ FILE = Path(__file__).with_name("reference.yml")
 
 
 class Row(Model):
-    """``doubtful``: positions of cells that may not be what was measured; ``doubt``: why, or what is wrong with the label."""
+    """``doubtful``: positions of cells that may not be measured values; ``doubt``: the reason, or the error of the label."""
 
     at: str
     cells: tuple[float | str | None, ...]

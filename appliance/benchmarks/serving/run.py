@@ -19,7 +19,7 @@ NAMED = "set it: appliance validate serving --endpoint URL"
 
 
 def run(view: View, _: Remote, request: Request | None = None) -> Outcome:
-    """Of a site: with its limits."""
+    """For a site: with its limits."""
     if request is None:
         return Outcome((not_assessed(CLUSTER, "no server is set", fix=NAMED).of(ANSWERS),))
     limits = {name: view.limit(name) for name in CHECKS}

@@ -13,7 +13,7 @@ NO_ANSWER = "the server's answer is none: "
 
 
 class Refused(Exception):
-    """Why an answer does not count, in a few words that name no request."""
+    """The reason why an answer does not count, in a few words that name no request."""
 
 
 @dataclass

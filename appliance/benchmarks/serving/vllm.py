@@ -9,7 +9,7 @@ from appliance.adapters import json_answers
 from appliance.benchmarks.serving.figures import Figure
 
 SAME = 0.02
-"""By how much a rate may differ from what it is made of; the document's numbers are rounded."""
+"""Maximum relative difference between a rate and its components; the document's numbers are rounded."""
 
 
 METRIC = re.compile(r"(?:mean|median|p99)_(ttft|tpot|itl|e2el)_ms")

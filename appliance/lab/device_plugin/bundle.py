@@ -8,7 +8,7 @@ HERE = Path(__file__).parent
 PROGRAM = "usr/local/sbin/appliance-lab-device-plugin"
 UNIT = "appliance-lab-device-plugin.service"
 LIBRARIES = "opt/appliance/lab/libraries"
-"""gRPC for Python with what it needs, unpacked from Debian's packages; no package of the host's own."""
+"""gRPC for Python with its dependencies, unpacked from Debian's packages, not from the host's own."""
 SHARED = f"/{LIBRARIES}/usr/lib/x86_64-linux-gnu"
 PROBE = (
     "__init__.py",

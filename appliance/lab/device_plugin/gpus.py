@@ -19,7 +19,7 @@ PART = "nvidia.com/mig-"
 
 @dataclass(frozen=True)
 class Device:
-    """What a container may be given; ``gpu`` is the UUID of the GPU it is, or is a part of."""
+    """A device that a container can get; ``gpu`` is the UUID of its GPU, of which it may be a part."""
 
     id: str
     resource: str

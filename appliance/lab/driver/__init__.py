@@ -1,1 +1,1 @@
-"""Look-alikes of NVIDIA's packages: names, versions, programs and units are as there, what they do is simulated."""
+"""Look-alikes of NVIDIA's packages with the same names, versions, programs and units, but simulated functions."""

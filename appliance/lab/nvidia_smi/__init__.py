@@ -1,1 +1,1 @@
-"""What people on a rack host call nvidia-smi: the simulated GPUs, read through the simulated NVML."""
+"""nvidia-smi of a rack host: the simulated GPUs, read through the simulated NVML."""

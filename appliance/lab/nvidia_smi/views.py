@@ -120,7 +120,7 @@ def table_rows(library: Library, gpu: Any) -> list[str]:
 
 
 def table_foot() -> Iterator[str]:
-    """What runs on the GPUs: nothing ever does."""
+    """Processes on the GPUs: there are never any."""
     yield ""
     yield WHOLE
     yield f"| {'Processes:':<87} |"

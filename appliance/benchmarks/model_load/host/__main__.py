@@ -37,7 +37,7 @@ def main(given: bytes) -> None:
 
 
 def _packages() -> dict[str, Any]:
-    """By name the version, and SHA-256 of RECORD, the list of a package's files and their digests."""
+    """By name, the version and the SHA-256 of RECORD, the list of a package's files and their digests."""
     found = {}
     for name in sorted({*S3_PACKAGES, *(p for names in PACKAGES.values() for p in names)}):
         try:

@@ -63,13 +63,13 @@ def apart(
 def _work(
     work: Callable[[], dict[str, Any]], writing: int, environment: Mapping[str, str]
 ) -> NoReturn:
-    """What loaders print goes to standard error: standard output is the document's."""
+    """Output of loaders goes to standard error: standard output is for the document."""
     os.setpgid(0, 0)
     os.dup2(2, 1)
     os.environ.update(environment)
     try:
         answer = work()
-    except Exception as error:  # noqa: BLE001 - whatever a foreign library raises is told
+    except Exception as error:  # noqa: BLE001 - any error of a foreign library is reported
         traceback.print_exc()
         answer = {"unable": f"{type(error).__name__}: {error}"[:LONGEST_WORDS]}
     with suppress(OSError):

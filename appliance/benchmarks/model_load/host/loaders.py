@@ -17,7 +17,7 @@ PACKAGES = {
     "streamer": ("runai-model-streamer", "torch"),
     "tensorizer": ("tensorizer", "torch"),
 }
-"""What each loader needs, by the names of PyPI."""
+"""Packages that each loader needs, by their names on PyPI."""
 MODULES = {
     "safetensors": "safetensors",
     "streamer": "runai_model_streamer",

@@ -18,7 +18,7 @@ from appliance.benchmarks.model_load.host.cold import chill
 
 S3 = "s3://"
 MEMORY = 2.2
-"""Of the model's bytes: parameters, and a loader's buffers."""
+"""Memory as a multiple of the model's size: parameters, and a loader's buffers."""
 SMALLER = "use a smaller --size"
 OWN = ".appliance-model-load"
 """All users may write to the place. Root therefore works in a folder that is closed to them, so that no link of theirs is followed."""
@@ -163,7 +163,7 @@ class Place:
         work: Callable[[], dict[str, Any]],
         environment: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        """``entry`` with what came of the work, from a cache as cold as it could be made."""
+        """Returns ``entry`` with the result of the work, from the coldest possible cache."""
         evicted = [*([] if self.is_s3 else [file]), *map(Path, self.request["evict"])]
         try:
             entry["stayed"] = _largest([chill(each) for each in evicted])

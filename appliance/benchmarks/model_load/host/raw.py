@@ -1,4 +1,4 @@
-"""What the storage itself gives: the same bytes read in order, by one reader and by many, and thrown away."""
+"""The rate of the storage itself: the same bytes are read in order, by one reader and by many, and discarded."""
 
 from __future__ import annotations
 
