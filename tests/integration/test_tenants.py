@@ -12,6 +12,7 @@ import pytest
 
 from appliance.acceptance.hello import HELLOS
 from appliance.acceptance.hello_parts import Hello, Where
+from appliance.actions.trials.workloads import enough
 from appliance.adapters.kubernetes import KubernetesApi, Ref, Resource
 from appliance.config.load import load_site
 from appliance.stages.queues import changes
@@ -164,7 +165,8 @@ def test_an_init_container_of_rays_operator_passes(place: Place) -> None:
 
 @pytest.mark.parametrize("hello", HELLOS, ids=lambda hello: hello.key)
 def test_trials_of_workloads_pass(place: Place, hello: Hello) -> None:
-    home = Where(ALPHA, "alpha-train", HOME.scheduler, HOME.images, "nfs")
+    home = enough(Where(ALPHA, "alpha-train", HOME.scheduler, HOME.images, "nfs"), place.admin)
+    assert home.cpu == 0.48
     made = hello.make(home)
     for resource in made:
         place.admin.apply(resource)

@@ -41,6 +41,8 @@ def kubelet(context: RoleContext, chosen: Release, dns: str, container: bool) ->
     if chosen.minor >= 31 and container:
         # From 1.35 on kubelet refuses to run on cgroup v1 by default, and a container has what its machine has.
         found["failCgroupV1"] = False
+    if Role.GPU in context.host.roles:
+        found["maxPods"] = options(context.site).kubelet.max_pods
     if Role.GPU in context.host.roles and not container:
         found |= _policies(context)
     return found

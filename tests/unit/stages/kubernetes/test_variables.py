@@ -176,6 +176,9 @@ def test_a_gpu_host_hands_out_whole_processors_of_one_node() -> None:
     assert found["cgroupDriver"] == "systemd"
     assert "memoryManagerPolicy" not in found
     assert "cpuManagerPolicy" not in of("head-1", site(version="1.35"))["kubernetes_kubelet"]
+    # Places are fewer than a host's addresses, and more than pods of projects can fill.
+    assert found["maxPods"] == 250
+    assert "maxPods" not in of("head-1", site(version="1.35"))["kubernetes_kubelet"]
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3])
