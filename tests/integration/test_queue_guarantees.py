@@ -14,7 +14,6 @@ import yaml  # noqa: TID251 - the definitions of KAI's chart are data of the tes
 
 from appliance.adapters.kubernetes import KubernetesApi, Ref, Resource
 from appliance.config.load import load_site
-from appliance.stages.kubernetes.site import KubeletOptions, KubernetesOptions
 from appliance.stages.queues import changes
 from appliance.stages.scheduler.queues.bounds import POD_CPU
 from appliance.stages.scheduler.queues.rendered import rendered
@@ -23,6 +22,7 @@ from tests.integration import api_server
 from tests.integration.api_server import compiled, established, until
 from tests.integration.cheat_parts import MERGE
 from tests.support.impossible_queues import BASE, furnish
+from tests.support.rendered_queues import refusing
 from tests.support.tenants import priority
 
 pytestmark = pytest.mark.rack
@@ -209,8 +209,7 @@ def test_small_pods_leave_places_for_guaranteed_gpus(
     furnish(tmp_path)
     (tmp_path / "site.yml").write_text(SITE)
     loaded = load_site(tmp_path)
-    own = KubernetesOptions(kubelet=KubeletOptions(max_pods=PLACES))
-    site = loaded.site.model_copy(update={"kubernetes": own})
+    site = refusing(loaded.site, PLACES)
     clear(cluster)
     wanted = changes.for_cluster(site, loaded.profile, tmp_path, cluster)
     for queue in wanted.resources:

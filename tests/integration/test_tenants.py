@@ -27,6 +27,7 @@ from tests.integration.cheats_of_operators import LOOKS, RAY
 from tests.integration.honest import HONEST
 from tests.support.hello_cluster import templates
 from tests.support.queue_definitions import HOME, definitions, site
+from tests.support.rendered_queues import refusing
 from tests.support.tenants import POLICIES, REFUSED, REPORTS, priority
 
 pytestmark = pytest.mark.rack
@@ -46,7 +47,7 @@ class Place:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("tenants")
     loaded = load_site(site(tmp_path_factory.mktemp("site"), "tenants"))
-    wanted = rendered(loaded.site, loaded.profile)
+    wanted = rendered(refusing(loaded.site, 250), loaded.profile)
     with (
         running(compiled(), folder, ("alice", parts.OPERATOR)) as kubeconfig,
         KubernetesApi(kubeconfig) as admin,

@@ -57,7 +57,7 @@ class KubeletOptions(Model):
         default=4096, ge=256, le=1_048_576, description="Memory reserved from pods, MiB per host"
     )
     max_pods: int = Field(
-        default=250,
+        default=110,
         ge=110,
         le=500,
         description="Maximum number of pods per host; more than 250 only with calico",

@@ -130,7 +130,9 @@ def _namespace(site: Site, project: Project, least: float) -> Manifest:
         **labels_of(project),
     }
     made = manifest(site.name, "v1", "Namespace", namespace_of(project.name), labels=labels)
-    made["metadata"]["annotations"] |= people(site, project) | {POD_CPU: cpu(least)}
+    made["metadata"]["annotations"] |= people(site, project)
+    if least:
+        made["metadata"]["annotations"][POD_CPU] = cpu(least)
     return made
 
 

@@ -157,10 +157,12 @@ def of_a_pod(
 ) -> Mapping[str, float]:
     """Cores that each pod of a project requests at least, so that a host runs out of cores before it runs out of places.
 
-    Queues have no quota of places, and KAI evicts nothing for them (0.12: what it evicts still counts until it is gone).
+    0 where the site allows small pods. Queues have no quota of places, and KAI evicts nothing for them (0.12: what it evicts still counts until it is gone).
     The largest host of the project's pools counts, by its node where that is known; a node that overstates itself counts
     at most OVERSTATED times what its class demands.
     """
+    if options.small_pods == "allow":
+        return dict.fromkeys((project.name for project in options.projects), 0.0)
     places = (site.kubernetes or KubernetesOptions()).kubelet.max_pods * OF_PROJECTS
     largest: dict[str, float] = {}
     for pool, hosts in hosts_of(site).items():

@@ -92,6 +92,7 @@ def test_running_work_beyond_a_new_guarantee_is_named(world: World) -> None:
 
 
 def test_running_pods_below_a_new_least_request_are_named(world: World) -> None:
+    world.write(SOUND.replace("sharing:", "small_pods: refuse\n  sharing:"))
     world.apply()
     space = world.api.store["/api/v1/namespaces/kai-lattice"]
     del space["metadata"]["annotations"][POD_CPU]
@@ -102,16 +103,16 @@ def test_running_pods_below_a_new_least_request_are_named(world: World) -> None:
         made = {"metadata": meta, "spec": {"containers": [box]}, "status": {"phase": phase}}
         world.api.put(f"/api/v1/namespaces/kai-lattice/pods/{name}", made)
 
-    pod("enough", "480m", {})
+    pod("enough", "1100m", {})
     pod("ended", "50m", {}, "Succeeded")
     default = "LimitRanger plugin set: cpu, memory request for container work; memory limit for container work"
     pod("by-default", "50m", {DEFAULTED: default})
-    change = "annotations.appliance/pod-cpu - → 480m"
+    change = "annotations.appliance/pod-cpu - → 1100m"
     assert details(world.plan())["kai-lattice"] == (change,)
-    pod("small", "479m", {DEFAULTED: default.replace("cpu, ", "")})
+    pod("small", "1099m", {DEFAULTED: default.replace("cpu, ", "")})
     assert details(world.plan())["kai-lattice"] == (
         change,
-        "pod kai-lattice/small: requests less than 480m of cpu, continues, and is refused when it is created again",
+        "pod kai-lattice/small: requests less than 1100m of cpu, continues, and is refused when it is created again",
     )
 
 

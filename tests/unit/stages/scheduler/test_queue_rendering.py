@@ -8,11 +8,11 @@ import pytest
 import yaml  # noqa: TID251 - reads what kubectl would
 
 from appliance.config.load import load_site
-from appliance.stages.kubernetes.site import KubeletOptions, KubernetesOptions
+from appliance.stages.kubernetes.site import KubernetesOptions
 from appliance.stages.scheduler.queues import bounds, kai
 from appliance.stages.scheduler.queues.manifest import Manifest
 from appliance.stages.scheduler.queues.rendered import Rendered, rendered
-from tests.support.rendered_queues import PROFILES, VARIANTS, folder, make, only
+from tests.support.rendered_queues import PROFILES, VARIANTS, folder, make, only, refusing
 
 __all__ = ["folder"]
 
@@ -289,7 +289,8 @@ def test_a_host_runs_out_of_cores_before_it_runs_out_of_places(
 ) -> None:
     make(folder, "flat")
     loaded = load_site(folder)
-    found = rendered(loaded.site, loaded.profile, {h: {"cpu": c} for h, c in cores.items()})
+    site = refusing(loaded.site, 250)
+    found = rendered(site, loaded.profile, {h: {"cpu": c} for h, c in cores.items()})
     space = only(found, "Namespace", "kai-team")
     assert space["metadata"]["annotations"]["appliance/pod-cpu"] == least
     (item,) = of_kind(found, "LimitRange")[0]["spec"]["limits"]
@@ -299,9 +300,7 @@ def test_a_host_runs_out_of_cores_before_it_runs_out_of_places(
 def test_more_places_need_smaller_requests(folder: Path) -> None:
     make(folder, "flat")
     loaded = load_site(folder)
-    own = KubernetesOptions(kubelet=KubeletOptions(max_pods=500))
-    site = loaded.site.model_copy(update={"kubernetes": own})
-    space = only(rendered(site, loaded.profile), "Namespace", "kai-team")
+    space = only(rendered(refusing(loaded.site, 500), loaded.profile), "Namespace", "kai-team")
     assert space["metadata"]["annotations"]["appliance/pod-cpu"] == "240m"
 
 
@@ -310,7 +309,7 @@ def test_hosts_of_pools_that_a_project_does_not_use_do_not_count(folder: Path) -
     loaded = load_site(folder)
     pools = {p.name: p.hosts for p in loaded.site.scheduler.node_pools}  # type: ignore[union-attr]
     large = {host: {"cpu": 192.0} for host in pools["interactive"]}
-    found = rendered(loaded.site, loaded.profile, large)
+    found = rendered(refusing(loaded.site, 250), loaded.profile, large)
     projects = loaded.site.scheduler.projects  # type: ignore[union-attr]
     least = {
         p.name: only(found, "Namespace", f"kai-{p.name}")["metadata"]["annotations"][bounds.POD_CPU]
