@@ -30,9 +30,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning"),
 ]
 
-# Stages that run side by side: the shortest first, so that none is finished before its turn. Slurm is not among them: after a
-# kill in its first second, twice the next deployment waited for the head until its time was over (docs/reality.md).
-STAGES = ("base", "gpu", "fabric", "storage", "observe", "validate")
+# Stages that run side by side: the shortest first, so that none is finished before its turn.
+STAGES = ("base", "gpu", "fabric", "storage", "observe", "slurm", "validate")
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +98,7 @@ def test_killed_in_each_of_these_stages_the_next_deployments_bring_it_to_its_end
     _look_back(bench, deployment, killed[-1])
     assert repeated(bench.journal()) == []
     stages = {e["stage"] for e in bench.journal("host_done")}
-    assert stages == {*STAGES, "slurm"} - {"validate"}
+    assert stages == {*STAGES} - {"validate"}
     assert private_folders(bench) == []
 
 

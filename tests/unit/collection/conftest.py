@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -16,6 +17,15 @@ from tests.support.collection_host import PLUGINS, Host, Run
 def plugin() -> Callable[[str], ModuleType]:
     """Imports a plugin of the collection, as "module_utils.apt"."""
     return lambda name: import_module(f"{PLUGINS}.{name}")
+
+
+@pytest.fixture(autouse=True)
+def locks(
+    plugin: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Path:
+    """The folder of locks of appliance.host.apply, here one of the test's own."""
+    monkeypatch.setattr(plugin("module_utils.calls"), "LOCKS", str(tmp_path / "locks"))
+    return tmp_path / "locks"
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
     def _done(self, resources: list[dict[str, Any]], variables: dict[str, Any]) -> dict[str, Any]:
         """The module's answer."""
-        given = {"resources": json.dumps(resources)}
+        given = {"resources": json.dumps(resources), "role": str(variables.get("role_name", ""))}
         answer: dict[str, Any] = self._execute_module(
             "appliance.host.apply", given, task_vars=variables
         )

@@ -12,6 +12,9 @@ from typing import Any
 from ansible.module_utils import basic
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.appliance.host.plugins.module_utils import calls
+from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
+
 if False:
     # Ansible packs what a module imports by name; only what a call uses is imported on the host.
     from ansible_collections.appliance.host.plugins.module_utils.resources import (  # noqa: F401
@@ -52,7 +55,10 @@ GROUND = frozenset({"accounts", "packages"})
 """Resources that bring what files name and what validates them."""
 RESOURCES = "ansible_collections.appliance.host.plugins.module_utils.resources."
 # One text that Ansible never logs: it holds contents of files and passwords.
-SPEC = {"resources": {"type": "str", "required": True, "no_log": True}}
+SPEC = {
+    "resources": {"type": "str", "required": True, "no_log": True},
+    "role": {"type": "str", "default": ""},
+}
 
 
 def run(resource: str, arguments: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
@@ -101,6 +107,11 @@ class Run:
         self.done[entry["name"]] = said
         return said
 
+    def owes(self, entries: list[dict[str, Any]]) -> bool:
+        """Whether one of these entries waits for a change that was made."""
+        made = {name for name, said in self.done.items() if said.get("changed")}
+        return any(made.intersection(entry["after_change"]) for entry in entries)
+
     def _lacking(self, arguments: dict[str, Any]) -> str:
         """Which entry before did not run though its answer is asked for: nothing is compared with what is not known."""
         asked = [v["answer_of"] for v in arguments.values() if _is_answer(v)]
@@ -140,9 +151,25 @@ def _listed(diff: Any) -> list[Any]:
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(SPEC, supports_check_mode=True)
+    if module.check_mode:
+        _apply_all(module)
+    try:
+        with calls.alone(module.params["role"] or "none"):
+            _apply_all(module)
+    except Problem as problem:
+        module.fail_json(msg=str(problem))
+    except calls.Abandoned:
+        raise SystemExit(1) from None
+
+
+def _apply_all(module: Any) -> None:
     raw = json.loads(basic._ANSIBLE_ARGS)["ANSIBLE_MODULE_ARGS"]
     whole = Run({key: value for key, value in raw.items() if key.startswith("_ansible_")})
-    for entry in json.loads(module.params["resources"]):
+    entries = json.loads(module.params["resources"])
+    for number, entry in enumerate(entries):
+        # The next call would find nothing changed, and leave out what waits for a change.
+        if not module.check_mode and not whole.owes(entries[number:]):
+            calls.check_reader()
         said = whole.apply(entry)
         while whole.warnings:
             module.warn(str(whole.warnings.pop(0)))

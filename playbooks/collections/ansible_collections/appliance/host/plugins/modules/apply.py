@@ -12,6 +12,8 @@ description:
   - An entry's name begins with its phase, as C(install | Install the daemon). Tags as C(<role>:install), or a list in the variable
     C(<role>_phases), choose the entries of some phases.
   - A call costs the controller what one task costs, however many resources it has.
+  - At most one call of a role works on a host. A call waits for an earlier one, such as one whose controller was killed.
+  - A call whose controller is gone finishes its current entry, and entries that wait for a change it made. Then it ends.
   - The action plugin evaluates conditions, variables and templates. Of a role with lists by distribution it reads
     C(vars/<distribution>-<release>.yml), else C(vars/<distribution>.yml), else C(vars/<os family>.yml); where no play gathered facts, it
     asks the host for its distribution first.
