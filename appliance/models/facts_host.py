@@ -169,6 +169,10 @@ class Interface(Model):
     state: Line
     speed: Number | None = None
     addresses: tuple[Line, ...] = ()
+    slowed_by: Line = Field(
+        default="", description="Queueing discipline that limits, delays or loses packets"
+    )
+    slowed_to: Count | None = Field(default=None, description="Its rate in bit/s, if it has one")
 
 
 class PeerPort(Model):
@@ -275,6 +279,16 @@ class ClosedAccount(Model):
     trouble: Line
 
 
+class PamRow(Model):
+    """A line of a file in /etc/pam.d, without the arguments of its module."""
+
+    at: Line = Field(description="File name and line number, separated by a colon")
+    type: Line = Field(description="auth, account or session")
+    control: Line = Field(description="As in the file; of @include: include")
+    module: Line = Field(description="A module, or the file that is included")
+    missing: bool = Field(default=False, description="The module is not installed")
+
+
 class Lookup(Model):
     """A database of nsswitch.conf(5), and where it is looked up instead of in the host's own files."""
 
@@ -326,6 +340,10 @@ class Access(Model):
         default=None, description="Unusable ones; None: no answer in time"
     )
     closed_accounts: tuple[ClosedAccount, ...] = ()
+    loose_keys: tuple[Home, ...] = Field(
+        default=(), description="Homes and key files of admins that sshd does not trust"
+    )
+    pam: tuple[PamRow, ...] = ()
     lookups: tuple[Lookup, ...] = ()
     proxies: tuple[Proxy, ...] = ()
     job_limits: dict[Line, Count] = Field(
@@ -350,6 +368,9 @@ class Clock(Model):
     source: Line = ""
     updated: Moment | None = Field(default=None, description="Last update from the time source")
     online: Count | None = Field(default=None, description="Number of servers that chronyd queries")
+    unanswered: Count | None = Field(
+        default=None, description="Last queries in a row, of 8, that no server of chronyd answered"
+    )
     sources: tuple[Line, ...] | None = Field(
         default=None, description="The servers of chronyd, if none is selected"
     )

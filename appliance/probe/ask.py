@@ -39,6 +39,7 @@ class Ask:
         self.sysctl = _texts(request, "sysctl")
         self.users = _texts(request, "users")
         self.people = _texts(request, "people")
+        self.admins = _texts(request, "admins")
         self.resources = _resources(request)
         self.owned = _lists(request, "owned")
         self.keys = _lists(request, "keys")

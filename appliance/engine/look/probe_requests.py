@@ -50,6 +50,7 @@ def request_for(session: Session, host: str, beside: Beside = Beside.NOTHING) ->
         "kernel_log": asked(),
         "peers": peers_of(session.site, host),
         "users": users_of(session.site) if control else [],
+        "admins": [admin.name for admin in session.site.base.admins[:MOST_PEOPLE]],
         "people": [user.name for user in session.site.base.users[:MOST_PEOPLE]],
         "keys": {"/root": list(known)}
         if (known := root_key_fingerprints(session)) is not None

@@ -17,7 +17,7 @@ from appliance.probe.problems import Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from appliance.probe.ask import Facts
 
@@ -49,6 +49,15 @@ BUNDLES = (
 LOOKED_UP = ("passwd", "group", "shadow")
 LOCAL = frozenset({"files", "compat", "db"})
 """Sources of nsswitch.conf(5) that hold the accounts of the site."""
+PAM = "/etc/pam.d/"
+SERVICES = ("sshd", "sudo", "login", "su")
+"""Each has its own stack of modules (pam.conf(5))."""
+PAM_ROW = re.compile(r"(-?)(auth|account|session)\s+(\[[^\]\n]{1,300}\]|\w+)\s+([\w./-]{1,100})")
+INCLUDES = re.compile(r"@include\s+([\w.-]{1,100})")
+MOST_PAM_ROWS = 200
+PAM_MODULES = tuple(
+    f"{at}/security/" for at in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
+)  # fmt: skip
 SLURMD = "/sys/fs/cgroup/system.slice/slurmd.service/cgroup.procs"
 LIMITS = re.compile(r"^Max (open files|locked memory) +\S+ +(\d+)", re.M)
 """Of a process the hard ones that are not unlimited (proc(5))."""
@@ -96,6 +105,7 @@ MODE = "DeviceFileMode:"
 NOLOGIN = ("/etc/nologin", "/run/nologin", "/var/run/nologin")
 NOBODY = "65534"
 MUNGE = ("/etc/munge/munge.key", "/run/munge/munged.pid")
+OF_OTHERS = frozenset({"of another account", "root's, and closed to the owner of its folder"})
 LISTED = 2000
 """Entries of a full folder that are looked at for the largest."""
 PATIENCE = 2.0
@@ -113,7 +123,10 @@ def collect(ask: Ask) -> Facts:
         "nologin": sorted(at for at in NOLOGIN[:2] if files.exists(ask.path(at))),
         "munge": _munge(ask),
         "munge_key_is_newer": _munge_key_is_newer(ask),
-        "homes": _homes(ask, accounts),
+        "homes": _in_time(ask.people, accounts, lambda *one: _home(ask, accounts, *one)),
+        "loose_keys": _in_time(ask.admins, accounts, lambda *one: _loose(ask, accounts, *one))
+        or [],
+        "pam": list(_pam(ask))[:MOST_PAM_ROWS],
         "closed_accounts": _closed_accounts(ask, accounts),
         "startups": _startups(ask),
         "variables": list(_variables(startup)),
@@ -386,14 +399,16 @@ def _munge_key_is_newer(ask: Ask) -> bool:
     return written > started + 1
 
 
-def _homes(ask: Ask, accounts: Accounts) -> list[Facts] | None:
-    """Homes of the site's users that are not theirs; None where a server keeps the answer back."""
-    people = [(name, accounts.users[name]) for name in ask.people if name in accounts.users]
+def _in_time(
+    names: list[str], accounts: Accounts, tell: Callable[[str, list[str]], Facts | None]
+) -> list[Facts] | None:
+    """What is wrong with each account's home; None where a file server keeps the answer back."""
+    people = [(name, accounts.users[name]) for name in names if name in accounts.users]
     found: list[Facts] = []
     done: list[bool] = []
 
     def look() -> None:
-        found.extend(filter(None, (_home(ask, accounts, name, row) for name, row in people)))
+        found.extend(filter(None, (tell(name, row) for name, row in people)))
         done.append(True)
 
     worker = threading.Thread(target=look, daemon=True)
@@ -432,3 +447,63 @@ def _home(ask: Ask, accounts: Accounts, name: str, row: list[str]) -> Facts | No
     if here.st_mode & stat.S_IRWXU != stat.S_IRWXU:
         return {"user": name, "at": at, "trouble": f"has mode {stat.S_IMODE(here.st_mode):04o}"}
     return None
+
+
+def _loose(ask: Ask, accounts: Accounts, name: str, row: list[str]) -> Facts | None:
+    """The first of home, .ssh and authorized_keys for which sshd refuses the keys (sshd_config(5), StrictModes)."""
+    uid = int(row[2])
+    for at in (row[5], row[5] + "/.ssh", row[5] + "/.ssh/authorized_keys"):
+        trouble = ""
+        try:
+            here = places.status(ask.path(at), follow=True)
+            if here.st_uid not in {0, uid}:
+                trouble = f"belongs to {accounts.owner(here.st_uid)}"
+            elif here.st_mode & 0o002 or (
+                here.st_mode & 0o020 and not _is_private(ask, accounts, name, here.st_gid)
+            ):
+                trouble = f"has mode {stat.S_IMODE(here.st_mode):04o}"
+        except places.Untrusted as error:
+            if str(error.strerror) in OF_OTHERS:
+                trouble = f"is {error.strerror}"
+        except OSError:
+            return None
+        if trouble:
+            return {"user": name, "at": at, "trouble": trouble}
+    return None
+
+
+def _is_private(ask: Ask, accounts: Accounts, name: str, gid: int) -> bool:
+    """Whether the group has this member alone; only Debian's sshd accepts that its group may write."""
+    primary = [user for user, row in accounts.users.items() if int(row[3]) == gid]
+    row = accounts.groups.get(accounts.group(gid), ["", "", "", ""])
+    members = {*primary, *filter(None, row[3].split(","))}
+    return members == {name} and files.exists(ask.path("/etc/debian_version"))
+
+
+def _pam(ask: Ask) -> Iterator[Facts]:
+    """The lines that decide about logins, of the services and of the files that they include."""
+    found = [files.names(ask.path(at)) for at in PAM_MODULES]
+    modules = {name for names in found for name in names if name.endswith(".so")}
+    wanted = list(SERVICES)
+    for name in wanted:
+        text = ""
+        with suppress(OSError):
+            text = files.read(ask.path(PAM + name))
+        for number, line in enumerate(lines_of(text), 1):
+            whole = INCLUDES.match(line)
+            part = PAM_ROW.match(line)
+            if whole:
+                rows = [(kind, "include", whole[1]) for kind in ("auth", "account", "session")]
+            elif part:
+                rows = [(part[2], part[3], part[4])]
+            else:
+                continue
+            for kind, control, module in rows:
+                said: Facts = {"at": f"{name}:{number}", "type": kind, "control": control}
+                if control in {"include", "substack"}:
+                    wanted += [module] if module not in wanted else []
+                elif modules and "/" not in module and module not in modules:
+                    if part and part[1]:
+                        continue  # pam.conf(5): a line that begins with "-" is skipped then
+                    said["missing"] = True
+                yield {**said, "module": module}

@@ -36,7 +36,7 @@ def collect(ask: Ask) -> Facts:
         if clock.get("synchronised") is False:
             clock["sources"] = _sources(ask)
         elif "updated" in clock and ADDRESS.fullmatch(str(clock["source"])):
-            clock["online"] = _online(ask)
+            clock.update(_servers(ask))
     if "synchronised" not in clock and clock["daemon"] != "chronyd":
         clock["synchronised"] = _kernel()
     return {"clock": {**clock, "time": time.time()}}
@@ -66,14 +66,24 @@ def _chronyc(ask: Ask) -> str:
     return said
 
 
-def _online(ask: Ask) -> int | None:
-    """The number of chronyd's servers; without servers it still reports synchronisation for hours."""
+def _servers(ask: Ask) -> dict[str, object]:
+    """How many servers chronyd queries, and how often in a row none answered: it reports synchronisation for hours without any."""
+    asked = ["chronyc", "-n", "-h", "127.0.0.1,::1", "-c", "-m", "activity", "sources"]
     try:
-        said = ask.run(["chronyc", "-n", "-h", "127.0.0.1,::1", "-c", "activity"], 3.0)
+        first, *rest = ask.run(asked, 3.0).strip().split("\n")
     except (Absent, Unreadable):
-        return None
-    counts = said.strip().split(",")
-    return int(counts[0]) + int(counts[2]) if len(counts) == 5 and all(map(str.isdigit, counts)) else None  # fmt: skip
+        return {"online": None}
+    counts = first.split(",")
+    if len(counts) != 5 or not all(map(str.isdigit, counts)):
+        return {"online": None}
+    missed = [unanswered(row[5]) for row in (line.split(",") for line in rest) if len(row) > 5]
+    return {"online": int(counts[0]) + int(counts[2]), "unanswered": min(missed, default=None)}
+
+
+def unanswered(reach: str) -> int:
+    """The last queries without an answer, of eight that chronyd keeps as bits of an octal number (chronyc(1), sources)."""
+    bits = int(reach, 8) if re.fullmatch("[0-7]{1,3}", reach) else 1
+    return (bits & -bits).bit_length() - 1 if bits else 8
 
 
 def _sources(ask: Ask) -> list[str] | None:

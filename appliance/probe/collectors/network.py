@@ -1,4 +1,4 @@
-"""Network interfaces from sysfs, their addresses from one rtnetlink dump (no program is started)."""
+"""Network interfaces from sysfs, their addresses and queueing disciplines from rtnetlink (no program is started)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,21 @@ if TYPE_CHECKING:
 NET = "/sys/class/net"
 # linux/netlink.h, linux/rtnetlink.h, linux/if_addr.h
 GETADDR, NEWADDR, DONE, FAILED = 22, 20, 3, 2
+GETQDISC, NEWQDISC = 38, 36
 REQUEST_DUMP = 0x301
 ADDRESS, LOCAL = 1, 2
 HEADER = struct.Struct("=IHHII")
 IFADDR = struct.Struct("=BBBBI")
+TCMSG = struct.Struct("=BxxxiIII")
+KIND, OPTIONS, TBF_PARMS = 1, 2, 1
+SLOWING = ("tbf", "netem", "htb", "hfsc", "cbq", "cake")
+"""Queueing disciplines that limit a rate, or delay and lose packets. The kernel sets none of them by itself (tc(8))."""
 
 
 def collect(ask: Ask) -> Facts:
     """The area ``network``: interfaces of hardware, and any other that bears an address."""
     addresses = _addresses()
+    slowed = _slowed()
     interfaces = []
     for name in files.names(ask.path(NET)):
         at = ask.path(f"{NET}/{name}/")
@@ -33,7 +39,7 @@ def collect(ask: Ask) -> Facts:
         mine = addresses.get(index, [])
         own = [address for address in mine if not address.startswith("fe80:")]
         if name != "lo" and (own or files.exists(at + "device")) and files.exists(at + "mtu"):
-            interfaces.append(_interface(name, at, mine))
+            interfaces.append({**_interface(name, at, mine), **slowed.get(index, {})})
     return {"interfaces": interfaces}
 
 
@@ -52,19 +58,44 @@ def _interface(name: str, at: str, addresses: list[str]) -> dict[str, object]:
 def _addresses() -> dict[int, list[str]]:
     """Addresses with prefix length by interface index."""
     found: dict[int, list[str]] = {}
+    for body in _dump(GETADDR, IFADDR.pack(0, 0, 0, 0, 0), NEWADDR):
+        index, address = parse(body)
+        found.setdefault(index, []).append(address)
+    return found
+
+
+def _slowed() -> dict[int, Facts]:
+    """By interface index the first discipline that slows it."""
+    found: dict[int, Facts] = {}
+    for body in _dump(GETQDISC, TCMSG.pack(0, 0, 0, 0, 0), NEWQDISC):
+        index, kind, rate = discipline(body)
+        if kind in SLOWING:
+            found.setdefault(index, {"slowed_by": kind, "slowed_to": rate})
+    return found
+
+
+def discipline(body: bytes) -> tuple[int, str, int | None]:
+    """Interface index, kind and bit/s of a NEWQDISC body; only tbf has its rate here, others have it in classes."""
+    found = attributes(body[TCMSG.size :])
+    kind = found.get(KIND, b"").rstrip(b"\0").decode("ascii", "replace")
+    parms = attributes(found.get(OPTIONS, b"")).get(TBF_PARMS, b"") if kind == "tbf" else b""
+    rate = struct.unpack_from("=I", parms, 8)[0] * 8 if len(parms) >= 12 else None
+    return TCMSG.unpack_from(body)[1], kind, rate
+
+
+def _dump(ask: int, what: bytes, told: int) -> Iterator[bytes]:
+    """Bodies of the kernel's answers."""
     kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
     with socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE) as kernel:
         kernel.settimeout(2.0)
-        ask = HEADER.pack(HEADER.size + IFADDR.size, GETADDR, REQUEST_DUMP, 1, 0)
-        kernel.sendto(ask + IFADDR.pack(0, 0, 0, 0, 0), (0, 0))
+        head = HEADER.pack(HEADER.size + len(what), ask, REQUEST_DUMP, 1, 0)
+        kernel.sendto(head + what, (0, 0))
         done = False
         while not done:
             for kind, body in messages(kernel.recv(1 << 16)):
                 done = done or kind in {DONE, FAILED}
-                if kind == NEWADDR:
-                    index, address = parse(body)
-                    found.setdefault(index, []).append(address)
-    return found
+                if kind == told:
+                    yield body
 
 
 def messages(data: bytes) -> Iterator[tuple[int, bytes]]:

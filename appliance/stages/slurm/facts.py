@@ -110,7 +110,10 @@ class Association(Model):
     account: Line
     user: Line = ""
     qos: tuple[Line, ...] = ()
-    zero: tuple[Line, ...] = Field(default=(), description="Limits that are 0, such as gres/gpu")
+    default_qos: Line = Field(default="", description="Empty: normal, which is Slurm's own")
+    zero: tuple[Line, ...] = Field(
+        default=(), description="Limits by which no job runs, such as gres/gpu=0"
+    )
 
 
 class Submission(Model):
@@ -135,7 +138,7 @@ class Slurm(Model):
         default=None, description="Of this cluster; None: not read"
     )
     qos: dict[Line, tuple[Line, ...]] = Field(
-        default_factory=dict, description="QOS with limits that are 0, and which"
+        default_factory=dict, description="QOS with limits by which no job runs, and which"
     )
     submissions: tuple[Submission, ...] | None = Field(
         default=None, description="None: no user to submit as, or not asked"

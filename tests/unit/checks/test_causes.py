@@ -79,6 +79,9 @@ base.disk head | slurm.daemons head/slurmctld | slurm.daemons gpu-1/slurmd
 base.foreign gpu-1/etc/ssh/sshd_config.d/0.conf | base.drift gpu-1 : sshd permitrootlogin, sshd passwordauthentication | base.drift gpu-1 : sshd permitrootlogin, file /etc/hosts
 base.foreign gpu-1/etc/systemd/system/slurmd.service.d/zz.conf | base.drift gpu-1 : unit file slurmd.service | base.drift gpu-1 : nftables inet appliance
 base.disk head | observe.alerts cluster ~ : FilesystemFull | observe.alerts cluster ~ : HostDown
+base.access gpu-1/home/ada/.ssh | base.drift gpu-1 : keys of user ada, file /home/ada/.ssh/authorized_keys | base.drift gpu-1 : keys of user ada
+base.access gpu-1/home/ada/.ssh | base.foreign gpu-1/home/ada/.ssh/rc | base.foreign gpu-1/home/ada
+base.access gpu-1/etc/pam.d/sudo | base.foreign gpu-1/etc/pam.d/sudo | base.foreign gpu-1/etc/pam.d/sudo-i
 base.units gpu-1/chrony.service | base.clock gpu-1 ? | base.clock gpu-2 ?
 base.units gpu-1/chrony.service | base.clock_spread cluster ? : gpu-1 | base.clock_spread cluster ? : gpu-2
 base.clock gpu-1 | base.clock_spread cluster : gpu-1, head | base.clock_spread cluster : gpu-2, head

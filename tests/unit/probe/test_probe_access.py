@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from appliance.probe.accounts import Accounts
 from appliance.probe.ask import Ask
 from appliance.probe.collectors import access
 
@@ -254,3 +255,74 @@ def test_variables_that_decide_what_programs_see_are_told(root: str, grow: Grow)
         {"at": "/etc/environment", "name": "LD_PRELOAD"},
         {"at": "/etc/profile.d/00.sh", "name": "CUDA_VISIBLE_DEVICES"},
     ]
+
+
+def keys_of_ada(root: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = access.collect(Ask({"admins": ["ada", "gone"]}, root))["access"][
+        "loose_keys"
+    ]
+    return found
+
+
+@pytest.fixture
+def ada(root: str, grow: Grow) -> str:
+    group = "ada:x:2002:\nvision:x:3001:ada,bea\n"
+    passwd = PASSWD.replace("2002:2002", f"{os.getuid()}:2002").replace(
+        "root:x:0:0", "root:x:9999:9999"
+    )
+    grow(
+        {
+            "/home/ada/.ssh/authorized_keys": "ssh-ed25519 A\n",
+            "/etc/group": group,
+            "/etc/passwd": passwd,
+        }
+    )
+    for at in ("/home", "/home/ada", "/home/ada/.ssh"):
+        Path(root + at).chmod(0o755)
+    Path(root + "/home/ada/.ssh/authorized_keys").chmod(0o600)
+    return root
+
+
+@pytest.mark.parametrize("at", ["/home/ada", "/home/ada/.ssh", "/home/ada/.ssh/authorized_keys"])
+@pytest.mark.parametrize("mode", [0o777, 0o702])
+def test_what_others_can_write_is_refused_by_sshd(ada: str, at: str, mode: int) -> None:
+    assert keys_of_ada(ada) == []
+    Path(ada + at).chmod(mode)
+    assert keys_of_ada(ada) == [{"user": "ada", "at": at, "trouble": f"has mode {mode:04o}"}]
+
+
+def test_a_group_may_write_on_debian_where_it_has_no_other_member(
+    ada: str, grow: Grow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(ada + "/home/ada").chmod(0o770)
+    accounts = Accounts(Ask({}, ada))
+    assert not access._is_private(Ask({}, ada), accounts, "ada", 2002)
+    grow({"/etc/debian_version": "12\n"})
+    assert access._is_private(Ask({}, ada), accounts, "ada", 2002)
+    assert not access._is_private(Ask({}, ada), accounts, "ada", 3001)
+    assert not access._is_private(Ask({}, ada), accounts, "ada", 4711)
+    for is_private, found in ((True, 0), (False, 1)):
+        monkeypatch.setattr(access, "_is_private", lambda *_, it=is_private: it)
+        assert len(keys_of_ada(ada)) == found
+
+
+PAM_FILES = {
+    "/etc/pam.d/sshd": "\n# x\n@include common-auth\naccount  required  pam_nologin.so  x=y # z\nauth substack other\n",
+    "/etc/pam.d/common-auth": "auth\t[success=1 default=ignore]\tpam_unix.so nullok secret=x\npassword required pam_deny.so\n",
+    "/etc/pam.d/other": "-auth optional pam_gone.so\nauth optional pam_lost.so\n@include sshd\n",
+    "/etc/pam.d/cups": "auth required pam_deny.so\n",
+    "/usr/lib/x86_64-linux-gnu/security/pam_unix.so": "",
+    "/usr/lib/x86_64-linux-gnu/security/pam_nologin.so": "",
+}
+
+
+def test_the_lines_of_pam_with_their_numbers_and_without_arguments(root: str, grow: Grow) -> None:
+    grow(PAM_FILES)
+    said = access.collect(Ask({}, root))["access"]["pam"]
+    told = [(row["at"], row["type"], row["control"], row["module"]) for row in said]
+    assert ("sshd:4", "account", "required", "pam_nologin.so") in told
+    assert ("sshd:3", "session", "include", "common-auth") in told
+    assert ("common-auth:1", "auth", "[success=1 default=ignore]", "pam_unix.so") in told
+    assert [row["module"] for row in said if row.get("missing")] == ["pam_lost.so"]
+    assert "pam_gone.so" not in str(said)
+    assert "pam_deny.so" not in str(said)

@@ -130,10 +130,18 @@ def test_a_chronyd_without_servers_is_told_although_it_calls_itself_synchronised
 ) -> None:
     said = {
         "tracking": f"0A000001,{source},3,1784464321.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,64.4,Normal\n",
-        "activity": "0,1,0,0,0\n",
+        "activity": "0,1,0,0,0\n^,*,10.0.0.1,10,7,370,72,0.0,0.0,0.0\n",
     }
     found = clock.collect(Ask({}, grow({**CHRONYD, "/usr/bin/chronyc": {"when": said}})))["clock"]
     assert found.get("online") == online
+    assert found.get("unanswered") == (None if online is None else 3)
+
+
+@pytest.mark.parametrize(
+    ("reach", "missed"), [("377", 0), ("376", 1), ("340", 5), ("0", 8), ("200", 7), ("x", 0)]
+)
+def test_queries_without_an_answer_are_counted(reach: str, missed: int) -> None:
+    assert clock.unanswered(reach) == missed
 
 
 def test_servers_that_chronyd_does_not_hear_are_told(grow: Grow) -> None:
@@ -445,7 +453,10 @@ def test_partitions_as_slurmctld_uses_them() -> None:
 
 
 def test_associations_with_the_limits_that_let_nothing_run() -> None:
-    said = "root|||||||||||\ndefault||normal|gres/gpu=0,cpu=8|4|0||||||\ndefault|bea|normal,high||||||||00:00:00|\n"
+    said = (
+        "root||||||||||||\ndefault||normal|high|gres/gpu=0,cpu=8|4|0||||||\n"
+        "default|bea|normal,high|||||||||00:00:00|\n"
+    )
     rows = slurm.associations(said)
     assert [(row["account"], row["user"]) for row in rows] == [
         ("root", ""),
@@ -453,13 +464,41 @@ def test_associations_with_the_limits_that_let_nothing_run() -> None:
         ("default", "bea"),
     ]
     assert rows[1]["zero"] == ["GrpTRES=gres/gpu=0", "GrpSubmit=0"]
+    assert [row["default_qos"] for row in rows] == ["", "high", ""]
     assert rows[2]["qos"] == ["normal", "high"]
     assert rows[2]["zero"] == ["MaxWall=00:00:00"]
 
 
+@pytest.mark.parametrize(
+    ("value", "is_told"),
+    [
+        *(("0", True), ("00:00:00", True), ("00:01:00", True), ("00:04:59", True)),
+        *(("00:05:00", False), ("1-00:00:00", False), ("01:00:00", False), ("10", False)),
+        *(("mem=50M", True), ("mem=5000K", True), ("mem=100M", False), ("mem=1G", False)),
+        *(("cpu=1,gres/gpu=0", True), ("cpu=1,gres/gpu=1", False), ("", False)),
+    ],
+)
+def test_limits_by_which_no_job_runs(value: str, is_told: bool) -> None:
+    assert bool(slurm.zeros(("MaxWall",), [value])) is is_told
+
+
+def test_qos_by_which_no_job_runs(grow: Grow) -> None:
+    def row(name: str, flags: str, **limits: str) -> str:
+        return "|".join([name, flags, *(limits.get(at, "") for at in slurm.QOS_LIMITS)]) + "\n"
+
+    said = row("normal", "", MaxTRESPU="cpu=4", MaxWall="01:00:00")
+    said += row("short", "DenyOnLimit", MaxWall="00:01:00")
+    said += row("kept", "DenyOnLimit,RequiresReservation", GrpTRES="cpu=8")
+    ask = Ask({}, grow({"/usr/bin/sacctmgr": {"when": {"qos": said}}}))
+    assert slurm._qos(ask) == {
+        "short": ["MaxWall=00:01:00"],
+        "kept": ["Flags=RequiresReservation"],
+    }
+
+
 def test_more_associations_than_a_site_has_are_not_read() -> None:
     with pytest.raises(Unreadable, match="are read at most"):
-        slurm.associations("a|b|c|d\n" * 10_001)
+        slurm.associations("a|b|c|d|e\n" * 10_001)
 
 
 def as_user(sbatch: str) -> dict[str, Any]:
@@ -674,6 +713,42 @@ def test_addresses_from_netlink() -> None:
     assert network.parse(body) == (7, "10.0.0.2/24")
     message = struct.pack("=IHHII", 16 + len(body), 20, 0, 1, 0) + body
     assert list(network.messages(message * 2 + b"\0" * 16)) == [(20, body), (20, body)]
+
+
+def attribute(kind: int, value: bytes) -> bytes:
+    """As netlink pads it to four bytes."""
+    return struct.pack("=HH", 4 + len(value), kind) + value + b"\0" * (-len(value) % 4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "rate"),
+    [
+        (
+            "tbf",
+            attribute(1, struct.pack("=BBHhHI", 0, 1, 0, 0, 0, 125_000) + bytes(24)),
+            1_000_000,
+        ),
+        ("tbf", b"", None),
+        ("netem", struct.pack("=6I", 1, 2, 3, 4, 5, 6), None),
+    ],
+)
+def test_queueing_disciplines_from_netlink(kind: str, options: bytes, rate: int | None) -> None:
+    body = struct.pack("=BxxxiIII", 0, 7, 0x80010000, 0xFFFFFFFF, 2)
+    body += attribute(1, kind.encode() + b"\0") + attribute(2, options)
+    assert network.discipline(body) == (7, kind, rate)
+
+
+def test_the_kernels_own_disciplines_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = ("noqueue", "fq_codel", "mq", "fq", "pfifo_fast", "ingress", "clsact", "tbf", "htb")
+    bodies = [
+        struct.pack("=BxxxiIII", 0, index, 0, 0, 0) + attribute(1, name.encode() + b"\0")
+        for index, name in enumerate(usual)
+    ]
+    monkeypatch.setattr(network, "_dump", lambda *_: iter(bodies))
+    assert network._slowed() == {
+        7: {"slowed_by": "tbf", "slowed_to": None},
+        8: {"slowed_by": "htb", "slowed_to": None},
+    }
 
 
 @pytest.fixture

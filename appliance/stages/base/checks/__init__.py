@@ -17,7 +17,7 @@ from appliance.checks.check import (
 )
 from appliance.models.bound import Bound
 from appliance.models.facts import HostFacts, Unit
-from appliance.models.result import Judgement, place
+from appliance.models.result import CheckResult, Judgement, place
 from appliance.models.site import Host
 from appliance.stages.base import ids
 from appliance.stages.base.causes import FULL_DISK, read_by
@@ -40,7 +40,8 @@ from appliance.stages.base.variables import judged
 from appliance.stages.units import revived
 from appliance.text import plural
 
-OF_THE_SYSTEM = ("dbus.service", "systemd-journald.service", "systemd-logind.service")
+DBUS, LOGIND = "dbus.service", "systemd-logind.service"
+OF_THE_SYSTEM = (DBUS, "systemd-journald.service", LOGIND)
 """Logins and records of every service need them; judged only if they do not run, for a small system may lack one."""
 UNITS = (
     "ssh.service",
@@ -127,13 +128,26 @@ def judge_units(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
         else:
             yield passed(target, unit.active)
     yield from judge_start(host, facts)
-    for name in OF_THE_SYSTEM:
-        unit = facts.units.get(name)
-        if unit and unit.load in {"loaded", "masked"} and (complaint := _complaint(unit)):
-            unmask = f"systemctl unmask {name}; " if unit.load == "masked" else ""
-            start = f"on {host.name}: {unmask}systemctl start {name}"
-            fix = revived(unit, name, host.name, start)
-            yield failed(place(host.name, name), complaint, fix, value=unit.active)
+    yield from _of_the_system(host, facts)
+
+
+def _of_the_system(host: Host, facts: HostFacts) -> Iterable[Judgement]:
+    """Those that are there and do not run. logind ends with dbus, and does not start with it."""
+    down = {
+        name: complaint
+        for name in OF_THE_SYSTEM
+        if (unit := facts.units.get(name)) and unit.load in {"loaded", "masked"}
+        if (complaint := _complaint(unit))
+    }
+    for name, complaint in down.items():
+        unit = facts.units[name]
+        if name == LOGIND and DBUS in down and unit.load == "loaded":
+            continue
+        names = f"{name} {LOGIND}" if name == DBUS and LOGIND in down else name
+        unmask = f"systemctl unmask {name}; " if unit.load == "masked" else ""
+        start = f"on {host.name}: {unmask}systemctl start {names}"
+        fix = revived(unit, name, host.name, start)
+        yield failed(place(host.name, name), complaint, fix, value=unit.active)
 
 
 def units(view: View, facts: HostFacts) -> tuple[str, ...]:
@@ -180,6 +194,13 @@ def judge_failed_units(view: View, host: Host, facts: HostFacts) -> Iterable[Jud
     return [passed(host.name, 0, unit="units", limit=0)]
 
 
+def _lies_below(cause: CheckResult, effect: CheckResult) -> bool:
+    """Whether all changes are files below the folder of the cause, or keys that are read there."""
+    folder = f"/{cause.target.partition('/')[2]}/"
+    rest = [name for name in effect.names if folder not in name]
+    return len(rest) < len(effect.names) and all(name.startswith("keys of user ") for name in rest)
+
+
 CHECKS: tuple[Check, ...] = (
     HostCheck(
         ids.OS,
@@ -195,8 +216,8 @@ CHECKS: tuple[Check, ...] = (
         "Clock",
         ALL_ROLES,
         judge_clock,
-        "Whether chronyd has servers and follows one, and how far the clock is off. A source without an update for 3 h is a warning. Munge, "
-        "TLS and job logs need synchronised clocks. Usual causes: a firewall blocks the time server, or the host was never synchronised.",
+        "Whether chronyd has servers and follows one, and how far the clock is off. A source without an update for 3 h is a warning, and so "
+        "are 3 queries in a row that no server answered; 8 fail. Munge, TLS and job logs need synchronised clocks. Usual causes: a firewall blocks the time server, or the host was never synchronised.",
         limit="0.1 s off its source (own choice)",
         bound=Bound("s", most=60),
         causes=(
@@ -236,7 +257,8 @@ CHECKS: tuple[Check, ...] = (
         "Everything that users' programs need: writable /tmp, /var/tmp and /dev/shm with free space, device files of the system, GPUs and "
         "adapters that users can open, a device file for each GPU, readable files and executable commands, homes of base.users owned by "
         "their users, and no file that prevents logins. It also reports variables that a file sets for every login and that hide GPUs, more "
-        "than 2,000 processes of a unit or session outside jobs, ssh logins that do not end, and login scripts that print. Programs that "
+        "than 2,000 processes of a unit or session outside jobs, ssh logins that do not end, and login scripts that print. It fails where sshd "
+        "refuses the keys of an admin because others can write there, and where PAM refuses everybody or accepts everybody. Programs that "
         "exchange data through /dev/shm (NCCL, PyTorch's data loaders) end at once if it is full.",
         limit="mode 1777; 5 % free, 10 % warns (own choice); devices as the driver and the distribution make them",
         bound=Bound("% free", most=100),
@@ -262,8 +284,8 @@ CHECKS: tuple[Check, ...] = (
         "Hosts reach each other",
         judge_neighbours,
         "Each host tests at most four other hosts with a small packet, a packet of the interface's full MTU, the ports of NFS and of the scheduler, "
-        "name resolution, and the MAC address that answers for the address. It also tests the name servers in its resolv.conf. Usual "
-        "causes: a different MTU on a host or switch port, an added firewall rule or route, a hung file server, or an address that two "
+        "name resolution, and the MAC address that answers for the address. It also tests the name servers in its resolv.conf. A queueing "
+        "discipline that limits a rate or delays packets is reported, too. Usual causes: a different MTU on a host or switch port, an added firewall rule or route, a hung file server, or an address that two "
         "machines have.",
         limit="an answer within 1.2 s, to packets of both sizes; one MTU on the management network (own choice)",
         nature=Nature.SYMPTOM,
@@ -335,6 +357,11 @@ CHECKS: tuple[Check, ...] = (
                 when=read_by("etc/systemd/system/", "unit file "),
             ),
             Cause(
+                ids.ACCESS,
+                "health reads nothing in a folder of another account",
+                when=_lies_below,
+            ),
+            Cause(
                 ids.NEIGHBOURS,
                 "name lookups read the changed file",
                 when=lambda cause, effect: (
@@ -355,6 +382,13 @@ CHECKS: tuple[Check, ...] = (
         "stay.",
         limit="the receipts of the stages, and base.keep of the site",
         nature=Nature.SYMPTOM,
+        causes=(
+            Cause(
+                ids.ACCESS,
+                "it is the same file, or health reads nothing in a folder of another account",
+                when=lambda cause, effect: f"{effect.target}/".startswith(f"{cause.target}/"),
+            ),
+        ),
     ),
     HostCheck(
         ids.PURGE,

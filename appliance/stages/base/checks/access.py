@@ -11,6 +11,7 @@ from appliance.models.result import Judgement, place
 from appliance.models.site import Host, Role
 from appliance.probe.accounts import EXPIRED
 from appliance.stages.base import ids
+from appliance.stages.base.checks.pam import judge_pam
 from appliance.text import plural, quoted
 
 OPEN = 0o1777
@@ -56,6 +57,8 @@ def judge_access(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
     found += [_nologin(host, at) for at in access.nologin]
     found += [*_common(host, access), *_logins(host, access), *_crowds(host, access)]
     found += [*_variables(host, access), *_printed(host, facts)]
+    found += [_loose(host, one) for one in access.loose_keys]
+    found += judge_pam(host, facts, access.pam)
     found += [_closed_account(host, one) for one in access.closed_accounts[:MOST_PEOPLE]]
     found += [*_lookups(host, access), *_proxies(host, access), *_job_limits(host, facts, access)]
     found += _homes(view, host, facts, access)
@@ -365,6 +368,19 @@ def _closed_account(host: Host, one: ClosedAccount) -> Judgement:
         f"on {host.name}: chage -l {user} shows it; unless it was meant: {change}",
         value=one.trouble,
         evidence="/etc/shadow",
+    )
+
+
+def _loose(host: Host, one: Home) -> Judgement:
+    path = shlex.quote(one.at)
+    change = "chmod go-w" if "mode" in one.trouble else f"chown {shlex.quote(one.user)}:"
+    return failed(
+        place(host.name, one.at.removeprefix("/")),
+        f"{one.at} of admin {one.user} {one.trouble}: sshd refuses the keys in it (StrictModes), so that {one.user} cannot log in",
+        f"on {host.name}: {change} {path}",
+        value=one.trouble,
+        limit=f"owned by {one.user}, writable by no one else",
+        limit_source="sshd_config(5), StrictModes",
     )
 
 

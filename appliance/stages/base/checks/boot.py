@@ -1,5 +1,6 @@
 """Checks of the next boot: the stage's kernel parameters, which a later file may override, every mount, and logins."""
 
+import re
 from collections.abc import Iterable
 
 from appliance.checks.check import View, failed, not_assessed, passed
@@ -13,6 +14,9 @@ NO_SERVICE = frozenset(
     for name in ("rescue", "emergency", "poweroff", "halt", "reboot", "kexec", "shutdown", "exit")
 )
 """Units that systemd can start into, and that run no service (systemd.special(7))."""
+
+
+PLAIN = re.compile(r"[A-Za-z0-9_./-]+", re.ASCII)
 
 
 def judge_boot(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
@@ -47,10 +51,14 @@ def judge_start(host: Host, facts: HostFacts) -> Iterable[Judgement]:
             limit="multi-user.target or graphical.target",
         )
     for at in facts.os.lost_at_boot:
+        change = ""
+        if PLAIN.fullmatch(at):
+            pattern = r"s#^(\S+\s+" + at.replace(".", r"\.") + r"\s+\S+\s+)#\1nofail,#"
+            change = f"; if the disk is not coming back soon: sed -i -E '{pattern}' /etc/fstab"
         yield failed(
             place(host.name, "fstab", at),
             f"/etc/fstab mounts {at} from a device that is not there: the next boot stops in an emergency shell",
-            f"on {host.name}: findmnt --verify shows it; connect the device, or correct or remove the line of {at} in /etc/fstab",
+            f"on {host.name}: findmnt --verify shows it; connect the device, or correct or remove the line of {at} in /etc/fstab{change}",
             value="lost",
             limit="a device that is there, or the option nofail",
         )

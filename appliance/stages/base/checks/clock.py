@@ -8,11 +8,15 @@ from appliance.models.gap import Gap
 from appliance.models.result import Judgement
 from appliance.models.site import Host
 from appliance.stages.base import ids
+from appliance.stages.base.checks.neighbours import removal
 
 OFFSET_SECONDS = 0.1
 SPREAD_SECONDS = 1.0
 SILENT_SECONDS = 3 * 3600.0
 """Ten times the longest interval at which chronyd polls by default (1024 s)."""
+UNANSWERED, ALL_UNANSWERED = 3, 8
+"""Queries in a row: one is lost by chance, and chronyd remembers eight."""
+NTP = 123
 LOOK_SECONDS = 90.0
 """Hosts are queried in parallel; each answers within 45 s of its turn."""
 OWN_CHOICE = (
@@ -49,6 +53,8 @@ def judge_clock(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
     silent = round(clock.time - clock.updated) if clock.updated is not None else 0
     if abs(offset) <= bound and silent > SILENT_SECONDS:
         return [_silent(host, clock.source, silent)]
+    if abs(offset) <= bound and (clock.unanswered or 0) >= UNANSWERED:
+        return [_unanswered(view, host, clock.source, clock.unanswered or 0)]
     if abs(offset) <= bound:
         evidence = f"source {clock.source}"
         return [passed(host.name, offset, evidence=evidence, **common)]
@@ -67,6 +73,28 @@ def _silent(host: Host, source: str, seconds: int) -> Judgement:
         unit="s",
         limit=SILENT_SECONDS,
         limit_source="own choice: ten of chronyd's longest intervals",
+    )
+
+
+def _unanswered(view: View, host: Host, source: str, queries: int) -> Judgement:
+    """The clock keeps its time for a while; a rule of a firewall that was added by hand is the usual cause."""
+    server = next((one for one in view.site.hosts if str(one.address) == source), None)
+    both = (host, server) if server else (host,)
+    rules = [removal(one.name, view.facts.get(one.name), NTP) for one in both]
+    fix = f"open port 123/udp from {host.name} to {source}; nft list ruleset on both shows the rule that drops it"
+    if rule := next(filter(None, rules), ""):
+        then = "" if rule.startswith(f"on {host.name}:") else f"on {host.name}: "
+        fix = f"{rule}; {then}systemctl restart chrony || systemctl restart chronyd"
+    judged = failed if queries >= ALL_UNANSWERED else warned
+    return judged(
+        host.name,
+        f"no time server answered the last {queries} queries (its source was {source}): the clock runs free",
+        fix,
+        value=queries,
+        unit="queries",
+        limit=UNANSWERED,
+        limit_source="own choice: chronyd keeps the last 8 queries",
+        evidence="chronyc sources",
     )
 
 

@@ -19,6 +19,7 @@ SILENT = frozenset({"silent", "unreachable"})
 BARRIER = re.compile(
     r"(route del (blackhole|unreachable|prohibit) |neigh del )[0-9a-z./]+(( dev| table| metric) [\w.@-]+)*"
 )
+INTERFACE = re.compile(r"[A-Za-z0-9][\w.-]{0,14}", re.ASCII)
 BLOCK = re.compile(r"(rule|chain) (ip|ip6|inet|arp|bridge|netdev) [\w.-]+ [\w.-]+( handle \d+)?")
 """The obstacles that a host may report, restricted to text that is safe in a command."""
 Seen = dict[str, dict[str, Peer]]
@@ -36,10 +37,15 @@ def judge_neighbours(view: View) -> Iterable[Judgement]:
     hosts = {host.name for host in view.site.hosts}
     for name, said in asked.items():
         for peer in said.peers:
-            if not peer.own and peer.name in hosts:
+            if not peer.own and peer.name in hosts and not _is_answered_by(view, peer.name, name):
                 seen.setdefault(peer.name, {})[name] = peer
     sizes = list(_sizes(view))
-    found = [*sizes, *_reach(view, seen, has_sizes=bool(sizes)), *_ports(view, seen)]
+    found = [
+        *sizes,
+        *_slowed(view),
+        *_reach(view, seen, has_sizes=bool(sizes)),
+        *_ports(view, seen),
+    ]
     found += [*_names(view, asked), *_addresses(view, seen)]
     if found:
         return found
@@ -55,6 +61,17 @@ def _at(name: str, witnesses: list[str], part: str) -> Place:
     if len(witnesses) > 1:
         return place(name, part)
     return place(witnesses[0], f"{name} {part}")
+
+
+def _is_answered_by(view: View, name: str, asker: str) -> bool:
+    """Whether a host has the address of the one that asks, so that it answers itself: that address is the finding."""
+    address = next((str(one.address) for one in view.site.hosts if one.name == asker), "")
+    facts = view.facts.get(name)
+    return facts is not None and any(
+        given.partition("/")[0] == address
+        for interface in facts.interfaces
+        for given in interface.addresses
+    )
 
 
 def _is_whole(facts: HostFacts) -> bool:
@@ -101,6 +118,26 @@ def _sizes(view: View) -> Iterator[Judgement]:
                 value=interface.mtu,
                 limit=usual,
                 limit_source="most hosts of the network",
+            )
+
+
+def _slowed(view: View) -> Iterator[Judgement]:
+    """Queueing disciplines that someone has set to try something, or to spare a line, and forgotten."""
+    for who, facts in view.facts.items():
+        for one in facts.interfaces:
+            if not one.slowed_by or not INTERFACE.fullmatch(one.name):
+                continue
+            kind = one.slowed_by
+            what = "delays or loses packets" if kind == "netem" else "limits its rate"
+            if one.slowed_to is not None:
+                what = f"limits it to {one.slowed_to / 1e6:g} Mb/s"
+            yield (failed if kind in {"tbf", "netem"} else warned)(
+                place(who, one.name),
+                f"{one.name} of {who} has the queueing discipline {kind}, which {what}",
+                f"on {who}: tc qdisc del dev {one.name} root, which restores the kernel's own; tc -s qdisc show dev {one.name} shows it",
+                value=kind,
+                limit="none that limits, delays or loses packets",
+                evidence="tc qdisc show",
             )
 
 

@@ -25,6 +25,8 @@ OPEN = {
 }
 """Slurm's own defaults: slurm.conf sets none of them."""
 NOT_PEOPLE = frozenset({"root", "slurm"})
+USUAL = "normal"
+"""The QOS of every association that has no default of its own (slurmdbd)."""
 TOP = "root"
 """The parent of all accounts; they inherit its limits."""
 RESTORE = "on {}: scontrol reconfigure, which restores the values of slurm.conf"
@@ -149,9 +151,10 @@ def _accounts(view: View, slurm: Slurm, head: str) -> Iterator[Judgement]:
     held: dict[str, tuple[Association, str]] = {}
     charged = {TOP, *accounts_of(view.site)}
     for row in slurm.associations:
-        zero = [*row.zero, *(limit for name in row.qos for limit in slurm.qos.get(name, ()))]
+        quality = _quality(row, slurm)
+        zero = [*row.zero, *slurm.qos.get(quality, ())]
         if row.account in charged and zero:
-            held.setdefault(_holder(row, slurm), (row, zero[0]))
+            held.setdefault(_holder(row, quality), (row, zero[0]))
     for who, (row, limit) in held.items():
         yield _held(who, row, limit, head)
 
@@ -182,10 +185,21 @@ def _unknown(account: str, users: list[str], head: str) -> Judgement:
     )
 
 
-def _holder(row: Association, slurm: Slurm) -> str:
+def _quality(row: Association, slurm: Slurm) -> str:
+    """The QOS whose limits hold the jobs of this row: that of jobs that name none, or each of them. Empty: none does.
+
+    A limited QOS next to others is a choice of the site, such as one for jobs without GPUs.
+    """
+    usual = row.default_qos or (USUAL if USUAL in row.qos else "")
+    if usual in slurm.qos:
+        return usual
+    return row.qos[0] if row.qos and all(name in slurm.qos for name in row.qos) else ""
+
+
+def _holder(row: Association, quality: str) -> str:
     """Whose limit holds the jobs of this row."""
     if not row.zero:
-        return f"QOS {next(name for name in row.qos if name in slurm.qos)}"
+        return f"QOS {quality}"
     return f"account {row.account}" + (f", user {row.user}" if row.user else "")
 
 
@@ -196,13 +210,17 @@ def _held(who: str, row: Association, limit: str, head: str) -> Judgement:
     elif row.user:
         modify = f"user {row.user} where account={row.account}"
     # -1 removes a limit (sacctmgr(1)).
-    unlimited = limit.rpartition("=")[0] + "=-1"
+    name, _, value = limit.rpartition("=")
+    unlimited = f"Flags-={value}" if name == "Flags" else f"{name}=-1"
+    what = "its jobs stay pending, or are refused"
+    if ":" in value and seconds(value):
+        what = f"its jobs end after {seconds(value)} s; jobs that ask for more time stay pending"
     return failed(
         place("cluster", who),
-        f"{who} has the limit {limit}: its jobs stay pending, or are refused",
+        f"{who} has the limit {limit}: {what}",
         f"on {head}: sacctmgr -i modify {modify} set {unlimited}",
         value=limit,
-        limit="no limit of 0",
+        limit="no limit of 0, of less than 5 minutes, or of less than 100 MiB",
         evidence="sacctmgr show assoc, show qos",
     )
 
@@ -227,8 +245,8 @@ CHECKS: tuple[Check, ...] = (
         "Users' jobs are accepted",
         judge_submit,
         "The current state of partitions in slurmctld, accounts, users and limits in slurmdbd, and a test submission of up to 3 users of "
-        "the site; nothing is started or queued. Usual causes: a partition that was set DOWN and forgotten, a limit of 0, or a new "
-        "accounting database without the accounts.",
+        "the site; nothing is started or queued. Usual causes: a partition that was set DOWN and forgotten, an account or QOS with a limit of "
+        "0 or of a minute, or a new accounting database without the accounts. A limited QOS that is not the default one is accepted.",
         limit=LIMIT,
         nature=Nature.SYMPTOM,
         causes=(

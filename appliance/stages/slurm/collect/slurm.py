@@ -40,6 +40,7 @@ QOS_LIMITS = (
     "GrpTRES",
     "GrpJobs",
     "GrpSubmit",
+    "GrpWall",
     "MaxTRESPU",
     "MaxTRES",
     "MaxJobsPU",
@@ -49,8 +50,11 @@ QOS_LIMITS = (
     "MaxTRESMins",
     "MaxTRESPerNode",
 )
-ASSOCIATION = "format=account,user,qos," + ",".join(LIMITS)
-NOTHING = re.compile(r"(^|=)(0|00:00:00)$")
+ASSOCIATION = "format=account,user,qos,defaultqos," + ",".join(LIMITS)
+NOTHING = re.compile(r"(^|=)(0|00:0[0-4]:\d\d)$|^mem=(\d{1,2}M|\d{1,5}K|0)$")
+"""No resource, less than 5 minutes, or less than 100 MiB: own choice, below what any job takes."""
+CLOSED = "RequiresReservation"
+"""A flag of a QOS: its jobs start in a reservation only."""
 SETTINGS = (
     *(
         "MaxTime",
@@ -268,16 +272,20 @@ def _accounting(ask: Ask, configuration: str) -> Facts:
 
 def _qos(ask: Ask) -> dict[str, list[str]]:
     try:
-        said = ask.run([*SHOW, "qos", "format=name," + ",".join(QOS_LIMITS)], 8.0)
+        said = ask.run([*SHOW, "qos", "format=name,flags," + ",".join(QOS_LIMITS)], 8.0)
     except Unreadable:
         return {}  # as of accounting, which names the reason
-    rows = [line.split("|") for line in lines_of(said) if "|" in line]
-    return {name: zero for name, *values in rows if (zero := zeros(QOS_LIMITS, values))}
+    found: dict[str, list[str]] = {}
+    for name, flags, *values in (line.split("|") for line in lines_of(said) if line.count("|") > 1):
+        closed = ["Flags=" + CLOSED] if CLOSED in flags.split(",") else []
+        if held := zeros(QOS_LIMITS, values) + closed:
+            found[name] = held
+    return found
 
 
 def associations(said: str) -> list[Facts]:
     """The rows of ``sacctmgr show assoc``. Raises Unreadable where there are more than a site has users."""
-    rows = [line.split("|") for line in lines_of(said) if line.count("|") >= 3]
+    rows = [line.split("|") for line in lines_of(said) if line.count("|") >= 4]
     if len(rows) > MOST_ROWS:
         raise Unreadable(f"sacctmgr lists {len(rows)} associations; {MOST_ROWS} are read at most")
     return [
@@ -285,14 +293,15 @@ def associations(said: str) -> list[Facts]:
             "account": account,
             "user": user,
             "qos": [name for name in qos.split(",") if name],
+            "default_qos": default,
             "zero": zeros(LIMITS, values),
         }
-        for account, user, qos, *values in rows
+        for account, user, qos, default, *values in rows
     ]
 
 
 def zeros(names: tuple[str, ...], values: list[str]) -> list[str]:
-    """The limits that let nothing run: GrpJobs=0, or a resource of which there may be none."""
+    """The limits that let no job run, or none to its end: GrpJobs=0, GrpTRES=gres/gpu=0, MaxWall=00:01:00."""
     found: list[str] = []
     for name, value in zip(names, values):  # noqa: B905 - zip(strict=) is Python 3.10's
         parts = value.split(",") if "=" in value else [value]

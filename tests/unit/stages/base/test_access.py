@@ -290,6 +290,21 @@ def test_a_line_that_ends_or_limits_every_login_is_named(name: str, cause: str, 
     assert fix in found.fix
 
 
+@pytest.mark.parametrize(
+    ("trouble", "fix"),
+    [
+        ("has mode 0777", "on gpu-1: chmod go-w /home/ada"),
+        ("belongs to bea", "on gpu-1: chown ada: /home/ada"),
+        ("is of another account", "on gpu-1: chown ada: /home/ada"),
+    ],
+)
+def test_keys_that_sshd_refuses_are_named(trouble: str, fix: str) -> None:
+    found = only(judged(loose_keys=(Home(user="ada", at="/home/ada", trouble=trouble),)))
+    assert (found.status, found.target) == (Status.FAIL, "gpu-1/home/ada")
+    assert f"/home/ada of admin ada {trouble}: sshd refuses the keys" in found.cause
+    assert found.fix == fix
+
+
 def test_an_empty_list_of_authorities_is_named() -> None:
     spot = but(NULL, at="/etc/ssl/certs/ca-certificates.crt", kind="bundle", mode=0o644)
     found = only(judged(*SOUND, spot))

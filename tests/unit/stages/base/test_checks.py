@@ -1,5 +1,6 @@
 """The checks of stage base: a good host, the fault each check is for, and the missing measurement."""
 
+import re
 from typing import Any
 
 import pytest
@@ -294,6 +295,29 @@ def test_servers_that_do_not_answer_and_servers_that_are_not_asked_are_told_apar
 
 
 @pytest.mark.parametrize(
+    ("missed", "status"),
+    [(None, Status.PASS), (0, Status.PASS), (2, Status.PASS), (3, Status.WARN), (8, Status.FAIL)],
+)
+def test_servers_that_stopped_to_answer_are_told_before_the_clock_is_off(
+    missed: int | None, status: Status
+) -> None:
+    (result,) = judge("base.clock", facts(clock={"unanswered": missed}))
+    assert result.status is status
+    if missed in {3, 8}:
+        assert f"no time server answered the last {missed} queries" in result.cause
+        assert "open port 123/udp from gpu-1" in result.fix
+
+
+def test_the_rule_that_drops_the_answers_of_a_time_server_is_named() -> None:
+    rule = {"by": "rule inet corp in handle 2", "says": "udp sport 123 drop", "ports": [123]}
+    told = {"clock": {"unanswered": 8}, "neighbours": {"blocks": [rule]}}
+    (result,) = judge("base.clock", facts(**told))
+    assert result.fix.startswith(
+        "on gpu-1: nft delete rule inet corp in handle 2; systemctl restart chrony"
+    )
+
+
+@pytest.mark.parametrize(
     ("hours", "status"), [(0.5, Status.PASS), (3.0, Status.PASS), (5.2, Status.WARN)]
 )
 def test_a_source_that_has_been_silent_for_long_is_no_source(hours: float, status: Status) -> None:
@@ -371,6 +395,28 @@ def test_a_start_that_would_end_in_a_shell_is_named(
     (bad,) = [one for one in judge("base.units", facts(os=change)) if one.status is Status.FAIL]
     assert bad.target == target
     assert fix in bad.fix
+
+
+def test_a_mount_of_fstab_gets_the_option_by_which_the_boot_goes_on() -> None:
+    lost = {"lost_at_boot": ["/mnt/old.1", "/mnt/odd'name"]}
+    found = [one for one in judge("base.units", facts(os=lost)) if one.status is Status.FAIL]
+    pattern = r"s#^(\S+\s+/mnt/old\.1\s+\S+\s+)#\1nofail,#"
+    assert found[0].fix.endswith(f"sed -i -E '{pattern}' /etc/fstab")
+    line = "UUID=1 /mnt/old.1\text4 defaults 0 2"
+    changed = re.sub(pattern.split("#")[1], pattern.split("#")[2], line)
+    assert changed == "UUID=1 /mnt/old.1\text4 nofail,defaults 0 2"
+    assert "sed" not in found[1].fix
+
+
+def test_logind_that_ended_with_dbus_is_started_with_it() -> None:
+    usual = {"load": "loaded", "active": "active", "sub": "running", "enabled": "static"}
+    dead = {**usual, "active": "inactive", "sub": "dead"}
+    sound = dict.fromkeys(("ssh.service", "chrony.service", "appliance-firewall.service"), usual)
+    both = {**sound, "dbus.service": dead, "systemd-logind.service": dead}
+    found = judge("base.units", facts(units=both))
+    (bad,) = [one for one in found if one.status is Status.FAIL]
+    assert bad.target == "gpu-1/dbus.service"
+    assert bad.fix == "on gpu-1: systemctl start dbus.service systemd-logind.service"
 
 
 def test_a_system_without_one_of_its_usual_services_is_sound() -> None:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from appliance.checks.check import View
 from appliance.engine.look.peers import MOST, peers_of
 from appliance.models.result import CheckResult, Status
@@ -62,6 +64,35 @@ def only(found: Facts) -> CheckResult:
 def test_hosts_that_reach_each_other_pass() -> None:
     found = only(sound())
     assert (found.status, found.value) == (Status.PASS, 8)
+
+
+def test_one_that_has_the_address_of_another_is_the_only_finding() -> None:
+    """It answers itself instead of the other one, which therefore does not reach it."""
+    found = sound()
+    found["gpu-2"]["interfaces"][0]["addresses"].append(f"{ADDRESS['gpu-1']}/32")
+    change(found, "gpu-1", "gpu-2", small=False, large=False)
+    one = only(found)
+    assert one.target == "gpu-2/eth0,gpu-1"
+    assert f"ip addr del {ADDRESS['gpu-1']}/32 dev eth0" in one.fix
+
+
+@pytest.mark.parametrize(
+    ("told", "status", "cause"),
+    [
+        ({"slowed_by": "tbf", "slowed_to": 1_000_000}, Status.FAIL, "limits it to 1 Mb/s"),
+        ({"slowed_by": "netem"}, Status.FAIL, "delays or loses packets"),
+        ({"slowed_by": "htb"}, Status.WARN, "limits its rate"),
+    ],
+)
+def test_a_queueing_discipline_that_slows_an_interface_is_named(
+    told: dict[str, Any], status: Status, cause: str
+) -> None:
+    found = sound()
+    found["gpu-1"]["interfaces"][0].update(told)
+    one = only(found)
+    assert (one.status, one.target) == (status, "gpu-1/eth0")
+    assert cause in one.cause
+    assert "on gpu-1: tc qdisc del dev eth0 root" in one.fix
 
 
 def test_one_that_alone_cannot_reach_another_is_named() -> None:

@@ -155,6 +155,25 @@ def test_a_qos_that_lets_nothing_run_is_named_once() -> None:
     assert "sacctmgr -i modify qos normal set MaxJobsPU=-1" in found.fix
 
 
+def test_a_minute_is_named_as_such_and_a_flag_is_taken_away() -> None:
+    short = only(judged(qos={"normal": ("MaxWall=00:01:00",)}))
+    assert "its jobs end after 60 s" in short.cause
+    assert "set MaxWall=-1" in short.fix
+    kept = only(judged(qos={"normal": ("Flags=RequiresReservation",)}))
+    assert "set Flags-=RequiresReservation" in kept.fix
+
+
+def test_a_limited_qos_next_to_another_is_a_choice() -> None:
+    def row(**given: Any) -> tuple[Association, ...]:
+        return (*ROWS, Association(account="default", user="bea", **given))
+
+    limited: dict[str, Any] = {"qos": {"tiny": ("MaxTRESPU=gres/gpu=0",)}}
+    beside = judged(associations=row(qos=("normal", "tiny")), **limited)
+    assert only(beside).status is Status.PASS
+    for held in ({"qos": ("normal", "tiny"), "default_qos": "tiny"}, {"qos": ("tiny",)}):
+        assert only(judged(associations=row(**held), **limited)).target == "cluster/QOS tiny"
+
+
 def test_limits_of_what_is_not_the_sites_are_nobodys_business() -> None:
     rows = (*ROWS, Association(account="other", zero=("GrpJobs=0",)))
     assert only(judged(associations=rows)).status is Status.PASS
