@@ -25,7 +25,7 @@ KMSG = "/var/lib/appliance-lab/kmsg"
 class Fault:
     """``says`` is a piece of the cause, ``remedy`` the printed command that ends it, ``lab`` what takes away the rest of what was planted.
 
-    Without a remedy a part is to be replaced: there the lab does it.
+    Without a remedy a part is to be replaced: there the lab does it. ``left``: what the remedy leaves, and health does not mind.
     """
 
     host: str
@@ -35,6 +35,7 @@ class Fault:
     says: str
     remedy: str = ""
     lab: str = "true"
+    left: str = "true"
 
 
 def gpu(change: str, check: str, target: str, says: str) -> Fault:
@@ -80,6 +81,13 @@ DROP = (
 )
 DROPPED, NO_TABLE = "nft delete rule inet corp in handle 2", "nft delete table inet corp"
 RELOAD = "systemctl daemon-reload"
+HANGING = """
+import socket, time
+while True:
+    held = [socket.create_connection(('127.0.0.1', 22)) for _ in range(20)]
+    time.sleep(28)
+    held.clear()
+"""
 FAULTS = {
     # Slurm's live state and its accounts.
     "partition-down": Fault("head", "scontrol update partition=gpu state=DOWN", "slurm.submit", "cluster/partition gpu", "partition gpu is DOWN", "scontrol update partitionname=gpu state=up"),
@@ -99,6 +107,10 @@ FAULTS = {
     "munge-stopped": suspended("gpu-2", "munge", "slurm.munge", "gpu-2"),
     "clock-stopped": Fault("gpu-2", "systemctl kill -s STOP --kill-who=main chrony", "base.units", "gpu-2/chrony.service", "is suspended", "systemctl restart chrony.service"),
     "file-server-hangs": Fault("head", "systemctl kill -s STOP nfs-ganesha", "storage.server", "head", "nfs-ganesha.service is suspended", "systemctl restart nfs-ganesha.service"),
+    "account-without-time": Fault("head", "sacctmgr -i modify account default set MaxWall=1", "slurm.submit", "cluster/account default", "has the limit MaxWall=00:01:00", "sacctmgr -i modify account default set MaxWall=-1"),
+    "qos-without-time": Fault("head", "sacctmgr -i modify qos normal set MaxWall=00:00:01", "slurm.submit", "cluster/QOS normal", "its jobs end after 60 s", "sacctmgr -i modify qos normal set MaxWall=-1"),
+    "qos-without-gpus": Fault("head", "sacctmgr -i modify qos normal set MaxTRESPU=gres/gpu=0", "slurm.submit", "cluster/QOS normal", "has the limit MaxTRESPU=gres/gpu=0", "sacctmgr -i modify qos normal set MaxTRESPU=gres/gpu=-1"),
+    "qos-of-reservations": Fault("head", "sacctmgr -i modify qos normal set Flags=RequiresReservation", "slurm.submit", "cluster/QOS normal", "has the limit Flags=RequiresReservation", "sacctmgr -i modify qos normal set Flags-=RequiresReservation"),
     # What users meet on a host.
     "devices-closed": Fault("gpu-1", "chmod 0600 /dev/nvidia*", "base.access", "gpu-1/dev/nvidia0", "users' programs cannot open GPUs", "chmod 0666 /dev/nvidia0", "chmod 0666 /dev/nvidia*"),
     "shared-memory-full": Fault("gpu-1", "mount -o remount,size=64M /dev/shm; dd if=/dev/zero of=/dev/shm/old bs=1M count=64 2>/dev/null", "base.access", "gpu-1/dev/shm", "/dev/shm/old of root takes 64 MiB", "rm -r /dev/shm/old", "mount -o remount,size=2468412k /dev/shm"),
@@ -118,17 +130,40 @@ FAULTS = {
     "sudo-without-its-bit": Fault("head", "chmod u-s /usr/bin/sudo", "base.access", "head/usr/bin/sudo", "is not setuid root", "chown root: /usr/bin/sudo; chmod 4755 /usr/bin/sudo"),
     "no-authorities": Fault("gpu-1", "cp -a /etc/ssl/certs/ca-certificates.crt /root/ca; : > /etc/ssl/certs/ca-certificates.crt", "base.access", "gpu-1/etc/ssl/certs/ca-certificates.crt", "trust no certificate", "update-ca-certificates --fresh", "cp -a /root/ca /etc/ssl/certs/ca-certificates.crt"),
     "library-closed": Fault("gpu-2", "chmod 0600 $(readlink -f /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1)", "base.access", "gpu-2/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", "users' programs cannot read it", "chmod o+rX /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", "chmod 0644 $(readlink -f /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1)"),
+    "home-open-to-all": Fault("head", "chmod 0777 /home/ada", "base.access", "head/home/ada", "has mode 0777: sshd refuses the keys in it", "chmod go-w /home/ada", left="chmod 0700 /home/ada"),
+    "keys-of-another": Fault("gpu-2", "chown bea /home/ada/.ssh", "base.access", "gpu-2/home/ada/.ssh", "is of another account: sshd refuses the keys in it", "chown ada: /home/ada/.ssh"),
+    "keys-of-a-group": Fault("gpu-1", "chown :vision /home/ada/.ssh/authorized_keys; chmod 0660 /home/ada/.ssh/authorized_keys", "base.access", "gpu-1/home/ada/.ssh/authorized_keys", "has mode 0660: sshd refuses the keys in it", "chmod go-w /home/ada/.ssh/authorized_keys", left="chown ada: /home/ada/.ssh/authorized_keys; chmod 0600 /home/ada/.ssh/authorized_keys"),
+    "pam-open-to-all": Fault("gpu-1", "sed -i '1i auth sufficient pam_permit.so' /etc/pam.d/common-auth", "base.access", "gpu-1/etc/pam.d/common-auth", "accepts everybody without a password", r"sed -i '1{/pam_permit\.so/d}' /etc/pam.d/common-auth"),
+    "pam-closed-to-all": Fault("head", "sed -i '1i account required pam_deny.so' /etc/pam.d/sudo", "base.access", "head/etc/pam.d/sudo", "no admin can use sudo", r"sed -i '1{/pam_deny\.so/d}' /etc/pam.d/sudo"),
+    "pam-module-gone": Fault("head", "sed -i '1i account required pam_tally.so' /etc/pam.d/sudo", "base.access", "head/etc/pam.d/sudo", "names a module that is not installed", r"sed -i '1{/pam_tally\.so/d}' /etc/pam.d/sudo"),
+    "pam-asks-nothing": Fault("gpu-2", "sed -i /pam_unix/d /etc/pam.d/common-auth", "base.access", "gpu-2/etc/pam.d/common-auth", "no one can log in at the console", "DEBIAN_FRONTEND=noninteractive pam-auth-update --force", left="rm -f /etc/pam.d/*.pam-old"),
     # Files of nobody's.
     "unit-limited": stranger("gpu-2", "/etc/systemd/system/slurmd.service.d/zz.conf", "[Service]\nTasksMax=64", RELOAD, "systemctl restart slurmd.service"),
     "crontab": stranger("gpu-2", "/etc/cron.d/cleanup", "0 * * * * root pkill -9 python"),
     "limits": stranger("gpu-1", "/etc/security/limits.d/99-corp.conf", "* hard memlock 64"),
+    "tasks-of-users": Fault("gpu-1", "mkdir -p /run/systemd/system/user-.slice.d; printf '[Slice]\nTasksMax=20\n' > /run/systemd/system/user-.slice.d/zz.conf; systemctl daemon-reload", "base.foreign", "gpu-1/run/systemd/system/user-.slice.d/zz.conf", "is not managed by the appliance", f"rm /run/systemd/system/user-.slice.d/zz.conf; {RELOAD}", left=f"rmdir /run/systemd/system/user-.slice.d; {RELOAD}"),
+    # The system's own daemons, and the next boot.
+    "few-files-for-jobs": Fault("gpu-1", "prlimit --pid $(systemctl show -P MainPID slurmd) --nofile=512:512", "base.access", "gpu-1/slurmd,open files", "a limit of 512 for open files, which jobs inherit", "systemctl restart slurmd"),
+    "journal-stopped": Fault("gpu-1", "systemctl stop systemd-journald.socket systemd-journald-dev-log.socket systemd-journald.service", "base.units", "gpu-1/systemd-journald.service", "the unit is inactive", "systemctl start systemd-journald.service"),
+    "no-dbus": Fault("gpu-2", "systemctl stop dbus.socket dbus.service", "base.units", "gpu-2/dbus.service", "the unit is inactive", "systemctl start dbus.service systemd-logind.service"),
+    "logins-hang": Fault("gpu-2", f"systemd-run -q --collect --unit=planted python3 -c \"{HANGING}\"", "base.access", "gpu-2/sshd", "20 ssh logins have started and do not end", "systemctl restart ssh", "systemctl stop planted"),
+    "boots-into-rescue": Fault("gpu-1", "systemctl -q set-default rescue.target", "base.units", "gpu-1/default.target", "the next boot ends in rescue.target", "systemctl set-default multi-user.target", left="rm /etc/systemd/system/default.target"),
+    "boot-waits-for-a-disk": Fault("gpu-2", "cp -a /etc/fstab /root/fstab; echo 'UUID=0e4fb2a1-0000-4000-8000-000000000001 /mnt/old ext4 defaults 0 2' >> /etc/fstab", "base.units", "gpu-2/fstab,/mnt/old", "/etc/fstab mounts /mnt/old from a device that is not there", r"sed -i -E 's#^(\S+\s+/mnt/old\s+\S+\s+)#\1nofail,#' /etc/fstab", left="cp -a /root/fstab /etc/fstab; rm /root/fstab"),
     # Network and time.
     "name-server-silent": Fault("gpu-1", "cp -a /etc/resolv.conf /root/rc; rm -f /etc/resolv.conf; echo nameserver 192.0.2.1 > /etc/resolv.conf", "base.neighbours", "gpu-1/resolv.conf", "192.0.2.1; only names in /etc/hosts", lab="rm -f /etc/resolv.conf; cp -a /root/rc /etc/resolv.conf"),
     "smaller-packets": Fault("gpu-2", "ip link set host0 mtu 1300", "base.neighbours", "gpu-2/host0", "has an MTU of 1300", "ip link set host0 mtu 1500"),
+    "throttled": Fault("gpu-2", "tc qdisc add dev host0 root tbf rate 10mbit burst 32kbit latency 400ms", "base.neighbours", "gpu-2/host0", "the queueing discipline tbf, which limits it to 10 Mb/s", "tc qdisc del dev host0 root"),
+    "shaped": Fault("gpu-1", "tc qdisc add dev host0 root handle 1: htb default 10; tc class add dev host0 parent 1: classid 1:10 htb rate 10mbit", "base.neighbours", "gpu-1/host0", "the queueing discipline htb", "tc qdisc del dev host0 root"),
     "route-to-nowhere": Fault("gpu-1", "ip route add blackhole $(getent ahostsv4 gpu-2 | awk '{print $1; exit}')/32", "base.neighbours", "gpu-1/gpu-2", "gpu-1 has a route blackhole", "ip route del blackhole $(getent ahostsv4 gpu-2 | awk '{print $1; exit}')"),
     "firewall-before-slurmd": Fault("gpu-2", DROP.format(6818), "base.neighbours", "gpu-2/port 6818", "no answer from slurmd of gpu-2", DROPPED, NO_TABLE),
+    "firewall-before-slurmctld": Fault("head", DROP.format(6817), "base.neighbours", "head/port 6817", "no answer from slurmctld of head", DROPPED, left=NO_TABLE),
+    "firewall-before-slurmdbd": Fault("head", DROP.format(6819), "slurm.accounting", "cluster", "slurmdbd does not answer", DROPPED, left=NO_TABLE),
+    "ports-of-jobs-dropped": Fault("gpu-2", DROP.format("50000-52000"), "base.neighbours", "gpu-2/port 50001", "no answer from srun, MPI and NCCL of gpu-2", DROPPED, left=NO_TABLE),
+    "address-of-another": Fault("gpu-2", "ip addr add $(getent ahostsv4 gpu-1 | awk '{print $1; exit}')/32 dev host0", "base.neighbours", "gpu-2/host0,gpu-1", "the address of gpu-1", "ip addr del $(getent ahostsv4 gpu-1 | awk '{print $1; exit}')/32 dev host0"),
+    "no-default-route": Fault("gpu-1", "ip route show default > /root/route; ip route del default", "base.neighbours", "gpu-1/route", "has no route to its name server", "ip route add default via $(awk '{print $3}' /root/route)", left="ip route replace $(cat /root/route); rm /root/route"),
     "firewall-before-files": Fault("head", DROP.format(2049), "storage.server", "head", "nothing reaches its port 2049", DROPPED, NO_TABLE),
     "clock-asks-nobody": Fault("gpu-1", "chronyc offline; for s in $(chronyc -n -c sources | cut -d, -f3); do chronyc delete $s; done; true", "base.clock", "gpu-1", "queries no server", "systemctl restart chrony"),
+    "time-dropped": Fault("gpu-2", "nft add table inet corp; nft 'add chain inet corp in { type filter hook input priority -10; }'; nft add rule inet corp in udp sport 123 drop; chronyc burst 4/4; sleep 10", "base.clock", "gpu-2", "no time server answered the last", f"{DROPPED}; systemctl restart chrony", left=NO_TABLE),
     # Hardware and the kernel.
     "disk-error": kernel("blk_update_request: I/O error, dev sda, sector 12345678 op 0x0:(READ) flags 0x80700", "sda", "the disk returned an error"),
     "disk-offline": kernel("sd 2:0:0:0: rejecting I/O to offline device", "2:0:0:0", "took it offline"),
@@ -167,11 +202,17 @@ def roots(rack: Deployed) -> set[tuple[str, str]]:
     return {(r.id, r.target) for r in look(rack) if r.status in BAD and not r.explained_by}
 
 
-def until_good(rack: Deployed) -> None:
+def until_good(rack: Deployed, fault: Fault | None = None) -> None:
+    """Nothing is wrong, and of the fault there is not even a warning."""
     end = time.monotonic() + SECONDS
-    while wrong := roots(rack):
+    while wrong := roots(rack) | (warnings(rack, fault) if fault else set()):
         assert time.monotonic() < end, wrong
         time.sleep(2.0)
+
+
+def warnings(rack: Deployed, fault: Fault) -> set[tuple[str, str]]:
+    one = (fault.check, fault.target)
+    return {(r.id, r.target) for r in look(rack) if r.status is Status.WARN} & {one}
 
 
 def named(rack: Deployed, fault: Fault) -> CheckResult:
@@ -199,10 +240,10 @@ def test_what_keeps_users_from_work_is_named_and_its_remedy_ends_it(
             assert fault.remedy.partition(" $(")[0] in found.fix
             sound.said(fault.host, fault.remedy)
             if fault.lab == "true":
-                until_good(sound)
+                until_good(sound, fault)
     finally:
-        sound.said(fault.host, fault.lab)
-    until_good(sound)
+        sound.said(fault.host, f"{fault.lab}; {fault.left}")
+    until_good(sound, fault)
 
 
 def test_what_was_changed_by_hand_is_named_and_a_deployment_puts_it_back(sound: Deployed) -> None:
