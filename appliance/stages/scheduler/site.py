@@ -246,7 +246,7 @@ class SchedulerOptions(Model):
     )
     small_pods: Literal["allow", "refuse"] = Field(
         default="allow",
-        description="Pods that request less CPU than their part of a host: are allowed, or refused, so that no project can take all places for pods of a host",
+        description="Pods that request less CPU than their part of a host: are allowed, or are refused",
     )
     tree_groups: Literal["strict", "unenforced"] = Field(
         default="strict",
