@@ -1,4 +1,4 @@
-"""A member's work without GPUs, large or small, cannot keep the guaranteed GPUs of another project: KAI's scheduler and an API server.
+"""A member's work without GPUs cannot keep the guaranteed GPUs of another project: KAI's scheduler beside a real API server.
 
 Both are of the releases the rack's cluster is built from. Nodes and pods exist only in the API; no pod runs.
 """
@@ -15,14 +15,12 @@ import yaml  # noqa: TID251 - the definitions of KAI's chart are data of the tes
 from appliance.adapters.kubernetes import KubernetesApi, Ref, Resource
 from appliance.config.load import load_site
 from appliance.stages.queues import changes
-from appliance.stages.scheduler.queues.bounds import POD_CPU
 from appliance.stages.scheduler.queues.rendered import rendered
 from benchmarks.cluster_programs import CLASSES, CONFIG, KAI
 from tests.integration import api_server
 from tests.integration.api_server import compiled, established, until
 from tests.integration.cheat_parts import MERGE
 from tests.support.impossible_queues import BASE, furnish
-from tests.support.rendered_queues import refusing
 from tests.support.tenants import priority
 
 pytestmark = pytest.mark.rack
@@ -31,8 +29,6 @@ HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4")
 CORES = 192
 """Of each host: twice what class hpc demands, so that the guarantee follows the nodes."""
 HALF = 92
-PLACES = 110
-"""Pods of each host at most; ``kubernetes.kubelet.max_pods`` of the second site."""
 SITE = f"""{BASE}
 scheduler:
   projects:
@@ -82,7 +78,7 @@ def scheduling(folder: Path, kubeconfig: Path) -> AbstractContextManager[None]:
 
 
 def node(name: str) -> Resource:
-    amounts = {"cpu": str(CORES), "memory": "1024Gi", "pods": str(PLACES), "nvidia.com/gpu": "8"}
+    amounts = {"cpu": str(CORES), "memory": "1024Gi", "pods": "110", "nvidia.com/gpu": "8"}
     labels = {"kubernetes.io/hostname": name, "nvidia.com/gpu.memory": "81559"}
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
     return {
@@ -93,21 +89,8 @@ def node(name: str) -> Resource:
     }
 
 
-def work(
-    api: KubernetesApi, space: str, name: str, cores: float, gpus: int, host: str = ""
-) -> None:
+def work(api: KubernetesApi, space: str, name: str, cores: int, gpus: int, host: str = "") -> None:
     """One pod of the project's queue, with its group as KAI's grouper makes it; with a host it runs there."""
-    path = f"/api/v1/namespaces/{space}/pods"
-    api.send("POST", path, name, written(api, space, name, cores, gpus, host))
-    if host:
-        runs = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
-        api.send("PATCH", f"{path}/{name}/status", name, runs, MERGE)
-
-
-def written(
-    api: KubernetesApi, space: str, name: str, cores: float, gpus: int, host: str = ""
-) -> Resource:
-    """The pod, whose group exists."""
     queue = f"{space.removeprefix('kai-')}-train"
     spec = {"minMember": 1, "queue": queue, "priorityClassName": "train"}
     meta = {"name": name, "namespace": space}
@@ -115,7 +98,7 @@ def written(
     asked = {"cpu": str(cores), "memory": "4Gi", **({"nvidia.com/gpu": str(gpus)} if gpus else {})}
     box = {"name": "work", "image": "none", "resources": {"limits": asked, "requests": asked}}
     labels = {"kai.scheduler/queue": queue}
-    return {
+    pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {**meta, "labels": labels, "annotations": {"pod-group-name": name}},
@@ -127,6 +110,11 @@ def written(
             **({"nodeName": host} if host else {}),
         },
     }
+    path = f"/api/v1/namespaces/{space}/pods"
+    api.send("POST", path, name, pod)
+    if host:
+        runs = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
+        api.send("PATCH", f"{path}/{name}/status", name, runs, MERGE)
 
 
 def alive(api: KubernetesApi) -> int:
@@ -179,65 +167,3 @@ def test_work_without_gpus_gives_guaranteed_gpus_back(
             cluster.apply(queue)
     until(lambda: placed(cluster, "job"))
     assert alive(cluster) in (6, 7), "one or two pods make room, and no more"
-
-
-def clear(api: KubernetesApi) -> None:
-    """Takes away all work, and what the scheduler decided about it."""
-    for space in (ALPHA, BETA):
-        for path in (
-            f"/api/v1/namespaces/{space}/pods",
-            f"/apis/{GROUPS}/namespaces/{space}/podgroups",
-            f"/apis/scheduling.run.ai/v1alpha2/namespaces/{space}/bindrequests",
-        ):
-            for one in api.send("GET", path, "all")[1]["items"]:
-                name = one["metadata"]["name"]
-                api.send("DELETE", f"{path}/{name}", name, answers=(404,))
-
-
-def flood(api: KubernetesApi, cores: float) -> int:
-    """As many pods of alpha's of this size as the hosts take; how many on each."""
-    each = min(PLACES, int(CORES / cores))
-    for host in HOSTS:
-        for number in range(each):
-            work(api, ALPHA, f"small-{host}-{number}", cores, 0, host)
-    return each
-
-
-def test_small_pods_leave_places_for_guaranteed_gpus(
-    cluster: KubernetesApi, tmp_path: Path
-) -> None:
-    furnish(tmp_path)
-    (tmp_path / "site.yml").write_text(SITE)
-    loaded = load_site(tmp_path)
-    site = refusing(loaded.site, PLACES)
-    clear(cluster)
-    wanted = changes.for_cluster(site, loaded.profile, tmp_path, cluster)
-    for queue in wanted.resources:
-        if queue["kind"] == "Queue":
-            cluster.apply(queue)
-    assert flood(cluster, 0.05) == PLACES
-    work(cluster, BETA, "guaranteed", 8, 8)
-    until(lambda: refused(cluster, "guaranteed"))
-    assert alive(cluster) == 4 * PLACES, "KAI evicts nothing for a place"
-    assert not placed(cluster, "guaranteed")
-    clear(cluster)
-
-    made = changes.plan(site, wanted, cluster)
-    (change,) = (c for c in made.changes if (c.kind, c.name) == ("Namespace", ALPHA))
-    assert f"annotations.{POD_CPU} - → 2190m" in change.details
-    for resource in wanted.resources:
-        named = resource["kind"], resource["metadata"]["name"]
-        if named[0] in {"Namespace", "LimitRange"} or named[1] == "appliance-sizes":
-            cluster.apply(resource)
-    pods = f"/api/v1/namespaces/{ALPHA}/pods"
-    small = written(cluster, ALPHA, "small", 0.05, 0)
-
-    def too_small() -> bool:
-        status, said = cluster.send("POST", f"{pods}?dryRun=All", "small", small, answers=(403,))
-        return status == 403 and "request at least 2190m of cpu" in said["message"]
-
-    until(too_small)
-    assert flood(cluster, 2.19) == 87
-    work(cluster, BETA, "guaranteed", 8, 8)
-    until(lambda: placed(cluster, "guaranteed"))
-    assert 4 * 87 - 6 < alive(cluster) < 4 * 87, "a few pods make room, and no more"

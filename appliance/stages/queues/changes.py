@@ -11,7 +11,7 @@ from appliance.models.profile import Profile
 from appliance.models.queue_plan import Change, QueuePlan, Step
 from appliance.models.site import Site
 from appliance.stages.queues.difference import differences
-from appliance.stages.queues.sizes import below, beyond, nodes_have
+from appliance.stages.queues.sizes import beyond, nodes_have
 from appliance.stages.queues.step import step
 from appliance.stages.queues.there import NAMESPACE, PRUNED, There
 from appliance.stages.queues.trees import await_gone, tree_changes
@@ -143,8 +143,6 @@ def _change(wanted: Manifest, found: Resource | None, cluster: Cluster) -> Chang
         return None
     if wanted["kind"] == "Queue":
         said = (*said, *beyond(cluster, wanted, found))
-    if wanted["kind"] == "Namespace":
-        said = (*said, *below(cluster, wanted, found))
     content = any(key in wanted for key in ("spec", "value"))
     replaced = wanted["kind"] in REPLACED and content
     return step(Step.REPLACE if replaced else Step.CHANGE, wanted, said)

@@ -244,10 +244,6 @@ class SchedulerOptions(Model):
         default="deny",
         description="Work that violates its project's rules: is refused, or allowed with a warning to its author, or only recorded in the audit log",
     )
-    small_pods: Literal["allow", "refuse"] = Field(
-        default="allow",
-        description="Pods that request less CPU than their part of a host: are allowed, or are refused",
-    )
     tree_groups: Literal["strict", "unenforced"] = Field(
         default="strict",
         description="Groups of a process that mounts a tree: only the person's own (containerd 2.0 and Kubernetes 1.33), or also those in /etc/group of its image",

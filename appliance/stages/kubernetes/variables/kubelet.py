@@ -7,8 +7,6 @@ from appliance.stages.kubernetes.variables.releases import CIPHERS, SOCKET, Rele
 KUBE_MEMORY_MIB = 1024
 EVICTION_MIB = 512
 CONTAINER_RESERVE_MIB = 256
-KUBELETS_OWN = 110
-"""Pods of a host by kubelet's own default (KubeletConfiguration v1beta1, maxPods)."""
 POD_PROCESSES = 65_536
 """Processes and threads of one pod: what loads data for eight GPUs stays far below it, what only makes more of itself ends there."""
 
@@ -43,9 +41,6 @@ def kubelet(context: RoleContext, chosen: Release, dns: str, container: bool) ->
     if chosen.minor >= 31 and container:
         # From 1.35 on kubelet refuses to run on cgroup v1 by default, and a container has what its machine has.
         found["failCgroupV1"] = False
-    places = options(context.site).kubelet.max_pods
-    if Role.GPU in context.host.roles and places != KUBELETS_OWN:
-        found["maxPods"] = places
     if Role.GPU in context.host.roles and not container:
         found |= _policies(context)
     return found

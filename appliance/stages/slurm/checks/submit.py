@@ -245,8 +245,8 @@ CHECKS: tuple[Check, ...] = (
         "Users' jobs are accepted",
         judge_submit,
         "The current state of partitions in slurmctld, accounts, users and limits in slurmdbd, and a test submission of up to 3 users of "
-        "the site; nothing is started or queued. Usual causes: a partition that is DOWN, an account or QOS with a limit of "
-        "0 or a minute, or a new accounting database without accounts. A limited QOS that is not the default one is accepted.",
+        "the site; nothing is started or queued. Usual causes: a partition that is DOWN, an account or QOS with a limit near "
+        "0, or a new accounting database without accounts. A limited QOS that is not the default one is accepted.",
         limit=LIMIT,
         nature=Nature.SYMPTOM,
         causes=(

@@ -12,7 +12,7 @@ from appliance.stages.kubernetes.site import KubernetesOptions
 from appliance.stages.scheduler.queues import bounds, kai
 from appliance.stages.scheduler.queues.manifest import Manifest
 from appliance.stages.scheduler.queues.rendered import Rendered, rendered
-from tests.support.rendered_queues import PROFILES, VARIANTS, folder, make, only, refusing
+from tests.support.rendered_queues import PROFILES, VARIANTS, folder, make, only
 
 __all__ = ["folder"]
 
@@ -271,53 +271,6 @@ def test_a_container_that_says_nothing_gets_a_part_of_a_gpus_share(
     assert item["defaultRequest"]["memory"] == f"{memory // 4}Mi"
     assert set(item["default"]) == {"memory", "ephemeral-storage"}
     assert item["maxLimitRequestRatio"] == {"memory": "4", "ephemeral-storage": "16"}
-
-
-@pytest.mark.parametrize(
-    ("cores", "least"),
-    [
-        ({}, "480m"),
-        ({"gpu-1": 224.0}, "1120m"),
-        ({"gpu-1": 2.0, "gpu-2": 2.0, "gpu-3": 2.0, "gpu-4": 2.0}, "10m"),
-        # A host cannot raise it without bound, nor lower that of others.
-        ({"gpu-1": 1e9}, "1920m"),
-        ({"gpu-1": 0.5}, "480m"),
-    ],
-)
-def test_a_host_runs_out_of_cores_before_it_runs_out_of_places(
-    folder: Path, cores: dict[str, float], least: str
-) -> None:
-    make(folder, "flat")
-    loaded = load_site(folder)
-    site = refusing(loaded.site, 250)
-    found = rendered(site, loaded.profile, {h: {"cpu": c} for h, c in cores.items()})
-    space = only(found, "Namespace", "kai-team")
-    assert space["metadata"]["annotations"]["appliance/pod-cpu"] == least
-    (item,) = of_kind(found, "LimitRange")[0]["spec"]["limits"]
-    assert item["defaultRequest"]["cpu"] == ("50m" if least == "10m" else least)
-
-
-def test_more_places_need_smaller_requests(folder: Path) -> None:
-    make(folder, "flat")
-    loaded = load_site(folder)
-    space = only(rendered(refusing(loaded.site, 500), loaded.profile), "Namespace", "kai-team")
-    assert space["metadata"]["annotations"]["appliance/pod-cpu"] == "240m"
-
-
-def test_hosts_of_pools_that_a_project_does_not_use_do_not_count(folder: Path) -> None:
-    make(folder, "tenants")
-    loaded = load_site(folder)
-    pools = {p.name: p.hosts for p in loaded.site.scheduler.node_pools}  # type: ignore[union-attr]
-    large = {host: {"cpu": 192.0} for host in pools["interactive"]}
-    found = rendered(refusing(loaded.site, 250), loaded.profile, large)
-    projects = loaded.site.scheduler.projects  # type: ignore[union-attr]
-    least = {
-        p.name: only(found, "Namespace", f"kai-{p.name}")["metadata"]["annotations"][bounds.POD_CPU]
-        for p in projects
-    }
-    uses = {p.name: any(q.pool == "interactive" for q in p.queues) for p in projects}
-    assert set(uses.values()) == {True, False}
-    assert least == {name: "960m" if used else "480m" for name, used in uses.items()}
 
 
 def test_every_kind_that_members_create_is_counted(folder: Path) -> None:
