@@ -33,6 +33,7 @@ ROOTS_OWN = {
     "module_utils/resources/sysctl.py": "/proc/sys",
     "module_utils/resources/homes.py": "a folder that it has just made, below the descriptor of one that only root can write to",
     "module_utils/apt.py": "dpkg's lock",
+    "module_utils/calls.py": "locks in a folder of /run that root alone can open",
     "module_utils/helm.py": "its state and locks, in folders of root's",
 }
 """Modules that work by path, in places that root alone can change."""
