@@ -246,7 +246,7 @@ def _not_given(said: str, control: str) -> HostOutput:
         fix = f"on {control}: sinfo -R shows why"
         return HostOutput(trouble=Trouble.BUSY, cause=f"Slurm gives it no work: {said}", fix=fix)
     return HostOutput(
-        trouble=Trouble.BUSY, cause=f"it is at work: {said}", fix="squeue shows the owner"
+        trouble=Trouble.BUSY, cause=f"it is busy: {said}", fix="squeue shows the owner"
     )
 
 

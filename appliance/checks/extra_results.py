@@ -24,7 +24,7 @@ BESIDE = (
         "The host answers",
         "One SSH connection to each host with its pinned host key. A host that does not answer is one failure; its "
         "consequences are listed under it. Usual causes: power, cable, address or firewall; no SSH server; a host that "
-        "hangs; a changed host key after a reinstallation or somebody answers in its place.",
+        "hangs; a host key that changed, by a reinstallation or because another machine answers.",
     ),
     Beside(
         RECEIPTS,

@@ -344,6 +344,9 @@ class Access(Model):
         default=(), description="Homes and key files of admins that sshd does not trust"
     )
     pam: tuple[PamRow, ...] = ()
+    pam_unread: Line = Field(
+        default="", description="Why the lines of /etc/pam.d are not all known; empty: they are"
+    )
     lookups: tuple[Lookup, ...] = ()
     proxies: tuple[Proxy, ...] = ()
     job_limits: dict[Line, Count] = Field(

@@ -144,7 +144,7 @@ def test_a_host_that_is_at_work_is_no_fault_and_spoils_no_other(with_fio: Deploy
         with_fio.said("head", f"scancel {held}")
     busy = found["fio.scratch_read", "gpu-2"]
     assert busy["status"] == "not_assessed"
-    assert re.match(r"it is at work: PENDING \((Resources|Priority)\)", busy["cause"])
+    assert re.match(r"it is busy: PENDING \((Resources|Priority)\)", busy["cause"])
     assert found["fio.scratch_read", "gpu-1"]["value"] > 0
     left = with_fio.said("head", "squeue --noheader --format=%j")
     assert "appliance-fio" not in left

@@ -109,7 +109,7 @@ def _through(
     while True:
         if state == "PENDING" and clock() - since > WAIT:
             _cancel(remote, wanted)
-            raise Undone(f"the hosts were at work for {WAIT / 60:g} min", "squeue shows the owner")
+            raise Undone(f"the hosts were busy for {WAIT / 60:g} min", "squeue shows the owner")
         if state not in {None, "PENDING"} and began is None:
             began = clock()
         if began is not None and clock() - began > wanted.seconds + LATE:

@@ -50,7 +50,7 @@ SEES_NONE = "appliance health --check gpu; the PyTorch there needs a CUDA that t
 NOBODY = "every GPU host is of Kubernetes, so Slurm has none to train on"
 IN_CLUSTER = "appliance validate gpt3 --through kubernetes"
 NOT_STARTED = "free the hosts (squeue) or resume them (sinfo -R), then validate again"
-TOO_SLOW = "check for other programs on the hosts; libopenblas0-pthread beside python3-torch makes steps 20 times shorter"
+TOO_SLOW = "check for other programs on the hosts; libopenblas0-pthread, installed with python3-torch, makes steps 20 times shorter"
 IN_PODS = "on the host it names: dmesg (out of memory), journalctl -u kubelet; between hosts: appliance health --check kubernetes"
 NO_PYXIS = "appliance health --check slurm.pyxis --check slurm.enroot; on {control}: sinfo -R"
 GET_IMAGE = "fetch the image once with srun --container-image={image} true, then validate again"

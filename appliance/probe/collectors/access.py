@@ -126,7 +126,7 @@ def collect(ask: Ask) -> Facts:
         "homes": _in_time(ask.people, accounts, lambda *one: _home(ask, accounts, *one)),
         "loose_keys": _in_time(ask.admins, accounts, lambda *one: _loose(ask, accounts, *one))
         or [],
-        "pam": list(_pam(ask))[:MOST_PAM_ROWS],
+        **_pam(ask),
         "closed_accounts": _closed_accounts(ask, accounts),
         "startups": _startups(ask),
         "variables": list(_variables(startup)),
@@ -480,14 +480,27 @@ def _is_private(ask: Ask, accounts: Accounts, name: str, gid: int) -> bool:
     return members == {name} and files.exists(ask.path("/etc/debian_version"))
 
 
-def _pam(ask: Ask) -> Iterator[Facts]:
-    """The lines that decide about logins, of the services and of the files that they include."""
+def _pam(ask: Ask) -> Facts:
+    """The lines that decide about logins, or why a part of them is not known."""
+    try:
+        rows = list(_pam_rows(ask))
+    except OSError as error:
+        return {"pam_unread": f"{error.filename or PAM}: {error.strerror}"}
+    if not rows:
+        return {"pam_unread": f"no line below {PAM} can be read"}
+    if len(rows) > MOST_PAM_ROWS:
+        return {"pam_unread": f"{len(rows)} lines decide; {MOST_PAM_ROWS} are read at most"}
+    return {"pam": rows}
+
+
+def _pam_rows(ask: Ask) -> Iterator[Facts]:
+    """Those of the services, and of the files that they include."""
     found = [files.names(ask.path(at)) for at in PAM_MODULES]
     modules = {name for names in found for name in names if name.endswith(".so")}
     wanted = list(SERVICES)
     for name in wanted:
         text = ""
-        with suppress(OSError):
+        with suppress(FileNotFoundError):
             text = files.read(ask.path(PAM + name))
         for number, line in enumerate(lines_of(text), 1):
             whole = INCLUDES.match(line)

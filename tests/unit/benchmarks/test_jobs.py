@@ -203,7 +203,7 @@ def test_a_host_that_printed_nothing_is_told_by_what_slurm_said(
 @pytest.mark.parametrize(
     ("held", "told", "fix"),
     [
-        ("PENDING (Resources)", "it is at work: PENDING (Resources)", "squeue"),
+        ("PENDING (Resources)", "it is busy: PENDING (Resources)", "squeue"),
         (
             "PENDING (ReqNodeNotAvail, UnavailableNodes:gpu-1)",
             "Slurm gives it no work: PENDING (ReqNodeNotAvail",

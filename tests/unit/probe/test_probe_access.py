@@ -326,3 +326,23 @@ def test_the_lines_of_pam_with_their_numbers_and_without_arguments(root: str, gr
     assert [row["module"] for row in said if row.get("missing")] == ["pam_lost.so"]
     assert "pam_gone.so" not in str(said)
     assert "pam_deny.so" not in str(said)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({}, "no line below /etc/pam.d/ can be read"),
+        ({"/etc/pam.d/sshd": "auth required pam_unix.so\n" * 201}, "201 lines decide"),
+        (
+            {"/etc/pam.d/sshd/x": "", "/etc/pam.d/su": "auth required pam_unix.so\n"},
+            "Is a directory",
+        ),
+    ],
+)
+def test_lines_of_pam_that_are_not_all_known_are_not_judged(
+    root: str, grow: Grow, change: dict[str, str], why: str
+) -> None:
+    grow(change)
+    said = access.collect(Ask({}, root))["access"]
+    assert why in said["pam_unread"]
+    assert "pam" not in said

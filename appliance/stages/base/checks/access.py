@@ -58,7 +58,7 @@ def judge_access(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
     found += [*_common(host, access), *_logins(host, access), *_crowds(host, access)]
     found += [*_variables(host, access), *_printed(host, facts)]
     found += [_loose(host, one) for one in access.loose_keys]
-    found += judge_pam(host, facts, access.pam)
+    found += judge_pam(host, facts, access)
     found += [_closed_account(host, one) for one in access.closed_accounts[:MOST_PEOPLE]]
     found += [*_lookups(host, access), *_proxies(host, access), *_job_limits(host, facts, access)]
     found += _homes(view, host, facts, access)

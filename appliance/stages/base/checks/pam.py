@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from appliance.checks.check import failed, warned
+from appliance.checks.check import failed, not_assessed, warned
 from appliance.models.facts import HostFacts
-from appliance.models.facts_host import PamRow
+from appliance.models.facts_host import Access, PamRow
 from appliance.models.result import Judgement, Place, place
 from appliance.models.site import Host
 
@@ -45,7 +45,6 @@ WHO = {
     "login": "no one can log in at the console",
 }
 SAFE = re.compile(r"([\w.-]{1,100}):(\d{1,5})")
-MOST_ROWS = 200
 DEPTH = 4
 
 
@@ -59,12 +58,14 @@ class State(NamedTuple):
 Stacks = dict[str, list[PamRow]]
 
 
-def judge_pam(host: Host, facts: HostFacts, rows: tuple[PamRow, ...]) -> Iterator[Judgement]:
+def judge_pam(host: Host, facts: HostFacts, access: Access) -> Iterator[Judgement]:
     """Stacks that refuse everybody or let everybody in; of several by one line the first."""
-    if len(rows) >= MOST_ROWS:
-        return  # a part is not known
+    if access.pam_unread:
+        why = f"whom PAM lets in is not known: {access.pam_unread}"
+        yield not_assessed(place(host.name, "etc/pam.d"), why)
+        return
     stacks: Stacks = {}
-    for row in rows:
+    for row in access.pam:
         stacks.setdefault(row.at.partition(":")[0], []).append(row)
     known: set[str] = set()
     for service, kind in CLOSED:

@@ -145,3 +145,11 @@ def test_no_name_of_a_host_gets_into_a_command() -> None:
     su = PamRow(at="su:1", type="auth", control="include", module="x;reboot")
     (one,) = judged((row, su))
     assert "reboot" not in one.fix
+
+
+def test_lines_that_are_not_all_known_are_no_pass() -> None:
+    access = Access(homes=(), pam_unread="201 lines decide; 200 are read at most")
+    view = View(profile_of(), site_of("gpu-1"), {"gpu-1": facts_of("gpu-1", access=access)})
+    (one,) = said_by("base.access", view)
+    assert (one.status, one.target) == (Status.NOT_ASSESSED, "gpu-1/etc/pam.d")
+    assert "201 lines decide" in one.cause
