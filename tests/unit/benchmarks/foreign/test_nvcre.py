@@ -52,11 +52,11 @@ REPORT: dict[str, Any] = {
 }
 
 
-def read(file: Path, found: object, now: datetime = NOW + timedelta(hours=1)) -> ForeignReport:
+def read(file: Path, found: object, now: datetime | None = None) -> ForeignReport:
     text = found if isinstance(found, str) else json.dumps(found)
     file.write_text(text)
     assert isinstance(found, str) or nvcre.is_one(text)
-    return nvcre.read(file, text, now)
+    return nvcre.read(file, text, now or datetime.now(UTC) + timedelta(hours=1))
 
 
 def test_each_category_is_set_against_ours_with_what_was_observed(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_what_holds_no_report_is_refused(tmp_path: Path, text: str) -> None:
 
 def test_a_report_of_the_future_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="of the future"):
-        read(tmp_path / "x.json", REPORT, NOW - timedelta(hours=3))
+        read(tmp_path / "x.json", REPORT, datetime.now(UTC) - timedelta(hours=3))
 
 
 def test_each_answer_names_a_check_that_there_is() -> None:

@@ -113,7 +113,7 @@ def test_a_shared_part_is_an_input_of_every_module_that_uses_it(
     differs: Callable[[Callable[[Path], None]], list[str]],
 ) -> None:
     changed = differs(lambda copy: _write(copy / PLUGINS / "module_utils/outcome.py"))
-    users = ("accounts", "command", "files", "live", "packages", "sysctl", "units")
+    users = ("accounts", "apply", "command", "files", "live", "packages", "sysctl", "units")
     assert changed == [f"module {m}" for m in users]
 
 

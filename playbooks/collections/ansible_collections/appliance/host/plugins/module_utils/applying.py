@@ -12,7 +12,11 @@ from typing import Any
 from ansible.module_utils import basic
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.appliance.host.plugins.module_utils import calls
+from ansible_collections.appliance.host.plugins.module_utils.calls import (
+    Abandoned,
+    alone,
+    check_reader,
+)
 from ansible_collections.appliance.host.plugins.module_utils.outcome import Problem
 
 if False:
@@ -154,11 +158,11 @@ def main() -> None:
     if module.check_mode:
         _apply_all(module)
     try:
-        with calls.alone(module.params["role"] or "none"):
+        with alone(module.params["role"] or "none"):
             _apply_all(module)
     except Problem as problem:
         module.fail_json(msg=str(problem))
-    except calls.Abandoned:
+    except Abandoned:
         raise SystemExit(1) from None
 
 
@@ -169,7 +173,7 @@ def _apply_all(module: Any) -> None:
     for number, entry in enumerate(entries):
         # The next call would find nothing changed, and leave out what waits for a change.
         if not module.check_mode and not whole.owes(entries[number:]):
-            calls.check_reader()
+            check_reader()
         said = whole.apply(entry)
         while whole.warnings:
             module.warn(str(whole.warnings.pop(0)))
