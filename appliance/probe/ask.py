@@ -43,6 +43,7 @@ class Ask:
         self.resources = _resources(request)
         self.owned = _lists(request, "owned")
         self.keys = _lists(request, "keys")
+        self.submissions = _submissions(request)
         self.peers = _peers(request)
         self.kernel_log = _lists(request, "kernel_log")
         self.offer = _lists(request, "offer")
@@ -166,6 +167,21 @@ def _lists(request: dict[str, Any], key: str) -> dict[str, list[str]]:
     if not isinstance(value, dict):
         raise Refused('"' + key + '" must be an object of lists')
     return {str(name): _texts(value, name) for name in value}
+
+
+def _submissions(request: dict[str, Any]) -> dict[str, tuple[str, str, str]]:
+    """By namespace the user, the group and the pod."""
+    value = request.get("submissions") or {}
+    try:
+        found = {
+            str(space): (str(user), str(group), str(pod))
+            for space, (user, group, pod) in value.items()
+        }
+    except (TypeError, ValueError, AttributeError):
+        raise Refused('"submissions" must be an object of [user, group, pod]') from None
+    if any(not word.isprintable() for space, one in found.items() for word in (space, *one)):
+        raise Refused('"submissions" must be printable')
+    return found
 
 
 def _peers(request: dict[str, Any]) -> list[dict[str, Any]]:

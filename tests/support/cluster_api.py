@@ -106,9 +106,18 @@ class Handler(BaseHTTPRequestHandler):
         """Says nothing."""
 
     def do_GET(self) -> None:
+        self.answer(self.path)
+
+    def do_POST(self) -> None:
+        """Answered by the path, and by whom the client acts for."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        groups = self.headers.get_all("Impersonate-Group") or []
+        self.answer(" ".join(("POST", self.path, self.headers["Impersonate-User"], *groups)))
+
+    def answer(self, key: str) -> None:
         cluster = self.server.cluster
         cluster.seen.append((self.path, "admin" if self.request.getpeercert() else ""))
-        found = cluster.answers.get(self.path, (404, '{"message": "the path is unknown"}'))
+        found = cluster.answers.get(key, (404, '{"message": "the path is unknown"}'))
         status, body = found if isinstance(found, tuple) else (200, found)
         text = body if isinstance(body, str) else json.dumps(body)
         self.send_response(status)

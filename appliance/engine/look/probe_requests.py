@@ -11,6 +11,7 @@ from appliance.stages.base.advisories import PACKAGES
 from appliance.stages.base.kernel_log import asked
 from appliance.stages.base.variables import sysctl
 from appliance.stages.catalog import CHECKS, WATCHED_UNITS
+from appliance.stages.scheduler.submissions import submissions_of
 from appliance.stages.slurm.variables import users_of
 
 Request = dict[str, object]
@@ -50,6 +51,7 @@ def request_for(session: Session, host: str, beside: Beside = Beside.NOTHING) ->
         "kernel_log": asked(),
         "peers": peers_of(session.site, host),
         "users": users_of(session.site) if control else [],
+        "submissions": submissions_of(session.site) if control else {},
         "admins": [admin.name for admin in session.site.base.admins[:MOST_PEOPLE]],
         "people": [user.name for user in session.site.base.users[:MOST_PEOPLE]],
         "keys": {"/root": list(known)}

@@ -30,6 +30,10 @@ class KubernetesNode(Model):
     tiers: dict[Line, Line] = Field(
         default_factory=dict, description="Its labels of the fabric's tiers"
     )
+    pool: Line = Field(default="", description="Its label kai.scheduler/node-pool")
+    taints: tuple[Line, ...] = Field(
+        default=(), description="Taints that neither Kubernetes nor the appliance sets"
+    )
 
 
 class ExternalCluster(Model):

@@ -1,9 +1,18 @@
 """The scheduler of Kubernetes: its releases, their pods, and what these give to work."""
 
+import re
 from collections.abc import Iterator
 
 from appliance.checks.causes import UNASKED, Cause, Reach, is_of
-from appliance.checks.check import Check, ClusterCheck, View, failed, not_assessed, passed
+from appliance.checks.check import (
+    Check,
+    ClusterCheck,
+    Nature,
+    View,
+    failed,
+    not_assessed,
+    passed,
+)
 from appliance.models.gap import Gap
 from appliance.models.result import CLUSTER, Judgement, place
 from appliance.models.site import Owner, Role, Site
@@ -13,22 +22,26 @@ from appliance.stages.kubernetes.charts import Release
 from appliance.stages.scheduler import ids
 from appliance.stages.scheduler.facts import SchedulerFacts, SharedTree
 from appliance.stages.scheduler.queues.charts import releases
+from appliance.stages.scheduler.queues.kai import queues
 from appliance.stages.scheduler.queues.namespaces import namespace_of
 from appliance.stages.scheduler.queues.network import NAME as POLICY
 from appliance.stages.scheduler.queues.network import OPERATOR, RESOURCE, shared
+from appliance.stages.scheduler.queues.tree import of_a_gpu
 from appliance.stages.scheduler.queues.trees import (
     claim_of,
     options_of,
     source_of,
     volume_of,
 )
-from appliance.stages.scheduler.site import Tree
+from appliance.stages.scheduler.site import SchedulerOptions, Tree
+from appliance.stages.scheduler.submissions import projects_of
 
 NODE_NOT_READY = Cause(kubernetes_ids.NODES, "a host that is not ready offers nothing")
 
 
 DEPLOY = "appliance deploy"
 NODES = "the cluster's nodes"
+WEBHOOKS = "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations lists them"
 MOST_NAMED = 3
 """Pods listed in one line."""
 
@@ -111,10 +124,15 @@ def judge_pods(view: View, releases: tuple[Release, ...]) -> Iterator[Judgement]
             continue
         pods = [pod for pod in known.pods if pod.namespace == release.namespace]
         waiting = [pod for pod in pods if not pod.ready]
+        stopped = [n for n in known.stopped or () if n.startswith(f"{release.namespace}/")]
         look = f"kubectl -n {release.namespace} describe pods"
         if not pods:
             cause = f"namespace {release.namespace} has no pod"
             yield failed(target, cause, f"kubectl -n {release.namespace} get events", value=0)
+        elif stopped:
+            name = stopped[0].partition("/")[2]
+            fix = f"kubectl -n {release.namespace} scale deployment {name} --replicas 1"
+            yield failed(target, f"deployment {name} is scaled to 0 replicas", fix)
         elif waiting:
             words = [f"{pod.name} ({pod.reason})" for pod in waiting[:MOST_NAMED]]
             more = f" and {len(waiting) - MOST_NAMED} more" if len(waiting) > MOST_NAMED else ""
@@ -191,6 +209,92 @@ def _of_tree(site: Site, space: str, tree: Tree, found: SharedTree | None) -> st
     return ""
 
 
+APPLY = "appliance queue plan, then appliance queue apply"
+OWN = "appliance"
+OWN_QUOTA = f"exceeded quota: {OWN},"
+QUOTA = re.compile(r"exceeded quota: ([a-z0-9.-]+),")
+WEBHOOK = re.compile(r"webhook \"([^\"]+)\"")
+UNDECIDED = ("does not support dry run", "did not answer", "no answer:")
+"""Of a webhook, and of the API: whether a member can submit is not known then."""
+
+
+def _members(view: View) -> Iterator[Judgement]:
+    """The projects, then the queues, then the hosts of pools."""
+    projects = projects_of(view.site)
+    host, known, _ = scheduler_facts(view)
+    for project in projects:
+        target = place(host, f"project {project.name}")
+        said = (known.submissions or {}).get(namespace_of(project.name)) if known else None
+        who = project.users[0] if project.users else f"group {project.groups[0]}"
+        if said is None:
+            yield not_assessed(target, missing(view, "the rights of its members"))
+        elif any(words in said for words in UNDECIDED):
+            yield not_assessed(
+                target, f"the API did not judge a pod of {who}: {said}", fix=WEBHOOKS
+            )
+        elif OWN_QUOTA in said:
+            # Its members have all that the site gives the project.
+            yield passed(target, "its quota is used up", evidence=said)
+        elif said:
+            cause = f"{who} cannot submit a pod: {said}"
+            yield failed(target, cause, _way_in(namespace_of(project.name), said))
+        else:
+            yield passed(target, f"{who} can submit a pod")
+    if projects and view.site.scheduler:
+        yield from _queues(view, view.site.scheduler, host, known)
+        yield from _pools(view, view.site.scheduler)
+
+
+def _way_in(space: str, said: str) -> str:
+    """The remedy for a refusal: an object beside the appliance's own, or one of these that was changed."""
+    quota, webhook = QUOTA.search(said), WEBHOOK.search(said)
+    if quota:
+        return f"if nobody needs it: kubectl -n {space} delete resourcequota {quota[1]}"
+    if "usage per" in said:
+        return f"kubectl -n {space} get limitrange: delete those that are not named {OWN}, if nobody needs them"
+    if webhook:
+        return f"{WEBHOOKS}: start the service of {webhook[1]}, or delete its configuration"
+    return APPLY
+
+
+def _queues(
+    view: View, options: SchedulerOptions, host: str, known: SchedulerFacts | None
+) -> Iterator[Judgement]:
+    live = {queue.name: queue for queue in (known.queues or ())} if known else {}
+    for made in queues(view.site, options, of_a_gpu(view.site, view.profile, options)):
+        name, spec = made["metadata"]["name"], made["spec"]
+        target, queue = place(host, f"queue {name}"), live.get(name)
+        gpus = spec["resources"]["gpu"]
+        if known is None or known.queues is None:
+            yield not_assessed(target, missing(view, "its queues"))
+        elif queue is None:
+            yield failed(target, f"the cluster has no queue {name}", APPLY)
+        elif queue.parent != spec.get("parentQueue", ""):
+            yield failed(target, f"its parent is {queue.parent or 'none'}", APPLY)
+        elif (queue.gpu_quota, queue.gpu_limit) != (gpus["quota"], gpus["limit"]):
+            has = f"{queue.gpu_quota:g} GPUs, limit {queue.gpu_limit:g}"
+            wanted = f"{gpus['quota']:g} GPUs, limit {gpus['limit']:g}"
+            yield failed(target, f"it has a quota of {has}; the site has {wanted}", APPLY)
+        else:
+            yield passed(target, f"{queue.gpu_quota:g} GPUs")
+
+
+def _pools(view: View, options: SchedulerOptions) -> Iterator[Judgement]:
+    """Hosts in the wrong pool; one in the right pool has no result of its own."""
+    wanted = {host: pool.name for pool in options.node_pools for host in pool.hosts}
+    for host in view.site.with_role(Role.CONTROL):
+        facts = view.facts.get(host.name)
+        nodes = facts.kubernetes.nodes if facts and facts.kubernetes else None
+        if nodes is None:
+            continue
+        for node in nodes:
+            pool = wanted.get(node.name, "")
+            if node.pool != pool:
+                cause = f"{node.name} is in the node pool {node.pool or 'default'}; the site has {pool or 'default'}"
+                yield failed(place(host.name, f"node {node.name}"), cause, APPLY)
+        return
+
+
 CHECKS: tuple[Check, ...] = (
     ClusterCheck(
         ids.RELEASES,
@@ -256,6 +360,23 @@ CHECKS: tuple[Check, ...] = (
             UNASKED,
             NO_API,
             FULL,
+        ),
+    ),
+    ClusterCheck(
+        ids.MEMBERS,
+        "Members of each project can submit work",
+        _members,
+        "The API of the cluster judges a small pod of a member of each project, and does not create it. So rights, quotas, limit ranges, "
+        "priority classes, admission policies and webhooks are tried as a member meets them. The queues of KAI must have the site's "
+        "parents, GPU quotas and GPU limits, and the hosts the labels of their node pools. Usual causes: an object that was changed or "
+        "deleted by hand, and a webhook that does not answer.",
+        nature=Nature.SYMPTOM,
+        causes=(
+            UNASKED,
+            NO_API,
+            FULL,
+            Cause(ids.RELEASES, "without the scheduler there are no queues"),
+            Cause(ids.PODS, "the scheduler's own webhooks judge pods", Reach.PART),
         ),
     ),
 )

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from appliance.models.base import Model
-from appliance.models.fact_types import Line, NodeName, Number
+from appliance.models.fact_types import Line, NodeName, Number, Real
 from appliance.stages.kubernetes.facts import ReleasePod
 
 
@@ -62,6 +62,15 @@ class SharedTree(Model):
     )
 
 
+class LiveQueue(Model):
+    """A queue of KAI as the API has it."""
+
+    name: Line
+    parent: Line = ""
+    gpu_quota: Real = Field(description="GPUs; -1: unbounded")
+    gpu_limit: Real = Field(description="GPUs; -1: none")
+
+
 class SchedulerFacts(Model):
     """As the API of a control plane answers. None: not to be had."""
 
@@ -84,4 +93,12 @@ class SchedulerFacts(Model):
     )
     trees: tuple[SharedTree, ...] | None = Field(
         default=None, description="Shared trees as the cluster has them"
+    )
+    stopped: tuple[Line, ...] | None = Field(
+        default=None, description="Deployments of releases with 0 replicas, as namespace/name"
+    )
+    queues: tuple[LiveQueue, ...] | None = Field(default=None, description="Of KAI")
+    submissions: dict[Line, Line] | None = Field(
+        default=None,
+        description="By namespace, why a member may not submit a pod there; empty: the member may",
     )

@@ -211,6 +211,12 @@ def _node(view: View, host: Host, node: KubernetesNode) -> Judgement:
         return failed(host.name, cause, DEPLOY, value=node.owner, limit=owner)
     if node.cordoned:
         return _cordoned(host, node)
+    if node.taints:
+        cause = f"has the taint {node.taints[0]}: pods without a toleration are not placed there"
+        fix = f"if nobody needs it: kubectl taint nodes {host.name} " + " ".join(
+            f"{taint}-" for taint in node.taints
+        )
+        return warned(host.name, cause, fix)
     return passed(host.name, "ready", limit="ready", evidence=f"owner {owner}")
 
 

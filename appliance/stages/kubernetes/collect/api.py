@@ -19,6 +19,7 @@ from appliance.probe.problems import Denied, Late, Unreadable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Sequence
     from typing import Any
 
 FIELD = re.compile(
@@ -32,7 +33,7 @@ SECONDS = 5.0
 MOST = 32 << 20
 """Bytes of one answer. A node takes about 15 KB, a pod 10 KB."""
 PART = 1 << 16
-OK = "200"
+OK, CREATED = "200", "201"
 FAILS = "[-]"
 """How /readyz marks the checks that fail, one a line."""
 
@@ -53,11 +54,26 @@ class Api:
 
     def text(self, path: str) -> str:
         """The answer to a request for this path."""
+        code, body = self._answered(path, "GET", "", ())
+        if code != OK:
+            raise Unreadable(f"{self._named} answered {code or 'nothing'}: {_said(body)}")
+        return body
+
+    def refusal(self, path: str, content: str, user: str, groups: tuple[str, ...]) -> str:
+        """Why the API would not create this object for this user; empty if it would. It creates nothing."""
+        names = [("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups)]
+        code, body = self._answered(path + "?dryRun=All", "POST", content, names)
+        return "" if code == CREATED else f"{code or 'no answer'}: {_said(body)}"
+
+    def _answered(
+        self, path: str, verb: str, content: str, names: Sequence[tuple[str, str]]
+    ) -> tuple[str, str]:
+        """Status and body of an answer."""
         patience = self._ask.scaled(SECONDS)
         end = time.monotonic() + patience
         try:
             with self._connected(patience) as wire:
-                answer = _answer(wire, self._host, path, end)
+                answer = _answer(wire, _request(self._host, path, verb, content, names), end)
         except (socket.timeout, TimeoutError):  # noqa: UP041 - Python 3.8 and 3.9 know it by no other name
             raise Late(f"{self._named} did not answer within {patience:g} s") from None
         except OSError as error:
@@ -65,10 +81,7 @@ class Api:
         if len(answer) > MOST:
             raise Unreadable(f"{self._named} answered {path} with more than {MOST >> 20} MiB")
         head, _, body = answer.decode("utf-8", "replace").partition("\r\n\r\n")
-        code = " ".join(head.split(None, 2)[1:2])
-        if code != OK:
-            raise Unreadable(f"{self._named} answered {code or 'nothing'}: {_said(body)}")
-        return body
+        return " ".join(head.split(None, 2)[1:2]), body
 
     def object(self, path: str) -> dict[str, Any]:
         """An object of the API."""
@@ -149,11 +162,23 @@ def _identify(context: ssl.SSLContext, pem: bytes) -> None:
         os.close(fd)
 
 
-def _answer(wire: socket.socket, host: str, path: str, end: float) -> bytes:
+def _request(
+    host: str, path: str, verb: str, content: str, names: Sequence[tuple[str, str]]
+) -> bytes:
+    body = content.encode()
+    lines = [
+        f"{verb} {path} HTTP/1.0",
+        f"Host: {host}",
+        "Accept: application/json, */*",
+        *(f"{name}: {value}" for name, value in names),
+        *(("Content-Type: application/json", f"Content-Length: {len(body)}") if body else ()),
+    ]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def _answer(wire: socket.socket, request: bytes, end: float) -> bytes:
     """Head and body, up to one part more than ``MOST``. To HTTP/1.0 the server answers in one piece and closes. Raises OSError."""
-    wire.sendall(
-        f"GET {path} HTTP/1.0\r\nHost: {host}\r\nAccept: application/json, */*\r\n\r\n".encode()
-    )
+    wire.sendall(request)
     answer = bytearray()
     while len(answer) <= MOST:
         left = end - time.monotonic()

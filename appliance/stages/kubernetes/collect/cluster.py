@@ -74,6 +74,11 @@ OWNER = "appliance/owner"
 DRAINED = "appliance/drained"
 """Annotation with the reason of the appliance's cordon."""
 TIER = "fabric.topograph.run/tier-"
+POOL = "kai.scheduler/node-pool"
+OF_KUBERNETES = ("node.kubernetes.io/", "node-role.kubernetes.io/", "node.cloudprovider.kubernetes.io/")  # fmt: skip
+"""Taints by the state and the role of a node (kubernetes.io, well-known labels, annotations and taints)."""
+KEEP_AWAY = ("NoSchedule", "NoExecute")
+MOST_TAINTS = 10
 NAME_SERVER = re.compile(r"^clusterDNS:\s*\n\s*-\s*(\S+)", re.M)
 FOLDER = re.compile(r"--folder (\S+)")
 PEM = re.compile(r"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", re.S)
@@ -377,7 +382,21 @@ def node(item: dict[str, Any]) -> Facts:
         "cordoned_for": notes.get(DRAINED, "") if spec.get("unschedulable") else "",
         "owner": owners[0] if owners else "kubernetes",
         "tiers": {key: value for key, value in labels.items() if key.startswith(TIER)},
+        "pool": labels.get(POOL, ""),
+        "taints": [_taint(t) for t in spec.get("taints") or [] if _is_foreign(t)][:MOST_TAINTS],
     }
+
+
+def _taint(taint: dict[str, Any]) -> str:
+    """As kubectl takes it."""
+    value = "=" + taint["value"] if taint.get("value") else ""
+    return f"{taint.get('key', '')}{value}:{taint.get('effect', '')}"
+
+
+def _is_foreign(taint: dict[str, Any]) -> bool:
+    """Whether it keeps pods away, and neither Kubernetes nor the appliance sets it."""
+    key = str(taint.get("key", ""))
+    return taint.get("effect") in KEEP_AWAY and key != OWNER and not key.startswith(OF_KUBERNETES)
 
 
 def _backups(ask: Ask) -> Facts:

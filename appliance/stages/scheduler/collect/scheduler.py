@@ -10,13 +10,14 @@ import zlib
 
 from appliance.probe import files
 from appliance.probe.ask import Ask
-from appliance.probe.problems import Unreadable
+from appliance.probe.problems import Late, Unreadable
 from appliance.stages.kubernetes.collect.api import Api
 from appliance.stages.kubernetes.collect.pods import pods
 from appliance.stages.scheduler.collect.images import images
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from appliance.probe.ask import Facts
@@ -31,6 +32,10 @@ DEFAULTS = (
 )
 """Kubernetes heeds the old annotation as well as the new one."""
 OURS = "appliance"
+KAI = "kai-scheduler"
+EVERYONE = "system:authenticated"
+"""The group that the API gives each user it knows."""
+QUEUES = "/apis/scheduling.run.ai/v2/queues"
 SYSTEM = "kube-system"
 RELEASE = "meta.helm.sh/release-name"
 ENFORCERS = frozenset({"calico-node", "cilium", "canal", "antrea-agent", "kube-router"})
@@ -49,7 +54,7 @@ KINDS = {
 }
 PARTS = (
     *("releases", "pods", "rdma", "default_classes"),
-    *("policies", "enforcers", "images", "trees"),
+    *("policies", "enforcers", "images", "trees", "stopped", "queues", "submissions"),
 )
 
 
@@ -72,6 +77,10 @@ def collect(ask: Ask) -> Facts:
         lists[SYSTEM] = _pods(api, SYSTEM)
         found["images"] = [one for space, items in lists.items() for one in images(items, space)]
         found["trees"] = trees(_all(api, VOLUMES))
+        found["stopped"] = [one for space in spaces for one in stopped(_deployments(api, space))]
+        if ask.submissions and KAI in {release["name"] for release in found["releases"]}:
+            found["queues"] = queues(api.items(QUEUES, "Queue"))
+            found["submissions"] = dict(_submissions(ask, api))
     except Unreadable as error:
         ask.problem("scheduler", error)
     return {"scheduler": found}
@@ -213,6 +222,48 @@ def _tree(claim: dict[str, Any], volume: dict[str, Any]) -> Facts:
 
 def _of_kind(items: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     return [item for item in items if item["kind"] == kind]
+
+
+def stopped(items: list[dict[str, Any]]) -> list[str]:
+    """Namespace and name of Deployments of a list that somebody scaled to nothing."""
+    return [
+        item["metadata"]["namespace"] + "/" + item["metadata"]["name"]
+        for item in items
+        if (item.get("spec") or {}).get("replicas") == 0
+    ]
+
+
+def queues(items: list[dict[str, Any]]) -> list[Facts]:
+    """KAI's queues of a list: their place, and their GPUs. Raises Unreadable."""
+    try:
+        return [_queue(item["metadata"]["name"], item["spec"]) for item in items]
+    except (KeyError, TypeError, AttributeError):
+        raise Unreadable("the API returned no list of queues") from None
+
+
+def _queue(name: str, spec: dict[str, Any]) -> Facts:
+    gpus = (spec.get("resources") or {}).get("gpu") or {}
+    return {
+        "name": name,
+        "parent": spec.get("parentQueue") or "",
+        "gpu_quota": gpus.get("quota", 0),
+        "gpu_limit": gpus.get("limit", 0),
+    }
+
+
+def _submissions(ask: Ask, api: Api) -> Iterator[tuple[str, str]]:
+    """Namespace, and why a member may not submit a pod there; empty: the member may."""
+    for space, (user, group, pod) in ask.submissions.items():
+        groups = (group, EVERYONE) if group else (EVERYONE,)
+        path = f"/api/v1/namespaces/{space}/pods"
+        try:
+            yield space, api.refusal(path, pod, user, groups)
+        except Late as error:
+            yield space, str(error)
+
+
+def _deployments(api: Api, space: str) -> list[dict[str, Any]]:
+    return api.items(f"/apis/apps/v1/namespaces/{space}/deployments", "Deployment")
 
 
 def _with_mode(api: Api, one: Facts) -> Facts:

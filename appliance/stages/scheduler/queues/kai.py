@@ -31,8 +31,6 @@ TIER = "fabric.topograph.run/tier-1"
 
 def kai(site: Site, options: SchedulerOptions, each: Sizes) -> list[Manifest]:
     """Queues and shards of KAI alone; parents before children. ``each``: what goes with a guaranteed GPU."""
-    tree = nodes(options)
-    given = amounts(tree, each)
     found = [
         manifest(
             site.name,
@@ -48,7 +46,14 @@ def kai(site: Site, options: SchedulerOptions, each: Sizes) -> list[Manifest]:
         )
         for pool in options.node_pools
     ]
-    return [*found, *(_queue(site, node, given[node.name]) for node in tree), *_idle(site, options)]
+    return [*found, *queues(site, options, each), *_idle(site, options)]
+
+
+def queues(site: Site, options: SchedulerOptions, each: Sizes) -> list[Manifest]:
+    """The queues of departments and projects, parents before children."""
+    tree = nodes(options)
+    given = amounts(tree, each)
+    return [_queue(site, node, given[node.name]) for node in tree]
 
 
 def resource_management(site: Site, options: SchedulerOptions, each: Sizes) -> list[Manifest]:

@@ -306,3 +306,10 @@ def test_a_place_or_a_label_nobody_knows_is_not_judged(
     found = placed(topology, **head)["gpu-1"]
     assert found.status is Status.NOT_ASSESSED
     assert cause in found.cause
+
+
+def test_a_taint_that_keeps_pods_away_is_a_warning_with_its_removal() -> None:
+    tainted = node("gpu-1", taints=("corp=x:NoSchedule", "other:NoExecute"))
+    found = judge("kubernetes.nodes", view(nodes=(node("head"), tainted, node("gpu-2"))))["gpu-1"]
+    assert found.status is Status.WARN
+    assert found.fix.endswith("kubectl taint nodes gpu-1 corp=x:NoSchedule- other:NoExecute-")

@@ -39,12 +39,20 @@ NODES = {
         {
             "metadata": {
                 "name": "gpu-1",
-                "labels": {"a": "b", "fabric.topograph.run/tier-1": "leaves-1"},
+                "labels": {
+                    "kai.scheduler/node-pool": "parts",
+                    "fabric.topograph.run/tier-1": "leaves-1",
+                },
                 "annotations": {"appliance/drained": "appliance: MIG on demand"},
             },
             "spec": {
                 "unschedulable": True,
-                "taints": [{"key": "appliance/owner", "value": "slurm", "effect": "NoExecute"}],
+                "taints": [
+                    {"key": "appliance/owner", "value": "slurm", "effect": "NoExecute"},
+                    {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"},
+                    {"key": "corp", "value": "x", "effect": "NoSchedule"},
+                    {"key": "corp", "effect": "PreferNoSchedule"},
+                ],
             },
             "status": {
                 "conditions": [{"type": "Ready", "status": "Unknown", "message": "stopped posting"}]
@@ -156,7 +164,10 @@ def test_a_control_plane_tells_all(grow: Grow, serve: Serve) -> None:
         "cordoned_for": "",
         "owner": "kubernetes",
         "tiers": {},
+        "pool": "",
+        "taints": [],
     }
+    assert (gpu["pool"], gpu["taints"]) == ("parts", ["corp=x:NoSchedule"])
     assert gpu["cordoned_for"] == "appliance: MIG on demand"
     assert gpu["tiers"] == {"fabric.topograph.run/tier-1": "leaves-1"}
     assert (gpu["ready"], gpu["reason"], gpu["cordoned"], gpu["owner"]) == (

@@ -1,5 +1,6 @@
 """The scheduler's checks: each trips on its fault, and a missing measurement is never a pass."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,10 +8,16 @@ import pytest
 from appliance.checks.check import View
 from appliance.config.load import load_profile
 from appliance.models.result import CheckResult, Status
-from appliance.stages.kubernetes.facts import ReleasePod
+from appliance.stages.kubernetes.facts import Kubernetes, KubernetesNode, ReleasePod
 from appliance.stages.scheduler import checks as scheduler
-from appliance.stages.scheduler.facts import HelmRelease, SchedulerFacts, SharedTree
+from appliance.stages.scheduler.facts import (
+    HelmRelease,
+    LiveQueue,
+    SchedulerFacts,
+    SharedTree,
+)
 from appliance.stages.scheduler.queues.trees import OPTIONS
+from appliance.stages.scheduler.submissions import submissions_of
 from tests.support.judging import said_by
 from tests.support.kubernetes_facts import facts
 from tests.support.scheduler_site import site
@@ -44,9 +51,16 @@ TREE = SharedTree(
 )
 TEAM = {
     "name": "team",
+    "users": ["ada"],
     "queues": [{"name": "train"}],
     "trees": [{"name": "home", "export": "/srv/shared", "path": "home", "read_only": True}],
 }
+
+
+QUEUES = (
+    LiveQueue(name="team", gpu_quota=0, gpu_limit=-1),
+    LiveQueue(name="team-train", parent="team", gpu_quota=0, gpu_limit=-1),
+)
 
 
 def view(options: Any = None, head: Any = None, **known: Any) -> View:
@@ -56,6 +70,8 @@ def view(options: Any = None, head: Any = None, **known: Any) -> View:
         "pods": PODS,
         "rdma": RDMA,
         "trees": (TREE,),
+        "queues": QUEUES,
+        "submissions": {"kai-team": ""},
         **known,
     }
     told = SchedulerFacts(**good).model_dump()
@@ -80,6 +96,7 @@ def test_a_scheduler_in_order_passes(check: str) -> None:
     others = {
         "scheduler.rdma": {"gpu-1", "gpu-2"},
         "scheduler.trees": {"head/kai-team/appliance-tree-home"},
+        "scheduler.members": {"head/project team", "head/queue team", "head/queue team-train"},
     }
     assert set(found) == others.get(check, {f"head/{r.name}" for r in WANTED})
 
@@ -229,3 +246,85 @@ def test_trees_nobody_read_are_not_assessed_and_a_site_without_has_none() -> Non
     (found,) = judge("scheduler.trees", view(trees=None)).values()
     assert (found.status, "were not read" in found.cause) == (Status.NOT_ASSESSED, True)
     assert judge("scheduler.trees", view({"projects": []})) == {}
+
+
+def member(said: str) -> CheckResult:
+    """The verdict on the project by what the API said of a member's pod."""
+    return judge("scheduler.members", view(submissions={"kai-team": said}))["head/project team"]
+
+
+@pytest.mark.parametrize(
+    ("said", "fix"),
+    [
+        ('403: pods is forbidden: User "ada" cannot create resource "pods"', "queue apply"),
+        ("403: no PriorityClass with name train was found", "queue apply"),
+        ("403: exceeded quota: site, requested: pods=1", "-n kai-team delete resourcequota site"),
+        ("403: maximum memory usage per Container is 1Mi", "-n kai-team get limitrange"),
+        (
+            '500: Internal error occurred: failed calling webhook "corp.example.com": refused',
+            "start the service of corp.example.com",
+        ),
+    ],
+)
+def test_a_member_whose_pod_is_refused_has_a_remedy_of_its_kind(said: str, fix: str) -> None:
+    result = member(said)
+    assert (result.status, result.cause) == (Status.FAIL, f"ada cannot submit a pod: {said}")
+    assert fix in result.fix
+
+
+def test_a_project_that_has_all_that_the_site_gives_it_is_no_fault() -> None:
+    said = "403: exceeded quota: appliance, requested: pods=1, used: pods=500, limited: pods=500"
+    assert member(said).status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        'webhook "x" does not support dry run',
+        "10.0.0.1:6443 did not answer within 5 s",
+        "no answer: no reason given",
+    ],
+)
+def test_what_the_api_did_not_decide_is_not_assessed(said: str) -> None:
+    assert member(said).status is Status.NOT_ASSESSED
+
+
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        ({"gpu_quota": 4}, "a quota of 4 GPUs, limit -1; the site has 0 GPUs, limit -1"),
+        ({"gpu_limit": 0}, "limit 0; the site has"),
+        ({"parent": "other"}, "its parent is other"),
+        ({"name": "another"}, "the cluster has no queue team-train"),
+    ],
+)
+def test_a_queue_that_was_changed_by_hand_is_named(change: dict[str, Any], cause: str) -> None:
+    live = (QUEUES[0], QUEUES[1].model_copy(update=change))
+    result = judge("scheduler.members", view(queues=live))["head/queue team-train"]
+    assert result.status is Status.FAIL
+    assert cause in result.cause
+
+
+def test_a_host_in_the_wrong_pool_is_named() -> None:
+    seen = view(head=None)
+    node = KubernetesNode(name="gpu-1", ready=True, pool="other")
+    known = seen.facts["head"].model_copy(update={"kubernetes": Kubernetes(nodes=(node,))})
+    found = judge("scheduler.members", View(PROFILE, seen.site, {**seen.facts, "head": known}))[
+        "head/node gpu-1"
+    ]
+    assert found.cause == "gpu-1 is in the node pool other; the site has default"
+
+
+def test_a_deployment_without_replicas_is_named() -> None:
+    stopped = ("kai-scheduler/kai-scheduler-default",)
+    found = judge("scheduler.pods", view(stopped=stopped))["head/kai-scheduler"]
+    assert found.cause == "deployment kai-scheduler-default is scaled to 0 replicas"
+    assert "-n kai-scheduler scale deployment kai-scheduler-default" in found.fix
+
+
+def test_a_member_submits_the_pod_that_the_policies_admit() -> None:
+    (user, group, pod), *others = submissions_of(view().site).values()
+    assert (user, group, others) == ("ada", "", [])
+    made = json.loads(pod)
+    assert made["metadata"]["labels"] == {"kai.scheduler/queue": "team-train"}
+    assert made["spec"]["securityContext"]["runAsNonRoot"]

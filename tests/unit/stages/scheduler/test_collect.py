@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from appliance.probe.ask import Ask
+from appliance.probe.ask import Ask, Refused
 from appliance.probe.problems import Unreadable
 from appliance.stages.kubernetes.collect.pods import pods
 from appliance.stages.scheduler.collect import scheduler
 from appliance.stages.scheduler.collect.images import images
-from appliance.stages.scheduler.facts import SchedulerFacts
+from appliance.stages.scheduler.facts import LiveQueue, SchedulerFacts
 from appliance.stages.scheduler.queues.manifest import digest
 from tests.support.cluster_api import Answer, Cluster, Serve, serve
 from tests.support.probe_trees import grow
@@ -337,6 +337,14 @@ def paths(paths: dict[str, str], items: list[dict[str, Any]]) -> dict[str, Answe
     return {path: {"items": bare[kind]} for kind, path in paths.items()}
 
 
+SPACE = "kai-scheduler"
+DEPLOYMENTS = f"/apis/apps/v1/namespaces/{SPACE}/deployments"
+LIVE = {
+    "metadata": {"name": "a"},
+    "spec": {"parentQueue": "b", "resources": {"gpu": {"quota": 8, "limit": -1}}},
+}
+
+
 def test_a_control_plane_tells_all(grow: Grow, serve: Serve) -> None:
     nodes = [{"kind": "Node", "metadata": {"name": "a"}, "status": {}}]
     kai = secret("kai-scheduler", "1", "deployed", record("kai-scheduler", "v0.17.0"))
@@ -353,9 +361,19 @@ def test_a_control_plane_tells_all(grow: Grow, serve: Serve) -> None:
             },
             **paths(scheduler.KINDS, [*nodes, *CLASSES, *NETWORK]),
             **paths(scheduler.VOLUMES, volumes()),
+            DEPLOYMENTS: {
+                "items": [{**named("Deployment", "stopped", SPACE), "spec": {"replicas": 0}}]
+            },
+            scheduler.QUEUES: {"items": [LIVE]},
+            f"POST /api/v1/namespaces/kai-a/pods?dryRun=All bea {scheduler.EVERYONE}": (201, "{}"),
+            f"POST /api/v1/namespaces/kai-b/pods?dryRun=All it team {scheduler.EVERYONE}": (
+                403,
+                "no",
+            ),
         }
     )
-    ask = Ask({}, grow({"/etc/kubernetes/admin.conf": cluster.kubeconfig()}))
+    asked = {"kai-a": ["bea", "", "{}"], "kai-b": ["it", "team", "{}"]}
+    ask = Ask({"submissions": asked}, grow({"/etc/kubernetes/admin.conf": cluster.kubeconfig()}))
     found = SchedulerFacts.model_validate(scheduler.collect(ask)["scheduler"])
     assert found.releases is not None
     assert [(r.name, r.version, r.status) for r in found.releases] == [
@@ -377,6 +395,15 @@ def test_a_control_plane_tells_all(grow: Grow, serve: Serve) -> None:
         ("kube-system", "a/dns:1", "sha256:2", ("head",)),
     ]
     assert ask.errors == {}
+    assert found.stopped == ("kai-scheduler/stopped",)
+    assert found.queues == (LiveQueue(name="a", parent="b", gpu_quota=8, gpu_limit=-1),)
+    assert found.submissions == {"kai-a": "", "kai-b": "403: no"}
+
+
+@pytest.mark.parametrize("given", [[], {"a": ["x"]}, {"a": ["x", "y", "z\r\nX: 1"]}])
+def test_a_request_that_could_forge_a_header_is_refused(grow: Grow, given: Any) -> None:
+    with pytest.raises(Refused):
+        Ask({"submissions": given or [1]}, grow({}))
 
 
 def test_another_host_has_nothing_to_tell_and_an_api_that_is_down_says_why(
