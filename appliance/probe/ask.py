@@ -43,6 +43,7 @@ class Ask:
         self.resources = _resources(request)
         self.owned = _lists(request, "owned")
         self.keys = _lists(request, "keys")
+        self.numbers = _lists(request, "numbers")
         self.peers = _peers(request)
         self.kernel_log = _lists(request, "kernel_log")
         self.offer = _lists(request, "offer")
