@@ -213,6 +213,10 @@ class HostFacts(Model):
     )
     scheduler: SchedulerFacts | None = None
     observe: Observe | None = None
+    held_ports: dict[Line, Line] = Field(
+        default_factory=dict,
+        description="If Prometheus does not answer: other programs by the port of Prometheus that they hold",
+    )
     limits: Limits | None = None
     mig_demand: MigDemand | None = None
     watch: Watch | None = None

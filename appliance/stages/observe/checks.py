@@ -61,6 +61,7 @@ JOBS = {
     "alertmanager": "Alertmanager",
 }
 UNIT_OF = {"node": EXPORTER, "prometheus": SERVER, "alertmanager": TELLER}
+PORT_OF = {SERVER: "9090", SOCKET: "9090", TELLER: "9093", EXPORTER: "9100"}
 UNDELIVERED = "AlertsUndelivered"
 DEPLOY = "appliance deploy --stage observe"
 
@@ -211,6 +212,11 @@ def _runs(at: Place | str, facts: HostFacts, name: str) -> Judgement:
     if unit.active == "active" and unit.enabled in {"enabled", ""}:
         return passed(at, unit.active, **common)
     cause = f"{name} is {unit.active}, {unit.enabled or unit.load}"
+    port = PORT_OF.get(name, "")
+    if holder := facts.held_ports.get(port):
+        cause = f"port {port} is held by {holder}, so that {name} cannot start ({unit.active})"
+        fix = f"on {facts.host}: ss -ltnp 'sport = :{port}' shows the process; if no one needs it: fuser -k {port}/tcp; systemctl restart {name}"
+        return failed(at, cause, fix, value=unit.active, names=(holder,), **common)
     fix = revived(unit, name, facts.host, f"on {facts.host}: journalctl -u {name}; then {DEPLOY}")
     return failed(at, cause, fix, value=unit.active, **common)
 

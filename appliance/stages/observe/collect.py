@@ -8,7 +8,7 @@ import time
 
 from appliance.probe.ask import Ask
 from appliance.probe.problems import Unreadable
-from appliance.probe.sockets import Stranger, connected
+from appliance.probe.sockets import Stranger, connected, listening
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 ADDRESS = ("127.0.0.1", 9090)
 TELLER = ("127.0.0.1", 9093)
+PORTS = ("9090", "9093", "9100")
+OWN = ("prometheus", "alertmanager", "systemd", "node_exporter", "unknown")
+"""Beginnings of the names of programs that belong there, and of sockets whose program is not known."""
 NOBODY = "nobody"
 """The receiver of role observe that discards alerts."""
 PATIENCE = 3.0
@@ -34,6 +37,27 @@ def collect(
 ) -> Facts:
     """The area ``observe``; that nothing listens is an error only where Prometheus is installed."""
     try:
+        return _observed(ask, address, teller)
+    except Unreadable as error:
+        ask.problem("observe", error)
+        return {"observe": None, **_held_ports(ask)}
+
+
+def _held_ports(ask: Ask) -> Facts:
+    """Other programs that listen on the ports of Prometheus, of Alertmanager and of the node exporter."""
+    if not ask.has("prometheus"):
+        return {}
+    held: dict[str, str] = {}
+    for said, programs in listening(ask):
+        port = said.split()[1]
+        others = [program for program in programs.split() if not program.startswith(OWN)]
+        if said.startswith("tcp") and port in PORTS and others:
+            held[port] = others[0]
+    return {"held_ports": held}
+
+
+def _observed(ask: Ask, address: tuple[str, int], teller: tuple[str, int]) -> Facts:
+    try:
         active = get(address, "/api/v1/targets?state=active")["activeTargets"]
         groups = get(address, "/api/v1/rules")["groups"]
         told = _told(ask, teller)
@@ -42,7 +66,7 @@ def collect(
         if ask.has("prometheus"):
             why = f"; {error.strerror}" if isinstance(error, Stranger) else ""
             ask.problem("observe", f"Prometheus does not listen on {address[0]}:{address[1]}{why}")
-        return {"observe": None}
+        return {"observe": None, **_held_ports(ask)}
     except OSError as error:
         why = error.strerror or "no answer in time"
         raise Unreadable(f"Prometheus on {address[0]}:{address[1]}: {why}") from None
