@@ -283,6 +283,7 @@ class Obstacle(Model):
     says: Line = ""
     value: Real | None = None
     of: Line = ""
+    process: Count | None = None
 
 
 class Home(Model):

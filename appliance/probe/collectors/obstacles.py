@@ -106,7 +106,7 @@ def _packages(ask: Ask) -> Iterator[Facts]:
         if pid:
             state, age, _ = _process(ask, pid)
             program = files.text(ask.path(f"/proc/{pid}/comm"))
-            yield _one("package lock", f"{DPKG}/{name}", program, age, state)
+            yield {**_one("package lock", program, state, age), "process": pid}
             return
     for name, state in unfinished(files.data(ask.path(STATUS), STATUS_BYTES)):
         yield _one("package", name, state)

@@ -61,7 +61,7 @@ JOBS = {
     "alertmanager": "Alertmanager",
 }
 UNIT_OF = {"node": EXPORTER, "prometheus": SERVER, "alertmanager": TELLER}
-PORT_OF = {SERVER: "9090", SOCKET: "9090", TELLER: "9093", EXPORTER: "9100"}
+PORT_OF = {SERVER: 9090, SOCKET: 9090, TELLER: 9093, EXPORTER: 9100}
 UNDELIVERED = "AlertsUndelivered"
 DEPLOY = "appliance deploy --stage observe"
 
@@ -212,11 +212,14 @@ def _runs(at: Place | str, facts: HostFacts, name: str) -> Judgement:
     if unit.active == "active" and unit.enabled in {"enabled", ""}:
         return passed(at, unit.active, **common)
     cause = f"{name} is {unit.active}, {unit.enabled or unit.load}"
-    port = PORT_OF.get(name, "")
-    if holder := facts.held_ports.get(port):
-        cause = f"port {port} is held by {holder}, so that {name} cannot start ({unit.active})"
-        fix = f"on {facts.host}: ss -ltnp 'sport = :{port}' shows the process; if no one needs it: fuser -k {port}/tcp; systemctl restart {name}"
-        return failed(at, cause, fix, value=unit.active, names=(holder,), **common)
+    for one in facts.held_ports:
+        if one.port == PORT_OF.get(name):
+            cause = f"port {one.port} is held by {one.program} (process {one.process}), so that {name} cannot start"
+            end = f"kill {one.process}"
+            if one.process == 1:
+                end = f"systemctl list-sockets shows the unit with :{one.port}; systemctl disable --now UNIT"
+            fix = f"on {facts.host}: if no one needs it: {end}; systemctl restart {name}"
+            return failed(at, cause, fix, value=unit.active, names=(one.program,), **common)
     fix = revived(unit, name, facts.host, f"on {facts.host}: journalctl -u {name}; then {DEPLOY}")
     return failed(at, cause, fix, value=unit.active, **common)
 

@@ -8,7 +8,7 @@ import time
 
 from appliance.probe.ask import Ask
 from appliance.probe.problems import Unreadable
-from appliance.probe.sockets import Stranger, connected, listening
+from appliance.probe.sockets import Stranger, connected, holders_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 ADDRESS = ("127.0.0.1", 9090)
 TELLER = ("127.0.0.1", 9093)
-PORTS = ("9090", "9093", "9100")
-OWN = ("prometheus", "alertmanager", "systemd", "node_exporter", "unknown")
-"""Beginnings of the names of programs that belong there, and of sockets whose program is not known."""
+PORTS = (9090, 9093, 9100)
+OWN = ("prometheus", "alertmanager", "node_exporter")
+"""Beginnings of the names of programs that belong there. The stage's own socket unit has one address."""
 NOBODY = "nobody"
 """The receiver of role observe that discards alerts."""
 PATIENCE = 3.0
@@ -39,21 +39,24 @@ def collect(
     try:
         return _observed(ask, address, teller)
     except Unreadable as error:
+        held = _held_ports(ask)
+        if not held:
+            raise
         ask.problem("observe", error)
-        return {"observe": None, **_held_ports(ask)}
+        return {"observe": None, **held}
 
 
 def _held_ports(ask: Ask) -> Facts:
     """Other programs that listen on the ports of Prometheus, of Alertmanager and of the node exporter."""
     if not ask.has("prometheus"):
         return {}
-    held: dict[str, str] = {}
-    for said, programs in listening(ask):
-        port = said.split()[1]
-        others = [program for program in programs.split() if not program.startswith(OWN)]
-        if said.startswith("tcp") and port in PORTS and others:
-            held[port] = others[0]
-    return {"held_ports": held}
+    held = [
+        {"port": port, "program": one.program, "process": one.process}
+        for port, holders in holders_of(ask, PORTS).items()
+        for one in holders
+        if not one.program.startswith(OWN) and (one.process != 1 or one.of_all)
+    ]
+    return {"held_ports": held} if held else {}
 
 
 def _observed(ask: Ask, address: tuple[str, int], teller: tuple[str, int]) -> Facts:

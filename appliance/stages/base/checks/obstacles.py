@@ -66,7 +66,7 @@ def _packages(host: Host, found: list[Obstacle], journal: list[Obstacle]) -> Eac
 def _package_lock(host: Host, facts: HostFacts, one: Obstacle) -> Each:
     """A run of the package manager takes minutes, an update of a release an hour."""
     del facts
-    is_stopped = one.of == STOPPED
+    is_stopped = one.says == STOPPED
     if not is_stopped and (one.value or 0) < LONGEST_LOCK_S:
         return
     since = (
@@ -74,10 +74,10 @@ def _package_lock(host: Host, facts: HostFacts, one: Obstacle) -> Each:
     )
     yield warned(
         place(host.name, "dpkg"),
-        f"{one.says or 'a process'} holds the lock of the package manager and {since}: nothing can be installed",
-        f"on {host.name}: fuser -v {one.at} shows the process; if no one needs it: fuser -k {one.at}; dpkg --configure -a",
-        value=one.says,
-        evidence=one.at,
+        f"{one.at or 'a program'} (process {one.process}) holds the lock of the package manager and {since}: nothing can be installed",
+        f"on {host.name}: ps -fp {one.process} shows it; if no one needs it: kill -KILL {one.process}; dpkg --configure -a",
+        value=one.at,
+        evidence="the lock of /var/lib/dpkg",
     )
 
 
@@ -279,17 +279,17 @@ def _login(host: Host, facts: HostFacts, one: Obstacle) -> Each:
 
 
 def _denied(view: View, host: Host, found: list[Obstacle]) -> Each:
+    hosts = [(one.name, str(one.address)) for one in view.site.hosts]
     for one in found:
-        if one.says != "ALL" and not any(
-            _covers(one.says, str(h.address)) for h in view.site.hosts
-        ):
+        client = one.says
+        if client != "ALL" and not any(client == name or _covers(client, at) for name, at in hosts):
             continue
-        pattern = rf"^(sshd|ALL)\s*:.*{re.escape(one.says)}"
+        line = rf"/^(sshd|ALL)\s*:.*{re.escape(client)}/d"
         yield failed(
             place(host.name, one.at.removeprefix("/")),
-            f"{one.at} refuses ssh from {'every host' if one.says == 'ALL' else one.says}",
-            f"on {host.name}: sed -i -E {shlex.quote(f'/{pattern}/d')} {one.at}",
-            value=one.says,
+            f"{one.at} refuses ssh from {'every host' if client == 'ALL' else client}",
+            f"on {host.name}: sed -i -E {shlex.quote(line)} {one.at}",
+            value=client,
             evidence="hosts_access(5)",
         )
 

@@ -114,12 +114,13 @@ def collect(ask: Ask) -> Facts:
 
 def _known_as(ask: Ask, configuration: str) -> str:
     """The name in the folder of slurmctld's state; empty if there is none yet."""
-    folder, user = STATE.search(configuration), Accounts(ask).users.get("slurm")
-    if folder is None or user is None:
+    folder = STATE.search(configuration)
+    if folder is None:
         return ""
     try:
-        said = files.read(ask.path(folder[1] + "/clustername"), 256, int(user[2])).split()
-    except OSError:
+        owner = int(Accounts(ask).users["slurm"][2])
+        said = files.read(ask.path(folder[1] + "/clustername"), 256, owner).split()
+    except (OSError, KeyError):
         return ""
     return said[0] if said else ""
 
