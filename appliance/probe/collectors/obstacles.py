@@ -15,6 +15,7 @@ from contextlib import suppress
 from appliance.probe import files, places
 from appliance.probe.collectors import network
 from appliance.probe.lines import lines_of
+from appliance.probe.mounts import TABLE, rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -213,16 +214,28 @@ def _slurm(ask: Ask) -> Iterator[Facts]:
     text = next(filter(None, (files.text(ask.path(at)) for at in SLURM)), "")
     if not text:
         return
+    mounted = files.data(ask.path(TABLE)) if files.exists(ask.path(TABLE)) else b""
     for name, at in FOLDERS.findall(text):
-        is_needed = files.exists(ask.path(DAEMONS["slurmd"][0])) if name.lower() == "slurmdspooldir" else ask.has("slurmctld")  # fmt: skip
-        if is_needed:
-            with suppress(OSError):
-                if os.statvfs(ask.path(at)).f_flag & os.ST_RDONLY:
-                    yield _one("read-only", at, "slurmd" if name.lower() == "slurmdspooldir" else "slurmctld")  # fmt: skip
+        daemon = "slurmd" if name.lower() == "slurmdspooldir" else "slurmctld"
+        is_needed = daemon == "slurmctld" or files.exists(ask.path(DAEMONS[daemon][0]))
+        if is_needed and ask.has(daemon) and is_read_only(at, mounted):
+            yield _one("read-only", at, daemon)
     folder = next((at for at in PLUGIN_FOLDERS if files.exists(ask.path(at))), "")
     if folder:
         named = (f"{kind}_{plugin}.so".lower() for kind, plugin in PLUGINS.findall(text))
         yield from _plugins(ask, folder, sorted({*ALWAYS, *named}))
+
+
+def is_read_only(path: str, mountinfo: bytes) -> bool:
+    """By the last mount on the way to it; the folder is an account's of Slurm, so it is not entered."""
+    on_the_way = [
+        row for row in rows(mountinfo)[0] if f"{path}/".startswith(row.at.rstrip("/") + "/")
+    ]
+    if not on_the_way:
+        return False
+    deepest = max(len(row.at) for row in on_the_way)
+    last = [row for row in on_the_way if len(row.at) == deepest][-1]
+    return "ro" in (*last.options, *last.of_all)
 
 
 def _plugins(ask: Ask, folder: str, names: Iterable[str]) -> Iterator[Facts]:

@@ -169,14 +169,32 @@ def test_plugins_that_slurm_cannot_load(grow: Grow) -> None:
     }
 
 
-def test_a_spool_on_a_read_only_file_system(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:
-    conf = "SlurmdSpoolDir=/var/lib/slurm/slurmd\nStateSaveLocation=/var/lib/slurm/ctld\n"
-    root = grow({**BASE, "/etc/slurm/slurm.conf": conf, GROUP: ""})
-    assert not of("read-only", root) or os.statvfs(root).f_flag & os.ST_RDONLY
-    flags = type("Flags", (), {"f_flag": os.ST_RDONLY})
-    monkeypatch.setattr(obstacles.os, "statvfs", lambda _: flags)
-    (one,) = of("read-only", root)
-    assert (one["at"], one["says"]) == ("/var/lib/slurm/slurmd", "slurmd")
+ROW = "36 35 98:0 / {} {} - ext4 /dev/sda {}\n"
+
+
+@pytest.mark.parametrize(
+    ("mounts", "is_told"),
+    [
+        ([("/", "rw", "rw")], False),
+        ([("/", "ro", "rw")], True),
+        ([("/", "ro", "ro"), ("/var/lib/slurm", "rw", "rw")], False),
+        ([("/", "rw", "rw"), ("/var/lib/slurm/slurmd", "ro,noatime", "rw")], True),
+        ([("/", "rw", "rw"), ("/var/lib/slurm/slurmd", "rw", "ro")], True),
+        ([("/", "rw", "rw"), ("/var/lib/slurm/slurmd2", "ro", "ro")], False),
+        ([("/var/lib/slurm", "ro", "rw"), ("/var/lib/slurm", "rw", "rw")], False),
+    ],
+)
+def test_a_spool_on_a_read_only_file_system(
+    grow: Grow, mounts: list[tuple[str, str, str]], is_told: bool
+) -> None:
+    tree = {
+        "/etc/slurm/slurm.conf": "SlurmdSpoolDir=/var/lib/slurm/slurmd\nStateSaveLocation=/var/lib/slurm/slurmd\n",
+        "/proc/self/mountinfo": "".join(ROW.format(*one) for one in mounts),
+        "/usr/sbin/slurmd": {"when": {}},
+        GROUP: "",
+    }
+    told = [(o["at"], o["says"]) for o in of("read-only", grow({**BASE, **tree}))]
+    assert told == ([("/var/lib/slurm/slurmd", "slurmd")] if is_told else [])
 
 
 @pytest.mark.parametrize(
