@@ -107,7 +107,7 @@ LOCKING = (
     "import fcntl, os, signal; f = open('/var/lib/dpkg/lock-frontend', 'w'); "
     "fcntl.lockf(f, fcntl.LOCK_EX); os.kill(os.getpid(), signal.SIGSTOP)"
 )
-SPINNING = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do (while :; do :; done) & done; wait"
+SPINNING = "for i in $(seq 30); do (while :; do :; done) & done; wait"
 PLUGINS = "/usr/lib/x86_64-linux-gnu/slurm-wlm"
 CHAIN = (
     "nft add table inet corp; nft 'add chain inet corp {0} {{ type filter hook {1} priority -10; }}'; "

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ADDRESS = ("127.0.0.1", 9090)
 TELLER = ("127.0.0.1", 9093)
 PORTS = (9090, 9093, 9100)
-OWN = ("prometheus", "alertmanager", "node_exporter")
+OWN = ("prometheus", "alertmanager", "node_exporter", "systemd-socket")
 """Beginnings of the names of programs that belong there. The stage's own socket unit has one address."""
 NOBODY = "nobody"
 """The receiver of role observe that discards alerts."""
