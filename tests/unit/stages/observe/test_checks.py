@@ -341,7 +341,7 @@ def test_alertmanager_is_a_target_and_a_unit_where_the_site_has_receivers() -> N
         (
             71,
             "python3",
-            "on head: if no one needs it: kill 71; systemctl restart prometheus.service",
+            "on head: if no one needs it: kill 71; sleep 2; systemctl reset-failed prometheus.service; systemctl restart prometheus.service",
         ),
         (1, "systemd", "systemctl list-sockets shows the unit with :9090"),
     ],
