@@ -284,6 +284,9 @@ class Obstacle(Model):
     value: Real | None = None
     of: Line = ""
     process: Count | None = None
+    waits: Real | None = Field(
+        default=None, description="Percent of the last minute in which it waited for a processor"
+    )
 
 
 class Home(Model):

@@ -69,6 +69,7 @@ ASSIGNED = re.compile(r"^(?:export\s+)?(PATH|TMPDIR|TMP|TEMP)=[\"']?([^\"'\s;]*)
 DONE = re.compile(r"^(umask\s+0?[2-7][0-7]{2}\b|sleep\s+[1-9]\d{0,5}\b|set\s+-[a-z]*e\b)", re.M)
 ENTERED = re.compile(r"^cd\s+(/[\w./-]{1,200})\s*\|\|\s*(?:exit|logout)\b", re.M)
 IN_PATH = frozenset({"/usr/bin", "/bin"})
+PRESSURE = re.compile(r"^some .*\bavg60=(\d+\.\d+)", re.M)
 STARTED_S, USED_S = 45.0, 20.0
 """Age of a process, and processor time that it has used, from which on its use is told."""
 LEAST_CORES = 0.2
@@ -323,4 +324,11 @@ def _processors(ask: Ask, accounts: Accounts, groups: list[str]) -> Iterator[Fac
         for (program, uid), (cores, spent) in busy.items():
             # Without control groups jobs stay in the group of slurmd (ProctrackType=proctrack/linuxproc).
             if spent >= USED_S and cores >= LEAST_CORES and (not is_slurmd or program == "slurmd"):
-                yield _one("processors", group, program, round(cores, 2), accounts.owner(uid))
+                told = _one("processors", group, program, round(cores, 2), accounts.owner(uid))
+                yield {**told, "waits": _waits(ask, group)}
+
+
+def _waits(ask: Ask, group: str) -> float | None:
+    """Percent of the last minute in which processes of the group waited for a processor; None if the kernel does not count."""
+    found = PRESSURE.search(files.text(ask.path(f"{GROUPS}{group}/cpu.pressure")))
+    return float(found[1]) if found else None

@@ -251,6 +251,7 @@ def busy(group: str, **stat: Any) -> dict[str, str]:
     return {
         f"{at}/cpu.stat": "usage_usec 90000000\nuser_usec 1\n",
         f"{at}/cgroup.procs": "7\n",
+        f"{at}/cpu.pressure": "some avg10=9.10 avg60=51.20 avg300=4.00 total=1\nfull avg60=3.00\n",
         "/proc/7/stat": stat_of("python", **stat),
         "/proc/7/comm": "python\n",
         "/proc/uptime": "1000.0 1.0\n",
@@ -264,7 +265,10 @@ def test_processors_that_a_program_uses(grow: Grow) -> None:
     group = "/user.slice/user-2001.slice/session-3.scope"
     root = grow({**BASE, **busy(group, ticks=90 * TICK, started=900 * TICK)})
     (one,) = of("processors", root, {}, group)
-    assert (one["at"], one["says"], one["value"]) == (group, "python", 0.9)
+    assert (one["at"], one["says"], one["value"], one["waits"]) == (group, "python", 0.9, 51.2)
+    Path(root + f"/sys/fs/cgroup{group}/cpu.pressure").unlink()
+    (one,) = of("processors", root, {}, group)
+    assert one["waits"] is None
 
 
 @pytest.mark.parametrize(

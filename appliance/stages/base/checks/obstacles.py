@@ -20,6 +20,8 @@ LEAST_PORTS = 1000
 LEAST_PROCESSES, LEAST_FILES = 1000, 1024
 SHARE = 0.25
 """Of a host's processors, in processes outside jobs."""
+LEAST_SHARE, WAITS_PERCENT = 0.1, 40.0
+"""The same where others hold it back: it uses less then, and would use more."""
 SLOWEST_LOGIN_S = 3
 OWN = "own choice"
 MIB_100 = 100_000
@@ -309,20 +311,23 @@ def _processors(host: Host, facts: HostFacts, found: list[Obstacle]) -> Each:
     every = facts.cpu.threads
     for one in found:
         cores = one.value or 0
-        if not every or cores < every * SHARE:
+        is_held_back = one.waits is not None and one.waits >= WAITS_PERCENT
+        least = LEAST_SHARE if is_held_back else SHARE
+        if not every or cores < every * least:
             continue
+        more = f", and waits for more in {one.waits:.0f} % of the time" if is_held_back else ""
         group = one.at.rpartition("/")[2]
         fix = f"on {host.name}: systemd-cgls -u {shlex.quote(group)} shows the processes; systemctl stop {shlex.quote(group)} ends them"
         if NAME.fullmatch(one.says) and NAME.fullmatch(one.of) and one.of != "root":
             fix = f"on {host.name}: ps -u {one.of} -o pid,etime,time,args shows the processes; if no one needs them: pkill -u {one.of} -x {one.says}"
         yield warned(
             place(host.name, group, one.says),
-            f"{one.says} of {one.of} uses {cores:.1f} of {every} processors outside jobs, in {one.at}: jobs on this host run slower",
+            f"{one.says} of {one.of} uses {cores:.1f} of {every} processors outside jobs{more}, in {one.at}: jobs on this host run slower",
             fix,
             value=cores,
             unit="processors",
-            limit=every * SHARE,
-            limit_source=f"{OWN}: a quarter of the host's",
+            limit=every * least,
+            limit_source=f"{OWN}: a quarter of the host's, or a tenth if processes wait for more",
             evidence="cgroup.procs and /proc/PID/stat, since each process started",
         )
 

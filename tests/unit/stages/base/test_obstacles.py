@@ -141,3 +141,20 @@ def test_another_account_with_a_number_of_the_site_blocks_the_change() -> None:
     assert why.startswith("uid 2001 of bob belongs to carol on gpu-1: ")
     assert "usermod -u NUMBER carol" in why
     assert STAGE.blocked_by(site, site.hosts[0], {}) == ""
+
+
+@pytest.mark.parametrize(
+    ("cores", "waits", "status"),
+    [
+        (20.0, 60.0, Status.WARN),
+        (20.0, 10.0, Status.PASS),
+        (20.0, None, Status.PASS),
+        (15.0, 99.0, Status.PASS),
+    ],
+)
+def test_a_program_that_others_hold_back(cores: float, waits: float | None, status: Status) -> None:
+    busy = of("processors", "/system.slice/x.service", "daemon", cores, "root")
+    result = one(busy.model_copy(update={"waits": waits}))
+    assert result.status is status
+    if status is Status.WARN:
+        assert "outside jobs, and waits for more in 60 % of the time, in" in result.cause
