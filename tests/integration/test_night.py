@@ -176,7 +176,7 @@ FAULTS = {
     # The package manager, and processes outside jobs.
     "packages-half-done": Fault("gpu-1", HALF_DONE, "base.access", "gpu-1/dpkg", "tzdata is half-configured", "dpkg --configure -a"),
     "packages-journal": Fault("gpu-1", f"awk {OF_TZDATA} /var/lib/dpkg/status > /var/lib/dpkg/updates/0000", "base.access", "gpu-1/dpkg", "its journal is not empty", "dpkg --configure -a"),
-    "packages-locked": Fault("gpu-1", f"systemd-run -q --collect --unit=planted python3 -c \"{LOCKING}\"; sleep 1", "base.access", "gpu-1/dpkg", "holds the lock of the package manager and is stopped", "kill -KILL $(systemctl show -P MainPID planted); dpkg --configure -a", left=END_PLANTED),
+    "packages-locked": Fault("gpu-1", f"systemd-run -q --collect --unit=planted python3 -c \"{LOCKING}\"; sleep 1", "base.access", "gpu-1/dpkg", "holds the lock of the package manager and is stopped", "kill -KILL $(systemctl show -P MainPID planted); sleep 1; dpkg --configure -a", left=END_PLANTED),
     "processors-used-outside-jobs": Fault("gpu-1", f"systemd-run -q --collect --unit=planted --uid=bea sh -c '{SPINNING}'", "base.access", "gpu-1/planted.service,sh", "processors outside jobs", "pkill -u bea -x sh", left=END_PLANTED),
     # Daemons whose limits logins and jobs inherit.
     "few-files-for-logins": Fault("head", "prlimit --pid $(cat /run/sshd.pid) --nofile=64:64", "base.access", "head/sshd,open files", "a limit of 64 for open files, which logins inherit", "systemctl restart ssh"),

@@ -77,7 +77,7 @@ def _package_lock(host: Host, facts: HostFacts, one: Obstacle) -> Each:
     yield warned(
         place(host.name, "dpkg"),
         f"{one.at or 'a program'} (process {one.process}) holds the lock of the package manager and {since}: nothing can be installed",
-        f"on {host.name}: ps -fp {one.process} shows it; if no one needs it: kill -KILL {one.process}; dpkg --configure -a",
+        f"on {host.name}: ps -fp {one.process} shows it; if no one needs it: kill -KILL {one.process}; sleep 1; dpkg --configure -a",
         value=one.at,
         evidence="the lock of /var/lib/dpkg",
     )
