@@ -44,7 +44,7 @@ from appliance.stages.gpu.facts import Gpus, Xid
 from appliance.stages.kubernetes.facts import Ground, Kubernetes, Offer
 from appliance.stages.limits.facts import Limits
 from appliance.stages.mig.facts import MigDemand
-from appliance.stages.observe.facts import Observe
+from appliance.stages.observe.facts import HeldPort, Observe
 from appliance.stages.scheduler.facts import SchedulerFacts
 from appliance.stages.slurm.facts import Containers, Slurm, Watch
 
@@ -213,6 +213,9 @@ class HostFacts(Model):
     )
     scheduler: SchedulerFacts | None = None
     observe: Observe | None = None
+    held_ports: tuple[HeldPort, ...] = Field(
+        default=(), description="Ports of Prometheus that others hold, if it does not answer"
+    )
     limits: Limits | None = None
     mig_demand: MigDemand | None = None
     watch: Watch | None = None

@@ -160,6 +160,14 @@ class Filesystem(Model):
     )
 
 
+class TrafficFilter(Model):
+    """A filter of tc(8) that loses or diverts packets."""
+
+    does: Line = Field(description="police, drop or redirect")
+    parent: Line
+    priority: Count
+
+
 class Interface(Model):
     """A network interface; addresses with prefix length, speed in Mb/s, None if unknown."""
 
@@ -173,6 +181,7 @@ class Interface(Model):
         default="", description="Queueing discipline that limits, delays or loses packets"
     )
     slowed_to: Count | None = Field(default=None, description="Its rate in bit/s, if it has one")
+    filters: tuple[TrafficFilter, ...] = ()
 
 
 class PeerPort(Model):
@@ -259,8 +268,24 @@ class Spot(Model):
     size: Count | None = None
     free: Count | None = None
     inodes_free: Count | None = None
+    read_only: bool = Field(default=False, description="Its file system is")
+    noexec: bool = Field(default=False, description="Its file system runs no programs")
     largest: Line = Field(
         default="", description="Largest content of a full folder: bytes, owner and path"
+    )
+
+
+class Obstacle(Model):
+    """One thing that keeps users from work; the check says what each kind means."""
+
+    kind: Line = Field(description="By appliance/probe/collectors/obstacles.py, such as package")
+    at: Line = Field(description="Where: a path, a daemon, a package")
+    says: Line = ""
+    value: Real | None = None
+    of: Line = ""
+    process: Count | None = None
+    waits: Real | None = Field(
+        default=None, description="Percent of the last minute in which it waited for a processor"
     )
 
 
@@ -270,6 +295,15 @@ class Home(Model):
     user: Line
     at: Line
     trouble: Line
+
+
+class TakenNumber(Model):
+    """A uid or gid of a user or group of the site that another local account has."""
+
+    kind: Line = Field(description="uid or gid")
+    number: Count
+    by: Line
+    wanted: Line = Field(description="The user or group of the site")
 
 
 class ClosedAccount(Model):
@@ -360,6 +394,8 @@ class Access(Model):
         default=(), description="Those that select the GPUs or libraries of programs"
     )
     crowds: tuple[Crowd, ...] = ()
+    obstacles: tuple[Obstacle, ...] = ()
+    taken: tuple[TakenNumber, ...] = ()
 
 
 class Clock(Model):

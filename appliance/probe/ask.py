@@ -44,6 +44,7 @@ class Ask:
         self.owned = _lists(request, "owned")
         self.keys = _lists(request, "keys")
         self.submissions = _submissions(request)
+        self.numbers = _lists(request, "numbers")
         self.peers = _peers(request)
         self.kernel_log = _lists(request, "kernel_log")
         self.offer = _lists(request, "offer")

@@ -111,6 +111,35 @@ def _holders(ask: Ask, inodes: set[str]) -> dict[str, set[str]]:
     return found
 
 
+class Holder(NamedTuple):
+    """The process that listens on a port; ``of_all``: on every address."""
+
+    program: str
+    process: int
+    of_all: bool
+
+
+def holders_of(ask: Ask, ports: tuple[int, ...]) -> dict[int, list[Holder]]:
+    """By port; costs a walk over all processes where one of them is taken."""
+    wanted: dict[str, tuple[int, bool]] = {}
+    for table in ("tcp", "tcp6"):
+        for line in lines_of(files.text(ask.path("/proc/net/" + table)))[1:]:
+            words = line.split()
+            address, _, port = words[1].partition(":")
+            if words[3] == TABLES[table] and int(port, 16) in ports:
+                wanted[words[9]] = (int(port, 16), not address.strip("0"))
+    found: dict[int, list[Holder]] = {}
+    for _, pid in _processes(ask) if wanted else ():
+        folder = ask.path(f"/proc/{pid}/fd")
+        for fd in files.names(folder)[:MOST]:
+            held = SOCKET.match(files.link(f"{folder}/{fd}") or "")
+            if held and held[1] in wanted:
+                number, of_all = wanted[held[1]]
+                program = files.text(ask.path(f"/proc/{pid}/comm"), "unknown")
+                found.setdefault(number, []).append(Holder(program, int(pid), of_all))
+    return found
+
+
 class Stranger(ConnectionRefusedError):
     """A person's program holds the port; ``strerror`` says whose."""
 

@@ -48,6 +48,11 @@ def nothing_in_the_way(site: Site, facts: Mapping[str, HostFacts]) -> str:
     return ""
 
 
+def nothing_against(site: Site, host: Host, facts: Mapping[str, HostFacts]) -> str:
+    """It can be changed at any time."""
+    return ""
+
+
 @dataclass(frozen=True)
 class Readiness:
     """What is proved before the first host is drained for a stage.
@@ -79,7 +84,8 @@ class Stage:
     them is behind nobody else is changed. ``plan_note``: the plan's note about a change with a drain.
     ``settle_seconds``: seconds after the last change anywhere within which its checks must pass, for daemons take a while to
     find their peers. ``removable``: where the site no longer wants it, hosts that had it run it once more, and it takes
-    away what it made. ``checks_removal``: whether its checks hold then, too; if not, its role proves that nothing is left. ``kept_by``: why that cannot begin now, by the facts of all hosts; "" where it can. ``owns``: places on its hosts where nothing but its own files, and those of packages, has a
+    away what it made. ``checks_removal``: whether its checks hold then, too; if not, its role proves that nothing is left. ``kept_by``: why that cannot begin now, by the facts of all hosts; "" where it can. ``blocked_by``: why a
+    change of a host would fail or harm now, and what to do; "" if nothing is known. ``owns``: places on its hosts where nothing but its own files, and those of packages, has a
     business: folder/*, a path; "!" before what is somebody else's, "=" before what must be as its package brought it.
     ``within``: what it made exists inside that stage, and goes
     with it. ``restarts``: what applying it restarts, for the plan to name. ``readiness``: what must hold before hosts are drained for it.
@@ -105,6 +111,7 @@ class Stage:
     removable: bool = False
     checks_removal: bool = True
     kept_by: Callable[[Site, Mapping[str, HostFacts]], str] = nothing_in_the_way
+    blocked_by: Callable[[Site, Host, Mapping[str, HostFacts]], str] = nothing_against
     owns: tuple[str, ...] = ()
     restarts: tuple[Restart, ...] = ()
     readiness: Readiness | None = None

@@ -76,6 +76,13 @@ def stranger(host: str, file: str, line: str, *then: str) -> Fault:
     return Fault(host, plant, "base.foreign", f"{host}{file}", says, remedy)
 
 
+def script(host: str, line: str, word: str, says: str, pattern: str) -> Fault:
+    """A line of a script that every login shell reads."""
+    at = "/etc/profile.d/00-corp.sh"
+    plant, remedy = f"echo '{line}' > {at}", f"sed -i -E '/{pattern}/d' {at}"
+    return Fault(host, plant, "base.access", f"{host}{at},{word}", says, remedy, left=f"rm -f {at}")
+
+
 DROP = (
     "nft add table inet corp; nft 'add chain inet corp in {{ type filter hook input priority -10; }}'; "
     "nft add rule inet corp in tcp dport {} drop"
@@ -89,6 +96,24 @@ while True:
     time.sleep(28)
     held.clear()
 """
+END_PLANTED = (
+    "systemctl kill -s KILL planted 2>/dev/null; systemctl reset-failed planted 2>/dev/null; true"
+)
+OF_TZDATA = "'/^Package: tzdata$/{p=1} /^$/{p=0} p'"
+HALF_DONE = (
+    "cp -a /var/lib/dpkg/status /root/status; awk '/^Package: tzdata$/{p=1} /^$/{p=0} "
+    'p && /^Status:/{$0="Status: install ok half-configured"} {print}\' /root/status > /var/lib/dpkg/status'
+)
+LOCKING = (
+    "import fcntl, os, signal; f = open('/var/lib/dpkg/lock-frontend', 'w'); "
+    "fcntl.lockf(f, fcntl.LOCK_EX); os.kill(os.getpid(), signal.SIGSTOP)"
+)
+SPINNING = "for i in $(seq 30); do (while :; do :; done) & done; wait"
+PLUGINS = "/usr/lib/x86_64-linux-gnu/slurm-wlm"
+CHAIN = (
+    "nft add table inet corp; nft 'add chain inet corp {0} {{ type filter hook {1} priority -10; }}'; "
+    "nft add rule inet corp {0} "
+)
 FAULTS = {
     # Slurm's live state and its accounts.
     "partition-down": Fault("head", "scontrol update partition=gpu state=DOWN", "slurm.submit", "cluster/partition gpu", "partition gpu is DOWN", "scontrol update partitionname=gpu state=up"),
@@ -149,7 +174,44 @@ FAULTS = {
     "logins-hang": Fault("gpu-2", f"systemd-run -q --collect --unit=planted python3 -c \"{HANGING}\"", "base.access", "gpu-2/sshd", "20 ssh logins have started and do not end", "systemctl restart ssh", "systemctl stop planted"),
     "boots-into-rescue": Fault("gpu-1", "systemctl -q set-default rescue.target", "base.units", "gpu-1/default.target", "the next boot ends in rescue.target", "systemctl set-default multi-user.target", left="rm /etc/systemd/system/default.target"),
     "boot-waits-for-a-disk": Fault("gpu-2", "cp -a /etc/fstab /root/fstab; echo 'UUID=0e4fb2a1-0000-4000-8000-000000000001 /mnt/old ext4 defaults 0 2' >> /etc/fstab", "base.units", "gpu-2/fstab,/mnt/old", "/etc/fstab mounts /mnt/old from a device that is not there", r"sed -i -E 's#^(\S+\s+/mnt/old\s+\S+\s+)#\1nofail,#' /etc/fstab", left="cp -a /root/fstab /etc/fstab; rm /root/fstab"),
+    # The package manager, and processes outside jobs.
+    "packages-half-done": Fault("gpu-1", HALF_DONE, "base.access", "gpu-1/dpkg", "tzdata is half-configured", "dpkg --configure -a"),
+    "packages-journal": Fault("gpu-1", f"awk {OF_TZDATA} /var/lib/dpkg/status > /var/lib/dpkg/updates/0000", "base.access", "gpu-1/dpkg", "its journal is not empty", "dpkg --configure -a"),
+    "packages-locked": Fault("gpu-1", f"systemd-run -q --collect --unit=planted python3 -c \"{LOCKING}\"; sleep 1", "base.access", "gpu-1/dpkg", "holds the lock of the package manager and is stopped", "kill -KILL $(systemctl show -P MainPID planted); sleep 1; dpkg --configure -a", left=END_PLANTED),
+    "processors-used-outside-jobs": Fault("gpu-1", f"systemd-run -q --collect --unit=planted --uid=bea sh -c '{SPINNING}'", "base.access", "gpu-1/planted.service,sh", "processors outside jobs", "pkill -u bea -x sh", left=END_PLANTED),
+    # Daemons whose limits logins and jobs inherit.
+    "few-files-for-logins": Fault("head", "prlimit --pid $(cat /run/sshd.pid) --nofile=64:64", "base.access", "head/sshd,open files", "a limit of 64 for open files, which logins inherit", "systemctl restart ssh"),
+    "one-processor-for-logins": Fault("head", "taskset -ap 1 $(cat /run/sshd.pid)", "base.access", "head/sshd,processors", "sshd may use 1 processor of", "systemctl restart ssh"),
+    "few-processes-for-jobs": Fault("gpu-1", "prlimit --pid $(systemctl show -P MainPID slurmd) --nproc=50:50", "base.access", "gpu-1/slurmd,processes", "a limit of 50 for processes, which jobs inherit", "systemctl restart slurmd"),
+    "small-files-for-jobs": Fault("gpu-2", "prlimit --pid $(systemctl show -P MainPID slurmd) --fsize=1000000:1000000", "base.access", "gpu-2/slurmd,file size", "a limit of 1000000 for file size, which jobs inherit", "systemctl restart slurmd"),
+    "jobs-run-last": Fault("gpu-1", "renice -n 19 -p $(systemctl show -P MainPID slurmd)", "base.access", "gpu-1/slurmd,priority", "and jobs inherit it", "systemctl restart slurmd"),
+    "processes-of-users-limited": Fault("head", "echo '* hard nproc 5' >> /etc/security/limits.conf", "base.access", "head/etc/security/limits.conf,* nproc", "limits nproc of every user to 5", r"sed -i -E '/^\s*\*\s+hard\s+nproc\s/d' /etc/security/limits.conf"),
+    # Slurm's folders, plugins and limits.
+    "spool-read-only": Fault("gpu-2", "mount --bind /var/lib/slurm/slurmd /var/lib/slurm/slurmd; mount -o remount,ro,bind /var/lib/slurm/slurmd", "base.access", "gpu-2/var/lib/slurm/slurmd", "is read-only: no job starts", "mount -o remount,rw $(findmnt -n -o TARGET -T /var/lib/slurm/slurmd)", left="umount /var/lib/slurm/slurmd"),
+    "plugin-lost": Fault("gpu-1", f"rm {PLUGINS}/cred_munge.so", "base.access", f"gpu-1{PLUGINS}/cred_munge.so", "does not exist: Slurm loads it for each job", f"apt-get install --reinstall -y $(dpkg-query -S {PLUGINS}/cred_munge.so | cut -d: -f1)"),
+    "plugin-closed": Fault("gpu-2", f"chmod 0600 {PLUGINS}/libslurmfull.so", "base.access", f"gpu-2{PLUGINS}/libslurmfull.so", "cannot be read by users", f"chmod 0644 {PLUGINS}/libslurmfull.so"),
+    "accounting-command-closed": Fault("head", "chmod 0700 /usr/bin/sacct", "base.access", "head/usr/bin/sacct", "users cannot run it", "chmod 0755 /usr/bin/sacct"),
+    "qos-asks-for-too-much": Fault("head", "sacctmgr -i modify qos normal set MinTRES=cpu=1000", "slurm.submit", "cluster/QOS normal", "has the limit MinTRES=cpu=1000: the cluster has less", "sacctmgr -i modify qos normal set MinTRES=cpu=-1"),
+    "memory-by-default": Fault("head", "scontrol update partition=gpu DefMemPerNode=90000000", "slurm.submit", "cluster/partition gpu", "DefMemPerNode is 90000000", "scontrol reconfigure"),
+    # Logins.
+    "login-waits": script("head", "sleep 20", "sleep", "waits 20 s at every login", r"^sleep\s"),
+    "login-without-commands": script("head", "export PATH=/opt/corp/bin", "PATH", "users' shells find no command", r"^(export\s+)?PATH="),
+    "login-hides-files": script("head", "umask 0777", "umask", "cannot read or write the files that they create", r"^umask\s"),
+    "login-without-tmpdir": script("gpu-1", "export TMPDIR=/local/tmp", "TMPDIR", "sets TMPDIR to /local/tmp, which does not exist", r"^(export\s+)?TMPDIR="),
+    "login-into-no-folder": script("head", "cd /data/project || exit 1", "cd", "because /data/project does not exist", r"^cd\s.*(exit|logout)"),
+    "login-ends-at-an-error": script("gpu-2", "set -e", "set", "ends a login at the first command that fails", r"^set\s+-[a-z]*e"),
+    "login-refused-by-address": Fault("gpu-2", "echo 'sshd: gpu-1' >> /etc/hosts.deny", "base.access", "gpu-2/etc/hosts.deny", "refuses ssh from gpu-1", r"sed -i -E '/^(sshd|ALL)\s*:.*gpu\-1/d' /etc/hosts.deny"),
+    "no-control-device": Fault("gpu-1", "rm /dev/nvidiactl", "base.access", "gpu-1/dev/nvidiactl", "no program of users can use a GPU", "mknod -m 0666 /dev/nvidiactl c 195 255"),
+    "tmp-without-programs": Fault("gpu-1", "mount -o remount,noexec /tmp", "base.access", "gpu-1/tmp", "runs no programs", "mount -o remount,exec $(findmnt -n -o TARGET -T /tmp)"),
+    "tmp-read-only": Fault("gpu-1", "mount -o remount,ro /tmp", "base.access", "gpu-1/tmp", "users cannot write there", "mount -o remount,rw $(findmnt -n -o TARGET -T /tmp)"),
     # Network and time.
+    "loopback-down": Fault("gpu-1", "ip link set lo down", "base.access", "gpu-1/lo", "the loopback interface lo is down", "ip link set lo up"),
+    "few-ports": Fault("gpu-1", "echo '40000 40003' > /proc/sys/net/ipv4/ip_local_port_range", "base.access", "gpu-1/ports", "programs have 4 ports for connections", "sysctl -w net.ipv4.ip_local_port_range='32768 60999'"),
+    "user-without-a-route": Fault("gpu-1", "ip rule add prio 100 uidrange 2001-2001 prohibit", "base.access", "gpu-1/rule 100", "refuses packets of uid 2001-2001", "ip rule del prio 100"),
+    "packets-diverted": Fault("gpu-2", "tc qdisc add dev host0 ingress; tc filter add dev host0 parent ffff: protocol ip prio 7 u32 match ip protocol 132 0xff action mirred egress redirect dev lo", "base.neighbours", "gpu-2/host0", "a traffic filter that sends packets to another interface", "tc filter del dev host0 parent ffff: prio 7", left="tc qdisc del dev host0 ingress"),
+    "packets-of-a-user-dropped": Fault("gpu-2", CHAIN.format("out", "output") + "meta skuid 2001 drop", "base.neighbours", "gpu-2/nft", "drops packets of uid 2001", "nft delete rule inet corp out handle 2", left=NO_TABLE),
+    "packets-lost-at-random": Fault("gpu-2", CHAIN.format("in", "input") + "numgen random mod 100 '<' 5 drop", "base.neighbours", "gpu-2/nft", "drops a part of all packets", DROPPED, left=NO_TABLE),
+    "port-of-prometheus-held": Fault("head", "systemctl stop prometheus; systemd-run -q --collect --unit=planted python3 -m http.server -b 127.0.0.1 9090; sleep 2; systemctl start prometheus", "observe.server", "head/prometheus", "port 9090 is held by python3", "kill $(systemctl show -P MainPID planted); sleep 2; systemctl reset-failed prometheus.service; systemctl restart prometheus.service", left=END_PLANTED),
     "name-server-silent": Fault("gpu-1", "cp -a /etc/resolv.conf /root/rc; rm -f /etc/resolv.conf; echo nameserver 192.0.2.1 > /etc/resolv.conf", "base.neighbours", "gpu-1/resolv.conf", "192.0.2.1; only names in /etc/hosts", lab="rm -f /etc/resolv.conf; cp -a /root/rc /etc/resolv.conf"),
     "smaller-packets": Fault("gpu-2", "ip link set host0 mtu 1300", "base.neighbours", "gpu-2/host0", "has an MTU of 1300", "ip link set host0 mtu 1500"),
     "throttled": Fault("gpu-2", "tc qdisc add dev host0 root tbf rate 10mbit burst 32kbit latency 400ms", "base.neighbours", "gpu-2/host0", "the queueing discipline tbf, which limits it to 10 Mb/s", "tc qdisc del dev host0 root"),

@@ -72,6 +72,16 @@ class Deployed:
         return not bad <= _BESIDE
 
 
+def blocked_reasons(plan: Plan) -> list[str]:
+    """One line for each reason why stages wait; a plan without changes is not shown."""
+    hosts: dict[tuple[str, str], list[str]] = {}
+    for cell in plan.blocked:
+        hosts.setdefault((cell.stage, cell.why), []).append(cell.host)
+    return [
+        f"stage {stage} of {fold(names)} is blocked: {why}" for (stage, why), names in hosts.items()
+    ]
+
+
 def deploy(
     target: Target,
     filters: Filters,
@@ -100,6 +110,9 @@ def deploy(
         refuse_unready(session, planned.found, plan, stages, planned.prepared)
         shown = session.redact.texts(plan)
         session.journal.append(session.run, "plan", cells=[c.model_dump() for c in shown.pending()])
+        if not plan.changes:
+            for text in blocked_reasons(shown):
+                session.tell(Message(text=text, level="warning"))
         if plan.changes and not consent(shown):
             session.journal.append(session.run, "run_finished", verdict="declined")
             return Deployed(None, 1)

@@ -9,7 +9,7 @@ from appliance.models.site import Role
 from appliance.probe.collect import AREAS, NAMED_ONLY
 from appliance.stages.base.advisories import PACKAGES
 from appliance.stages.base.kernel_log import asked
-from appliance.stages.base.variables import sysctl
+from appliance.stages.base.variables import numbers, sysctl
 from appliance.stages.catalog import CHECKS, WATCHED_UNITS
 from appliance.stages.scheduler.submissions import submissions_of
 from appliance.stages.slurm.variables import users_of
@@ -53,6 +53,7 @@ def request_for(session: Session, host: str, beside: Beside = Beside.NOTHING) ->
         "users": users_of(session.site) if control else [],
         "submissions": submissions_of(session.site) if control else {},
         "admins": [admin.name for admin in session.site.base.admins[:MOST_PEOPLE]],
+        "numbers": numbers(session.site),
         "people": [user.name for user in session.site.base.users[:MOST_PEOPLE]],
         "keys": {"/root": list(known)}
         if (known := root_key_fingerprints(session)) is not None

@@ -158,6 +158,8 @@ def _cell(
     leaves = stage.is_removal(session.site, host, facts)
     if leaves and (why_not := stage.kept_by(session.site, found.facts)):
         return HostStage(stage=stage.name, host=host.name, action=Action.BLOCKED, why=why_not)
+    if not leaves and (against := stage.blocked_by(session.site, host, found.facts)):
+        return HostStage(stage=stage.name, host=host.name, action=Action.BLOCKED, why=against)
     drifted = receipt.drift if receipt and action is Action.REPAIR else ()
     pins = {d.name: d.expected for d in drifted if d.kind == "package"}
     purge = purged(session.site, facts) if action.changes and base_ids.PURGE in stage.checks else ()

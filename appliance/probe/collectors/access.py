@@ -12,6 +12,7 @@ from contextlib import suppress
 from appliance.probe import files, places
 from appliance.probe.accounts import Accounts
 from appliance.probe.ask import Ask
+from appliance.probe.collectors import obstacles
 from appliance.probe.lines import lines_of
 from appliance.probe.problems import Unreadable
 
@@ -36,7 +37,7 @@ READ_BY_ALL = (
 """What libc, shells and Slurm's commands of any user read."""
 PROGRAMS = (
     *("bash", "sh", "env", "python3", "srun", "sbatch", "salloc", "squeue", "scancel", "sinfo", "munge", "nvidia-smi"),
-    *("slurmstepd", "enroot"),
+    *("slurmstepd", "enroot", "sacct", "scontrol", "sattach", "sstat", "ssh", "scp", "sftp", "rsync", "git", "tar"),
 )  # fmt: skip
 """Commands of users' jobs, if installed."""
 PROGRAM_FOLDERS = ("/usr/bin", "/usr/sbin")
@@ -91,6 +92,7 @@ ENDS = re.compile(r"^(exit|logout|exec)\b", re.M)
 BOUND = re.compile(r"^\s*(ulimit(?: +-[HS]+)? +-[HS]*[vuntfdml]) +\d", re.M)
 """A limit of every login that is not lifted again."""
 GROUPS = "/sys/fs/cgroup"
+MOST_TAKEN = 20
 CROWD = 1500
 """Tasks of a control group from which on they are looked at."""
 NEARLY = 0.8
@@ -117,6 +119,7 @@ def collect(ask: Ask) -> Facts:
     accounts = Accounts(ask)
     spots = [*_folders(ask, accounts), *_devices(ask, accounts), *_common(ask, accounts)]
     startup = _startup_texts(ask)
+    groups = list(_groups(ask, "", 0))
     found: Facts = {
         "spots": spots,
         "device_mode": _device_mode(ask),
@@ -133,7 +136,9 @@ def collect(ask: Ask) -> Facts:
         "proxies": _proxies(startup),
         "lookups": list(_lookups(ask)),
         "job_limits": _job_limits(ask),
-        "crowds": list(_crowds(ask, accounts))[:MOST_CROWDS],
+        "crowds": list(_crowds(ask, accounts, groups))[:MOST_CROWDS],
+        "taken": list(_taken(ask, accounts))[:MOST_TAKEN],
+        "obstacles": obstacles.collect(ask, accounts, startup, groups),
     }
     return {"access": found}
 
@@ -158,6 +163,8 @@ def _folders(ask: Ask, accounts: Accounts) -> Iterator[Facts]:
             "size": size,
             "free": free,
             "inodes_free": room.f_favail if own and room.f_files else None,
+            "read_only": bool(room.f_flag & os.ST_RDONLY),
+            "noexec": bool(room.f_flag & os.ST_NOEXEC),
             "largest": _largest(ask.path(at), at, accounts) if full and at in SHARED else "",
         }
 
@@ -312,6 +319,15 @@ def _job_limits(ask: Ask) -> dict[str, int]:
     return {name: int(value) for name, value in found}
 
 
+def _taken(ask: Ask, accounts: Accounts) -> Iterator[Facts]:
+    """Uids and gids of the site that another local account or group has."""
+    for kind, table in (("uid", accounts.users), ("gid", accounts.groups)):
+        wanted = dict(one.partition(" ")[::2] for one in ask.numbers.get(kind, []))
+        for name, row in table.items():
+            if wanted.get(row[2], name) != name:
+                yield {"kind": kind, "number": int(row[2]), "by": name, "wanted": wanted[row[2]]}
+
+
 def _startups(ask: Ask) -> list[int] | None:
     """Concurrent unauthenticated logins, and sshd's limits for refusing some and all; None if unknown."""
     for at in SSHD_PIDS:
@@ -323,9 +339,9 @@ def _startups(ask: Ask) -> list[int] | None:
     return None
 
 
-def _crowds(ask: Ask, accounts: Accounts) -> Iterator[Facts]:
+def _crowds(ask: Ask, accounts: Accounts, groups: list[str]) -> Iterator[Facts]:
     """Control groups besides jobs and containers with very many processes and threads, or close to their limit."""
-    for group in _groups(ask, "", 0):
+    for group in groups:
         now, most = _tasks(ask, group)
         is_many = now >= CROWD and not group.endswith(".slice")
         if is_many or (most is not None and now > most * NEARLY):

@@ -18,6 +18,7 @@ NET = "/sys/class/net"
 # linux/netlink.h, linux/rtnetlink.h, linux/if_addr.h
 GETADDR, NEWADDR, DONE, FAILED = 22, 20, 3, 2
 GETQDISC, NEWQDISC = 38, 36
+GETFILTER, NEWFILTER = 46, 44
 REQUEST_DUMP = 0x301
 ADDRESS, LOCAL = 1, 2
 HEADER = struct.Struct("=IHHII")
@@ -26,6 +27,14 @@ TCMSG = struct.Struct("=BxxxiIII")
 KIND, OPTIONS, TBF_PARMS = 1, 2, 1
 SLOWING = ("tbf", "netem", "htb", "hfsc", "cbq", "cake")
 """Queueing disciplines that limit a rate, or delay and lose packets. The kernel sets none of them by itself (tc(8))."""
+ENTRANCES = {"ingress": (0xFFFF0000,), "clsact": (0xFFFFFFF2, 0xFFFFFFF3)}
+"""Parents of the filters that such a discipline holds (linux/pkt_sched.h)."""
+ACTIONS = {"u32": 7, "flower": 3, "matchall": 2, "basic": 3, "fw": 4, "bpf": 1}
+"""By classifier its attribute with actions (linux/pkt_cls.h)."""
+ACT_KIND, ACT_OPTIONS, ACT_PARMS = 1, 2, 2
+SHOT, REDIRECTS = 2, frozenset({1, 3})
+LOSING = {"police": "police", "gact": "drop", "mirred": "redirect"}
+MOST_FILTERS = 10
 
 
 def collect(ask: Ask) -> Facts:
@@ -65,13 +74,49 @@ def _addresses() -> dict[int, list[str]]:
 
 
 def _slowed() -> dict[int, Facts]:
-    """By interface index the first discipline that slows it."""
+    """By interface index the last discipline that slows it, and filters that lose packets."""
     found: dict[int, Facts] = {}
+    entrances: list[tuple[int, int]] = []
     for body in _dump(GETQDISC, TCMSG.pack(0, 0, 0, 0, 0), NEWQDISC):
         index, kind, rate = discipline(body)
         if kind in SLOWING:
-            found.setdefault(index, {"slowed_by": kind, "slowed_to": rate})
+            found.setdefault(index, {}).update(slowed_by=kind, slowed_to=rate)
+        entrances += [(index, parent) for parent in ENTRANCES.get(kind, ())]
+    for index, parent in entrances:
+        told = list(_filters(index, parent))[:MOST_FILTERS]
+        if told:
+            found.setdefault(index, {}).setdefault("filters", []).extend(told)
     return found
+
+
+def _filters(index: int, parent: int) -> Iterator[Facts]:
+    """Filters of an interface that lose or divert packets."""
+    for body in _dump(GETFILTER, TCMSG.pack(0, index, 0, parent, 0), NEWFILTER):
+        does = losing(body)
+        if does:
+            priority = TCMSG.unpack_from(body)[4] >> 16
+            at = f"ffff:{parent & 0xFFFF:x}" if parent & 0xFFFF else "ffff:"
+            yield {"does": does, "parent": at, "priority": priority}
+
+
+def losing(body: bytes) -> str:
+    """What a filter of a NEWTFILTER body does with packets: police, drop or redirect; empty for others."""
+    said = attributes(body[TCMSG.size :])
+    kind = said.get(KIND, b"").rstrip(b"\0").decode("ascii", "replace")
+    options = attributes(said.get(OPTIONS, b""))
+    for act in attributes(options.get(ACTIONS.get(kind, 0), b"")).values():
+        found = attributes(act)
+        name = found.get(ACT_KIND, b"").rstrip(b"\0").decode("ascii", "replace")
+        parms = attributes(found.get(ACT_OPTIONS, b"")).get(ACT_PARMS, b"")
+        # struct tc_gen: index, capab, action, refcnt, bindcnt; of mirred the kind of its work follows.
+        numbers = struct.unpack_from("=IIiiii", parms + bytes(24))
+        if name == "gact" and numbers[2] != SHOT:
+            continue
+        if name == "mirred" and numbers[5] not in REDIRECTS:
+            continue
+        if name in LOSING:
+            return LOSING[name]
+    return ""
 
 
 def discipline(body: bytes) -> tuple[int, str, int | None]:
@@ -123,6 +168,6 @@ def attributes(data: bytes) -> dict[int, bytes]:
         length, kind = struct.unpack_from("=HH", data)
         if length < 4:
             break
-        found[kind] = data[4:length]
+        found[kind & 0x3FFF] = data[4:length]
         data = data[length + 3 & ~3 :]
     return found

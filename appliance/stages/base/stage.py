@@ -1,6 +1,10 @@
 """Stage ``base``: people, ssh, time, kernel parameters, limits and the firewall of every host."""
 
+from collections.abc import Mapping
+
 from appliance.checks.check import ALL_ROLES
+from appliance.models.facts import HostFacts
+from appliance.models.site import Host, Site
 from appliance.stages.base.checks import CHECKS, UNITS
 from appliance.stages.base.restarts import RESTARTS
 from appliance.stages.base.variables import variables
@@ -13,6 +17,21 @@ UNIT_FOLDERS = (
 """Where administrators and systemctl put drop-ins (systemd.unit(5))."""
 SLICES = ("user-.slice", "user.slice", "system.slice")
 """Whose drop-ins limit all services, or all that users run."""
+
+
+def numbers_taken(site: Site, host: Host, facts: Mapping[str, HostFacts]) -> str:
+    """Other accounts of the host with uids or gids of the site: useradd would fail after a part of the hosts was changed."""
+    del site
+    access = facts[host.name].access if host.name in facts else None
+    for one in access.taken if access else ():
+        change = "usermod -u" if one.kind == "uid" else "groupmod -g"
+        return (
+            f"{one.kind} {one.number} of {one.wanted} belongs to {one.by} on {host.name}: give {one.wanted} another "
+            f"{one.kind} in base.users, or on {host.name}: {change} NUMBER {one.by}"
+        )
+    return ""
+
+
 STAGE = Stage(
     name="base",
     title="People, ssh, time, kernel parameters, limits and firewall",
@@ -43,5 +62,6 @@ STAGE = Stage(
         "/etc/yum.repos.d/*",
         *("=/etc/ssh/sshd_config", "=/etc/sudoers", "=/etc/crontab", "=/etc/pam.d/*"),
     ),
+    blocked_by=numbers_taken,
     restarts=RESTARTS,
 )

@@ -138,8 +138,15 @@ def variables(context: RoleContext) -> Variables:
 def _groups(context: RoleContext) -> list[Variables]:
     """The site's, and each user's own."""
     base = context.site.base
-    numbers = [(g.name, g.gid) for g in base.groups] + [(u.name, u.uid) for u in base.users]
-    return [{"name": name, "gid": gid} for name, gid in numbers]
+    known = [(g.name, g.gid) for g in base.groups] + [(u.name, u.uid) for u in base.users]
+    return [{"name": name, "gid": gid} for name, gid in known]
+
+
+def numbers(site: Site) -> dict[str, list[str]]:
+    """Uids and gids of the site with their names, for the probe to find other accounts that have them."""
+    base = site.base
+    users = [f"{user.uid} {user.name}" for user in base.users]
+    return {"uid": users, "gid": [*users, *(f"{group.gid} {group.name}" for group in base.groups)]}
 
 
 def _users(context: RoleContext) -> list[Variables]:

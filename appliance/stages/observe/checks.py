@@ -61,6 +61,7 @@ JOBS = {
     "alertmanager": "Alertmanager",
 }
 UNIT_OF = {"node": EXPORTER, "prometheus": SERVER, "alertmanager": TELLER}
+PORT_OF = {SERVER: 9090, SOCKET: 9090, TELLER: 9093, EXPORTER: 9100}
 UNDELIVERED = "AlertsUndelivered"
 DEPLOY = "appliance deploy --stage observe"
 
@@ -211,6 +212,14 @@ def _runs(at: Place | str, facts: HostFacts, name: str) -> Judgement:
     if unit.active == "active" and unit.enabled in {"enabled", ""}:
         return passed(at, unit.active, **common)
     cause = f"{name} is {unit.active}, {unit.enabled or unit.load}"
+    for one in facts.held_ports:
+        if one.port == PORT_OF.get(name):
+            cause = f"port {one.port} is held by {one.program} (process {one.process}), so that {name} cannot start"
+            end = f"kill {one.process}; sleep 2"
+            if one.process == 1:
+                end = f"systemctl list-sockets shows the unit with :{one.port}; systemctl disable --now UNIT"
+            fix = f"on {facts.host}: if no one needs it: {end}; systemctl reset-failed {name}; systemctl restart {name}"
+            return failed(at, cause, fix, value=unit.active, names=(one.program,), **common)
     fix = revived(unit, name, facts.host, f"on {facts.host}: journalctl -u {name}; then {DEPLOY}")
     return failed(at, cause, fix, value=unit.active, **common)
 

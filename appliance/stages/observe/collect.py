@@ -8,7 +8,7 @@ import time
 
 from appliance.probe.ask import Ask
 from appliance.probe.problems import Unreadable
-from appliance.probe.sockets import Stranger, connected
+from appliance.probe.sockets import Stranger, connected, holders_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 ADDRESS = ("127.0.0.1", 9090)
 TELLER = ("127.0.0.1", 9093)
+PORTS = (9090, 9093, 9100)
+OWN = ("prometheus", "alertmanager", "node_exporter", "systemd-socket")
+"""Beginnings of the names of programs that belong there. The stage's own socket unit has one address."""
 NOBODY = "nobody"
 """The receiver of role observe that discards alerts."""
 PATIENCE = 3.0
@@ -34,6 +37,30 @@ def collect(
 ) -> Facts:
     """The area ``observe``; that nothing listens is an error only where Prometheus is installed."""
     try:
+        return _observed(ask, address, teller)
+    except Unreadable as error:
+        held = _held_ports(ask)
+        if not held:
+            raise
+        ask.problem("observe", error)
+        return {"observe": None, **held}
+
+
+def _held_ports(ask: Ask) -> Facts:
+    """Other programs that listen on the ports of Prometheus, of Alertmanager and of the node exporter."""
+    if not ask.has("prometheus"):
+        return {}
+    held = [
+        {"port": port, "program": one.program, "process": one.process}
+        for port, holders in holders_of(ask, PORTS).items()
+        for one in holders
+        if not one.program.startswith(OWN) and (one.process != 1 or one.of_all)
+    ]
+    return {"held_ports": held} if held else {}
+
+
+def _observed(ask: Ask, address: tuple[str, int], teller: tuple[str, int]) -> Facts:
+    try:
         active = get(address, "/api/v1/targets?state=active")["activeTargets"]
         groups = get(address, "/api/v1/rules")["groups"]
         told = _told(ask, teller)
@@ -42,7 +69,7 @@ def collect(
         if ask.has("prometheus"):
             why = f"; {error.strerror}" if isinstance(error, Stranger) else ""
             ask.problem("observe", f"Prometheus does not listen on {address[0]}:{address[1]}{why}")
-        return {"observe": None}
+        return {"observe": None, **_held_ports(ask)}
     except OSError as error:
         why = error.strerror or "no answer in time"
         raise Unreadable(f"Prometheus on {address[0]}:{address[1]}: {why}") from None

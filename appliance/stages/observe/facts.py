@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from appliance.models.base import Model
-from appliance.models.fact_types import Line, Number, Real
+from appliance.models.fact_types import Count, Line, Number, Real
 
 SilenceId = Annotated[str, Field(pattern=r"^[0-9A-Za-z-]{1,64}$")]
 """6f7fd2a8-4f3e-4a5c-9d0e-2b1c3d4e5f60; it stands in a command."""
@@ -37,6 +37,14 @@ class Silence(Model):
     until: Line = Field(description="When it ends")
     days: Real = Field(description="From its begin to its end")
     matchers: tuple[Matcher, ...]
+
+
+class HeldPort(Model):
+    """A port of Prometheus, Alertmanager or the node exporter that another program holds."""
+
+    port: Count
+    program: Line
+    process: Count = Field(description="1: a socket unit of systemd")
 
 
 class Observe(Model):

@@ -128,6 +128,9 @@ class Slurm(Model):
     """Slurm as its own commands answer on this host."""
 
     version: Line = ""
+    cluster: Line = Field(
+        default="", description="Name in slurmctld's state, which it compares with slurm.conf"
+    )
     controller: Line = Field(default="", description="scontrol ping: up, down or its message")
     nodes: tuple[SlurmNode, ...] | None = Field(default=None, description="None: not read")
     partitions: tuple[SlurmPartition, ...] | None = Field(

@@ -81,6 +81,7 @@ base.foreign gpu-1/etc/systemd/system/slurmd.service.d/zz.conf | base.drift gpu-
 base.disk head | observe.alerts cluster ~ : FilesystemFull | observe.alerts cluster ~ : HostDown
 base.access gpu-1/home/ada/.ssh | base.drift gpu-1 : keys of user ada, file /home/ada/.ssh/authorized_keys | base.drift gpu-1 : keys of user ada
 base.access gpu-1/home/ada/.ssh | base.foreign gpu-1/home/ada/.ssh/rc | base.foreign gpu-1/home/ada
+base.access gpu-1/dpkg : tzdata | base.drift gpu-1 : package tzdata | base.drift gpu-1 : package tzdata, file /etc/hosts
 base.access gpu-1/etc/pam.d/sudo | base.foreign gpu-1/etc/pam.d/sudo | base.foreign gpu-1/etc/pam.d/sudo-i
 base.units gpu-1/chrony.service | base.clock gpu-1 ? | base.clock gpu-2 ?
 base.units gpu-1/chrony.service | base.clock_spread cluster ? : gpu-1 | base.clock_spread cluster ? : gpu-2

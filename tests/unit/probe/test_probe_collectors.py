@@ -483,17 +483,21 @@ def test_limits_by_which_no_job_runs(value: str, is_told: bool) -> None:
 
 
 def test_qos_by_which_no_job_runs(grow: Grow) -> None:
-    def row(name: str, flags: str, **limits: str) -> str:
-        return "|".join([name, flags, *(limits.get(at, "") for at in slurm.QOS_LIMITS)]) + "\n"
+    def row(name: str, flags: str, least: str = "", **limits: str) -> str:
+        return (
+            "|".join([name, flags, least, *(limits.get(at, "") for at in slurm.QOS_LIMITS)]) + "\n"
+        )
 
     said = row("normal", "", MaxTRESPU="cpu=4", MaxWall="01:00:00")
+    said += row("large", "", "cpu=9,gres/gpu=9,node=1")
     said += row("short", "DenyOnLimit", MaxWall="00:01:00")
     said += row("kept", "DenyOnLimit,RequiresReservation", GrpTRES="cpu=8")
     ask = Ask({}, grow({"/usr/bin/sacctmgr": {"when": {"qos": said}}}))
-    assert slurm._qos(ask) == {
-        "short": ["MaxWall=00:01:00"],
-        "kept": ["Flags=RequiresReservation"],
-    }
+    held = {"short": ["MaxWall=00:01:00"], "kept": ["Flags=RequiresReservation"]}
+    assert slurm._qos(ask) == (held, {"large": "cpu=9,gres/gpu=9,node=1"})
+    nodes = [{"cpus": 16, "gres": "gpu:a100:8(S:0-1)"}]
+    assert slurm._too_large(slurm._qos(ask), nodes) == {**held, "large": ["MinTRES=gres/gpu=9"]}
+    assert slurm._too_large(slurm._qos(ask), []) == held
 
 
 def test_more_associations_than_a_site_has_are_not_read() -> None:

@@ -201,6 +201,12 @@ def _lies_below(cause: CheckResult, effect: CheckResult) -> bool:
     return len(rest) < len(effect.names) and all(name.startswith("keys of user ") for name in rest)
 
 
+def _of_packages(cause: CheckResult, effect: CheckResult) -> bool:
+    """Whether all changes are packages whose installation was interrupted."""
+    changed = {name.removeprefix("package ") for name in effect.names}
+    return bool(changed) and changed <= {*cause.names}
+
+
 CHECKS: tuple[Check, ...] = (
     HostCheck(
         ids.OS,
@@ -258,7 +264,10 @@ CHECKS: tuple[Check, ...] = (
         "adapters that users can open, a device file for each GPU, readable files and executable commands, homes of base.users owned by "
         "their users, and no file that prevents logins. It also reports variables that a file sets for every login and that hide GPUs, more "
         "than 2,000 processes of a unit or session outside jobs, ssh logins that do not end, and login scripts that print. It fails where sshd "
-        "refuses the keys of an admin because others can write there, and where PAM refuses everybody or accepts everybody. Programs that "
+        "refuses the keys of an admin because others can write there, and where PAM refuses everybody or accepts everybody. An interrupted package "
+        "manager fails, and so do limits, priority and processors of sshd and slurmd that logins and jobs inherit. It also judges the loopback "
+        "interface, ports and rules of routing, Slurm's folders and plugins, and login scripts that break a shell. Processes outside jobs that use "
+        "a quarter of a GPU host's processors are a warning. Programs that "
         "exchange data through /dev/shm (NCCL, PyTorch's data loaders) end at once if it is full.",
         limit="mode 1777; 5 % free, 10 % warns (own choice); devices as the driver and the distribution make them",
         bound=Bound("% free", most=100),
@@ -285,7 +294,7 @@ CHECKS: tuple[Check, ...] = (
         judge_neighbours,
         "Each host tests at most four other hosts with a small packet, a packet of the interface's full MTU, the ports of NFS and of the scheduler, "
         "name resolution, and the MAC address that answers for the address. It also tests the name servers in its resolv.conf. A queueing "
-        "discipline that limits a rate or delays packets is reported, too. Usual causes: a different MTU on a host or switch port, an added firewall rule or route, a hung file server, or an address that two "
+        "discipline that limits a rate or delays packets is reported, too. So are traffic filters, and firewall rules that drop a part of the packets. Usual causes: a different MTU on a host or switch port, an added firewall rule or route, a hung file server, or an address that two "
         "machines have.",
         limit="an answer within 1.2 s, to packets of both sizes; one MTU on the management network (own choice)",
         nature=Nature.SYMPTOM,
@@ -361,6 +370,7 @@ CHECKS: tuple[Check, ...] = (
                 "health reads nothing in a folder of another account",
                 when=_lies_below,
             ),
+            Cause(ids.ACCESS, "the package manager was interrupted", when=_of_packages),
             Cause(
                 ids.NEIGHBOURS,
                 "name lookups read the changed file",

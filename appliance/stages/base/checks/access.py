@@ -11,6 +11,7 @@ from appliance.models.result import Judgement, place
 from appliance.models.site import Host, Role
 from appliance.probe.accounts import EXPIRED
 from appliance.stages.base import ids
+from appliance.stages.base.checks.obstacles import judge_obstacles
 from appliance.stages.base.checks.pam import judge_pam
 from appliance.text import plural, quoted
 
@@ -30,6 +31,7 @@ MIB = 1 << 20
 LEAST_SIZE = 60 * MIB
 MAJOR = 195
 """Of the device files of NVIDIA's driver."""
+CONTROL, CONTROL_MINOR = "/dev/nvidiactl", 255
 STARTED = 10
 """Concurrent unauthenticated logins from which OpenSSH's default of MaxStartups starts to refuse."""
 CROWD = 2000
@@ -59,6 +61,7 @@ def judge_access(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
     found += [*_variables(host, access), *_printed(host, facts)]
     found += [_loose(host, one) for one in access.loose_keys]
     found += judge_pam(host, facts, access)
+    found += judge_obstacles(view, host, facts, access)
     found += [_closed_account(host, one) for one in access.closed_accounts[:MOST_PEOPLE]]
     found += [*_lookups(host, access), *_proxies(host, access), *_job_limits(host, facts, access)]
     found += _homes(view, host, facts, access)
@@ -178,6 +181,15 @@ def _missing(host: Host, facts: HostFacts, access: Access) -> Iterator[Judgement
     there = {spot.at for spot in access.spots if spot.at.removeprefix("/dev/nvidia").isdigit()}
     if not there:
         return  # without all of them the driver answers nothing, as gpu.driver says
+    if devices and CONTROL not in {spot.at for spot in access.spots}:
+        yield failed(
+            place(host.name, CONTROL.removeprefix("/")),
+            f"{CONTROL} is missing: no program of users can use a GPU",
+            f"on {host.name}: mknod -m 0666 {CONTROL} c {MAJOR} {CONTROL_MINOR}",
+            limit="the device file of the driver",
+            limit_source="Linux, Documentation/admin-guide/devices.txt",
+            names=(CONTROL,),
+        )
     for minor in sorted(gpu.minor for gpu in devices if gpu.minor is not None):
         at = f"/dev/nvidia{minor}"
         if at not in there:

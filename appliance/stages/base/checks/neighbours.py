@@ -22,6 +22,15 @@ BARRIER = re.compile(
 INTERFACE = re.compile(r"[A-Za-z0-9][\w.-]{0,14}", re.ASCII)
 BLOCK = re.compile(r"(rule|chain) (ip|ip6|inet|arp|bridge|netdev) [\w.-]+ [\w.-]+( handle \d+)?")
 """The obstacles that a host may report, restricted to text that is safe in a command."""
+PARENT = re.compile(r"ffff:(fff[23])?")
+FILTERS = {
+    "police": "drops packets above a rate",
+    "drop": "drops packets",
+    "redirect": "sends packets to another interface",
+}
+RANDOM = re.compile(r"\bnumgen random\b")
+OF_OWNER = re.compile(r"\bmeta (skuid|skgid) ([1-9]\d{3,9})(?:\s|$)")
+"""Accounts of users (login.defs(5)); rules of daemons may be right."""
 Seen = dict[str, dict[str, Peer]]
 """By the tested host and by the testing host."""
 
@@ -43,6 +52,8 @@ def judge_neighbours(view: View) -> Iterable[Judgement]:
     found = [
         *sizes,
         *_slowed(view),
+        *_filtered(view),
+        *_partial(view),
         *_reach(view, seen, has_sizes=bool(sizes)),
         *_ports(view, seen),
     ]
@@ -139,6 +150,44 @@ def _slowed(view: View) -> Iterator[Judgement]:
                 limit="none that limits, delays or loses packets",
                 evidence="tc qdisc show",
             )
+
+
+def _filtered(view: View) -> Iterator[Judgement]:
+    """Filters of tc that someone has set to limit a line or to watch it, and forgotten."""
+    for who, facts in view.facts.items():
+        for one in facts.interfaces:
+            for found in one.filters:
+                if not INTERFACE.fullmatch(one.name) or not PARENT.fullmatch(found.parent):
+                    continue
+                yield failed(
+                    place(who, one.name),
+                    f"{one.name} of {who} has a traffic filter that {FILTERS.get(found.does, 'loses packets')}",
+                    f"on {who}: tc filter del dev {one.name} parent {found.parent} prio {found.priority}; tc filter show dev {one.name} parent {found.parent} shows it",
+                    value=found.does,
+                    limit="none that drops, limits or diverts packets",
+                    evidence="tc filter show",
+                )
+
+
+def _partial(view: View) -> Iterator[Judgement]:
+    """Rules that drop a part of packets, or those of some users, so that tests of root pass."""
+    for who, facts in view.facts.items():
+        for block in facts.neighbours.blocks if facts.neighbours else ():
+            owner = OF_OWNER.search(block.says)
+            if not BLOCK.fullmatch(block.by) or "daddr" in block.says:
+                continue
+            what = "a part of all packets" if RANDOM.search(block.says) else ""
+            if owner:
+                what = f"packets of {'group' if owner[1] == 'skgid' else 'uid'} {owner[2]}"
+            if what:
+                yield failed(
+                    place(who, "nft"),
+                    f"a firewall rule that no stage has set drops {what} on {who}: {quoted(block.says)}",
+                    f"on {who}: nft delete {block.by}",
+                    value="dropped",
+                    limit="none dropped",
+                    evidence="nft list ruleset",
+                )
 
 
 def _reach(view: View, seen: Seen, *, has_sizes: bool) -> Iterator[Judgement]:

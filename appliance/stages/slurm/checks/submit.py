@@ -21,7 +21,7 @@ OPEN = {
     **{"DenyAccounts": "", "DenyQos": "", "QoS": "N/A"},
     **{"DefaultTime": "NONE", "DisableRootJobs": "NO", "ExclusiveUser": "NO", "Hidden": "NO"},
     **{"OverSubscribe": "NO", "MaxMemPerNode": "UNLIMITED", "MaxMemPerCPU": "UNLIMITED"},
-    **{"PreemptMode": "OFF"},
+    **{"DefMemPerNode": "UNLIMITED", "DefMemPerCPU": "UNLIMITED", "PreemptMode": "OFF"},
 }
 """Slurm's own defaults: slurm.conf sets none of them."""
 NOT_PEOPLE = frozenset({"root", "slurm"})
@@ -213,6 +213,8 @@ def _held(who: str, row: Association, limit: str, head: str) -> Judgement:
     name, _, value = limit.rpartition("=")
     unlimited = f"Flags-={value}" if name == "Flags" else f"{name}=-1"
     what = "its jobs stay pending, or are refused"
+    if name.startswith("MinTRES"):
+        what = "the cluster has less, so that its jobs stay pending, or are refused"
     if ":" in value and seconds(value):
         what = f"its jobs end after {seconds(value)} s; jobs that ask for more time stay pending"
     return failed(

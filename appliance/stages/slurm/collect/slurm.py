@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 PING = re.compile(r"Slurmctld\(primary\) at (\S+) is (UP|DOWN)")
 FIELD = re.compile(r"(?:^| )([A-Z][A-Za-z]*)=")
 CLUSTER = re.compile(r"^\s*ClusterName\s*=\s*(\S+)", re.M | re.I)
+STATE = re.compile(r"^\s*StateSaveLocation\s*=\s*(/\S+)", re.M | re.I)
 STORAGE = re.compile(r"^\s*AccountingStorageType\s*=\s*(\S+)", re.M | re.I)
 SHOW = ("sacctmgr", "-n", "-P", "show")
 LIMITS = (
@@ -53,6 +54,7 @@ QOS_LIMITS = (
 ASSOCIATION = "format=account,user,qos,defaultqos," + ",".join(LIMITS)
 NOTHING = re.compile(r"(^|=)(0|00:0[0-4]:\d\d)$|^mem=(\d{1,2}M|\d{1,5}K|0)$")
 """No resource, less than 5 minutes, or less than 100 MiB: own choice, below what any job takes."""
+GPUS = re.compile(r"(?:^|,)gpu(?::[^:,(]+)?:(\d{1,9})(?=[,(]|$)")
 CLOSED = "RequiresReservation"
 """A flag of a QOS: its jobs start in a reservation only."""
 SETTINGS = (
@@ -67,7 +69,7 @@ SETTINGS = (
     ),
     *("RootOnly", "ReqResv", "MaxNodes", "MinNodes", "MaxCPUsPerNode", "QoS"),
     *("Default", "DefaultTime", "DisableRootJobs", "ExclusiveUser", "Hidden", "OverSubscribe"),
-    *("MaxMemPerNode", "MaxMemPerCPU", "PreemptMode"),
+    *("MaxMemPerNode", "MaxMemPerCPU", "DefMemPerNode", "DefMemPerCPU", "PreemptMode"),
 )
 MOST_ROWS = 10_000
 MOST_USERS, MOST_PARTITIONS = 3, 4
@@ -90,6 +92,7 @@ def collect(ask: Ask) -> Facts:
         return {"slurm": None}
     configuration = next(filter(None, (files.text(ask.path(at)) for at in CONFIGURATIONS)), "")
     found: Facts = {"version": version, "controller": "not configured"}
+    found["cluster"] = _known_as(ask, configuration)
     if configuration:
         # sacctmgr takes longer than all else that a host is asked.
         accounting, qualities = (
@@ -105,8 +108,21 @@ def collect(ask: Ask) -> Facts:
             found["reservations"] = _reservations(ask)
             found["submissions"] = _submissions(ask, found["partitions"] or [])
         found.update(accounting.get())
-        found["qos"] = qualities.get()
+        found["qos"] = _too_large(qualities.get(), found.get("nodes") or [])
     return {"slurm": found}
+
+
+def _known_as(ask: Ask, configuration: str) -> str:
+    """The name in the folder of slurmctld's state; empty if there is none yet."""
+    folder = STATE.search(configuration)
+    if folder is None:
+        return ""
+    try:
+        owner = int(Accounts(ask).users["slurm"][2])
+        said = files.read(ask.path(folder[1] + "/clustername"), 256, owner).split()
+    except (OSError, KeyError):
+        return ""
+    return said[0] if said else ""
 
 
 def _nodes(ask: Ask) -> list[Facts] | None:
@@ -270,17 +286,40 @@ def _accounting(ask: Ask, configuration: str) -> Facts:
     return {"accounting": known, "associations": rows}
 
 
-def _qos(ask: Ask) -> dict[str, list[str]]:
+def _qos(ask: Ask) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """By QOS the limits that let no job run, and what each job must ask for at least."""
     try:
-        said = ask.run([*SHOW, "qos", "format=name,flags," + ",".join(QOS_LIMITS)], 8.0)
+        said = ask.run([*SHOW, "qos", "format=name,flags,mintres," + ",".join(QOS_LIMITS)], 8.0)
     except Unreadable:
-        return {}  # as of accounting, which names the reason
+        return {}, {}  # as of accounting, which names the reason
     found: dict[str, list[str]] = {}
-    for name, flags, *values in (line.split("|") for line in lines_of(said) if line.count("|") > 1):
+    least: dict[str, str] = {}
+    rows = (line.split("|") for line in lines_of(said) if line.count("|") > 2)
+    for name, flags, minimum, *values in rows:
         closed = ["Flags=" + CLOSED] if CLOSED in flags.split(",") else []
         if held := zeros(QOS_LIMITS, values) + closed:
             found[name] = held
-    return found
+        if minimum:
+            least[name] = minimum
+    return found, least
+
+
+def _too_large(
+    said: tuple[dict[str, list[str]], dict[str, str]], nodes: list[Facts]
+) -> dict[str, list[str]]:
+    """The limits, and minimums that the whole cluster does not have."""
+    held, least = said
+    there = {
+        "cpu": sum(node["cpus"] for node in nodes),
+        "node": len(nodes),
+        "gres/gpu": sum(int(count) for node in nodes for count in GPUS.findall(node["gres"])),
+    }
+    for name, minimum in least.items():
+        for part in minimum.split(","):
+            kind, _, count = part.partition("=")
+            if nodes and kind in there and count.isdigit() and int(count) > there[kind]:
+                held.setdefault(name, []).append(f"MinTRES={part}")
+    return held
 
 
 def associations(said: str) -> list[Facts]:

@@ -300,3 +300,15 @@ def test_the_sites_own_key_is_nobody_elses(session: Session, tmp_path: Path) -> 
     ops = access.model_copy(update={"user": "ops"})
     other = replace(meant, site=session.site.model_copy(update={"access": ops}))
     assert request_for(other, "gpu-1")["keys"] == {"/root": []}
+
+
+def test_a_stage_that_would_fail_or_harm_is_blocked_with_its_reason(session: Session) -> None:
+    found = Round({h: facts_of(h) for h in HOSTS}, {})
+    against = replace(
+        stage_of("one"), blocked_by=lambda _, host, facts: "not now" if host.name in facts and host.name == "gpu-1" else ""
+    )  # fmt: skip
+    plan = cells(session, found, against)
+    assert (plan["gpu-1"].action, plan["gpu-1"].why) == (Action.BLOCKED, "not now")
+    assert plan["gpu-2"].action is Action.RUN
+    done = Round(finished(session), {})
+    assert cells(session, done, against)["gpu-1"].action is Action.SKIP

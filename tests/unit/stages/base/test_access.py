@@ -28,7 +28,8 @@ NULL = Spot(at="/dev/null", kind="device", mode=0o666, owner="root", group="root
 GPUS = tuple(
     Spot(at=f"/dev/nvidia{n}", kind="gpu", mode=0o666, owner="root", group="root") for n in range(8)
 )
-SOUND = (TMP, SHM, NULL, *GPUS)
+CONTROL = Spot(at="/dev/nvidiactl", kind="gpu", mode=0o666, owner="root", group="root")
+SOUND = (TMP, SHM, NULL, CONTROL, *GPUS)
 BEA = {"name": "bea", "uid": 2001, "keys": ["ssh-ed25519 " + "A" * 68]}
 
 
@@ -337,7 +338,7 @@ def test_a_gpu_without_its_device_file_is_named() -> None:
         for n in range(8)
     ]
     gpus = {"driver": "580.178.04", "nvml": "", "devices": devices}
-    access = Access(spots=(TMP, *GPUS[:5], *GPUS[6:]), homes=())
+    access = Access(spots=(TMP, CONTROL, *GPUS[:5], *GPUS[6:]), homes=())
     facts = facts_of("gpu-1", access=access, gpus=gpus)
     (found,) = said_by("base.access", View(profile_of(), site_of("gpu-1"), {"gpu-1": facts}))
     assert (found.status, found.target) == (Status.FAIL, "gpu-1/dev/nvidia5")

@@ -355,3 +355,43 @@ def test_a_rule_without_ports_is_named_where_a_host_is_not_reached() -> None:
     rule = {"by": "rule ip corp in handle 2", "says": "ip saddr 10.0.0.11 drop", "ports": []}
     found["gpu-2"]["neighbours"]["blocks"] = [rule]
     assert only(found).fix == "on gpu-2: nft delete rule ip corp in handle 2"
+
+
+@pytest.mark.parametrize(
+    ("does", "cause"),
+    [
+        ("police", "drops packets above a rate"),
+        ("drop", "drops packets"),
+        ("redirect", "sends packets to another interface"),
+    ],
+)
+def test_a_traffic_filter_that_loses_packets_is_named(does: str, cause: str) -> None:
+    found = sound()
+    told = {"does": does, "parent": "ffff:fff2", "priority": 7}
+    found["gpu-1"]["interfaces"][0]["filters"] = [told]
+    one = only(found)
+    assert (one.status, one.target) == (Status.FAIL, "gpu-1/eth0")
+    assert cause in one.cause
+    assert "on gpu-1: tc filter del dev eth0 parent ffff:fff2 prio 7;" in one.fix
+
+
+@pytest.mark.parametrize(
+    ("says", "cause"),
+    [
+        ("meta skuid 2001 drop", "drops packets of uid 2001"),
+        ("meta skgid 3001 drop", "drops packets of group 3001"),
+        ("numgen random mod 100 < 5 drop", "drops a part of all packets"),
+        ("meta skuid 2001 ip daddr 169.254.169.254 drop", ""),
+        ("meta skuid 33 drop", ""),
+        ("tcp dport 22 ct state new limit rate over 10/minute drop", ""),
+    ],
+)
+def test_rules_that_drop_a_part_of_the_packets(says: str, cause: str) -> None:
+    found = sound()
+    block = {"by": "rule inet corp in handle 2", "says": says, "ports": []}
+    found["gpu-1"]["neighbours"]["blocks"] = [block]
+    one = only(found)
+    assert one.status is (Status.FAIL if cause else Status.PASS)
+    assert cause in one.cause
+    if cause:
+        assert one.fix == "on gpu-1: nft delete rule inet corp in handle 2"

@@ -18,6 +18,7 @@ from appliance.stages.base.site import Admin, BaseOptions
 from appliance.stages.context import RoleContext
 from appliance.stages.kubernetes.facts import Kubernetes
 from appliance.stages.kubernetes.site import KubernetesOptions
+from appliance.stages.observe.facts import HeldPort
 from appliance.stages.observe.site import ObserveOptions
 from appliance.stages.observe.variables import DCGM_EXPORTER, variables
 from appliance.stages.scheduler.site import SchedulerOptions
@@ -332,3 +333,26 @@ def test_alertmanager_is_a_target_and_a_unit_where_the_site_has_receivers() -> N
     assert "head/alertmanager" not in judged("observe.targets", up)
     assert "head/prometheus-alertmanager" in judged("observe.server", up, ONCALL)
     assert "head/prometheus-alertmanager" not in judged("observe.server", up)
+
+
+@pytest.mark.parametrize(
+    ("process", "program", "fix"),
+    [
+        (
+            71,
+            "python3",
+            "on head: if no one needs it: kill 71; sleep 2; systemctl reset-failed prometheus.service; systemctl restart prometheus.service",
+        ),
+        (1, "systemd", "systemctl list-sockets shows the unit with :9090"),
+    ],
+)
+def test_the_program_that_holds_the_port_is_named(process: int, program: str, fix: str) -> None:
+    """Field case 30."""
+    held = {"port": 9090, "program": program, "process": process}
+    seen = facts("head", unit=("failed", "enabled")).model_copy(
+        update={"held_ports": (HeldPort.model_validate(held),)}
+    )
+    result = judged("observe.server", seen)["head/prometheus"]
+    assert result.status is Status.FAIL
+    assert f"port 9090 is held by {program} (process {process})" in result.cause
+    assert fix in result.fix

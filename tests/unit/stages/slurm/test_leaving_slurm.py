@@ -29,3 +29,16 @@ def test_jobs_that_run_or_end_keep_it(state: str, stays: bool) -> None:
 def test_a_controller_that_does_not_tell_leaves_it_to_the_hosts_themselves() -> None:
     assert STAGE.kept_by(SITE, {}) == ""
     assert STAGE.removable
+
+
+@pytest.mark.parametrize(
+    ("known", "is_blocked"), [("appliance", False), ("", False), ("oslo", True), ("$(x)", False)]
+)
+def test_another_name_of_the_cluster_is_blocked_with_the_way(known: str, is_blocked: bool) -> None:
+    """Field case 15."""
+    facts = {"head": facts_of("head", slurm={"controller": "up", "cluster": known})}
+    why = STAGE.blocked_by(SITE, SITE.hosts[1], facts)
+    assert bool(why) is is_blocked
+    if is_blocked:
+        assert 'slurm.cluster is "appliance", but slurmctld has the state of "oslo"' in why
+        assert "rm /var/lib/slurm/slurmctld/clustername" in why

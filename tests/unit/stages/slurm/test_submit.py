@@ -223,3 +223,16 @@ def test_a_reservation_for_root_alone_is_named_with_its_end() -> None:
 def test_a_reservation_for_people_is_theirs(users: str, accounts: str) -> None:
     one = Reservation.model_validate(reservation(KEPT.format(users, accounts)))
     assert only(judged(reservations=(one,))).status is Status.PASS
+
+
+@pytest.mark.parametrize("name", ["DefMemPerNode", "DefMemPerCPU"])
+def test_memory_by_default_that_slurm_conf_does_not_have(name: str) -> None:
+    found = only(judged(partitions=(changed(**{name: "90000000"}),)))
+    assert f"{name} is 90000000" in found.cause
+    assert "scontrol reconfigure" in found.fix
+
+
+def test_a_qos_that_asks_for_more_than_the_cluster_has() -> None:
+    found = only(judged(qos={"normal": ("MinTRES=cpu=1000",)}))
+    assert "has the limit MinTRES=cpu=1000: the cluster has less" in found.cause
+    assert found.fix == "on head: sacctmgr -i modify qos normal set MinTRES=cpu=-1"
