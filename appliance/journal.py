@@ -49,8 +49,8 @@ DELETE FROM entry WHERE seq IN (
 """
 
 DAMAGED = (
-    "put back a copy of it, or move it aside, and what begins with its name with it (-wal, -shm): "
-    "history and evidence begin anew then, and hosts keep their receipts"
+    "restore a copy of it; or move it away together with its -wal and -shm files: "
+    "history and evidence then start empty, and hosts keep their receipts"
 )
 
 

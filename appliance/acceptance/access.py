@@ -84,7 +84,7 @@ def judge(seen: Devices) -> Judgement:
     unasked = {
         (NONE, "work"): "a pod that asked for no GPU",
         (ASKING, "work"): f"a pod that asked for no GPU and set {VARIABLE}=all",
-        (BOTH, SECOND): "a container that asked for none beside one that did",
+        (BOTH, SECOND): "a container that requested no GPU, in a pod with one that requested a GPU",
     }
     for at, who in unasked.items():
         if devices := seen.get(at):
@@ -138,7 +138,7 @@ def _heard(
     if pod.get("status", {}).get("phase") != "Running":
         raise ApplianceError(
             f"pod {name} does not run {settings.patience:g} s after it was made",
-            f"kubectl -n {NAMESPACE} describe pods, while the trial is at work",
+            f"kubectl -n {NAMESPACE} describe pods, while the trial runs",
         )
     said = _until_told(
         lambda: cluster.logs(("v1", "Pod", name, NAMESPACE), container), clock, settings

@@ -162,10 +162,10 @@ def _driver(bench: Bench) -> RequirementResult:
     if not labels:
         return RequirementResult(Outcome.OPEN, "the cluster has no GPU host", "")
     if "ready" in states and all(labels.values()):
-        said = "the GPU Operator is ready, and each GPU host tells its driver's version by labels"
+        said = "the GPU Operator is ready, and the labels of each GPU host contain its driver version"
         return RequirementResult(Outcome.IMPLEMENTED, said, evidence=found)
     said = "stage gpu holds one driver on all hosts, and health compares it: appliance health --check gpu"
-    fix = "with the GPU Operator and GPU feature discovery hosts also tell their driver by labels"
+    fix = "with the GPU Operator and GPU feature discovery, hosts also have labels with their driver version"
     return RequirementResult(Outcome.PARTLY, said, fix, found)
 
 

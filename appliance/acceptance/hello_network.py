@@ -67,7 +67,7 @@ def _client(where: Where, server: str) -> Resource:
 HELLOS: tuple[Hello, ...] = (
     Hello(
         KEY,
-        "A pod is kept out where a NetworkPolicy says so",
+        "A NetworkPolicy blocks traffic to a pod",
         _network,
         condition("Complete", "Failed"),
         failed="a pod reached what a NetworkPolicy closes: the pod network does not enforce them",

@@ -62,7 +62,7 @@ def _is_gone(cluster: ClusterClient, clock: Clock, where: Where, hello: Hello) -
 def _tried(cluster: ClusterClient, clock: Clock, where: Where, hello: Hello) -> CheckResult:
     if not _is_gone(cluster, clock, where, hello):
         cause = f"what an earlier trial left is not gone after {GONE_S:.0f} s"
-        fix = f"kubectl -n {where.namespace} get all -l {HELLO}={hello.key} names it; try again when it is gone"
+        fix = f"kubectl -n {where.namespace} get all -l {HELLO}={hello.key} lists it; retry after it is deleted"
         return _result(hello, Status.NOT_ASSESSED, cause, fix)
     made = hello.make(where)
     for resource in made:
@@ -117,7 +117,7 @@ def _no_image(pod: Resource) -> str:
     for container in pod.get("status", {}).get("containerStatuses") or []:
         waits = container.get("state", {}).get("waiting") or {}
         if waits.get("reason") in NO_IMAGE:
-            return f"image {container.get('image', '')} cannot be had: {waits['reason']}"
+            return f"image {container.get('image', '')} cannot be pulled: {waits['reason']}"
     return ""
 
 

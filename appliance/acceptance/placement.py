@@ -199,7 +199,7 @@ PROMISES = (
         "scheduler.consolidation",
         "Small work moves to make room",
         "Two hosts each hold one small preemptible pod and nothing else; a pod that needs a whole host is submitted. "
-        "The scheduler should move one small pod beside the other.",
+        "The scheduler should move one small pod to the host of the other.",
         lacks_hosts,
         play_consolidation,
         judge_consolidation,

@@ -87,7 +87,7 @@ def judge_metrics(seen: Timeline, capacity: Capacity) -> Judgement:
 PROMISES = (
     Promise(
         "scheduler.cpu_only",
-        "Work without GPUs runs beside full GPUs",
+        "Work without GPUs runs while all GPUs are in use",
         "Three jobs in the shape of Spark, Ray and Dask (one leader, two workers, started together) run while every GPU is "
         "held; one of which a pod asks for a host there is not may not start at all. The frameworks themselves are not part of it.",
         lacks_groups,
@@ -98,7 +98,7 @@ PROMISES = (
     Promise(
         "scheduler.metrics",
         "Boards can be fed",
-        "Prometheus is asked for what a queue of the trial holds, has as quota, and may expect.",
+        "The trial queries Prometheus for the allocation, quota and fair share of one of its queues.",
         lambda capacity: (
             capacity.lacks(gpus=1, queues=True)
             or ("" if capacity.metrics else "no Prometheus was named (--prometheus)")

@@ -115,7 +115,7 @@ def _judge_job(
     said = _last(done.stderr)
     if done.returncode:
         if any(words in done.stderr for words in BUSY):
-            return _unknown(view, JOB, f"all GPUs are taken for now: {said}"), []
+            return _unknown(view, JOB, f"all GPUs are busy: {said}"), []
         fix = "sinfo -R shows drained hosts and reasons; squeue shows who uses the GPUs"
         return _bad(view, JOB, f"srun ended with {done.returncode}: {said}", fix), []
     try:

@@ -120,7 +120,7 @@ FAULTS = (
     ),
     Fault(
         "freeze",
-        "the host hangs: nothing on it runs any more",
+        "the host hangs: all its processes are stopped",
         _freeze,
         _thaw,
         check=REACHABLE,

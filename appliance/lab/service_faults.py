@@ -87,7 +87,7 @@ SERVICE_FAULTS = (
     ),
     Fault(
         "mount-options",
-        "no program runs from scratch any more",
+        "programs on scratch cannot be executed",
         _by("mount -o remount,bind,noexec /scratch", "storage"),
         _by("mount -o remount,bind,exec /scratch", "storage"),
         check=base_ids.DRIFT,

@@ -95,7 +95,7 @@ class Owners:
                 raise Unowned(f"its {owner.kind} has a name that none can have")
             found = None if owner in self._gone else api.get(path(owner))
             if found is None or found["metadata"].get("uid") != owner.uid:
-                raise Unowned(f"its {owner.kind} {owner.name} is gone")
+                raise Unowned(f"its {owner.kind} {owner.name} no longer exists")
             self._known[owner] = _known(found["metadata"], owner.namespace)
         return self._known[owner]
 

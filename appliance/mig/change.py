@@ -107,7 +107,7 @@ def _check_places(gpu: Gpu, wanted: Layout) -> None:
         offered = gpu.places(spot.id)
         if (spot.start, spot.size) not in offered:
             starts = ", ".join(str(start) for start, _ in offered) or "nowhere"
-            raise Refused(f"{spot.name} can lie at {starts}, not at {spot.start}")
+            raise Refused(f"{spot.name} can start at {starts}, not at {spot.start}")
 
 
 def _restored(gpu: Gpu, before: Layout) -> str:
@@ -116,8 +116,8 @@ def _restored(gpu: Gpu, before: Layout) -> str:
         _make(gpu, before)
     except (_Waits, Failure, Refused) as error:
         why = str(error) or "its mode waits for a reset"
-        return f"what was there before ({words(before)}) could not be put back: {why}"
-    return f"put back as it was ({words(before)})"
+        return f"the previous layout ({words(before)}) could not be restored: {why}"
+    return f"the previous layout ({words(before)}) was restored"
 
 
 def _word(on: bool) -> str:

@@ -64,7 +64,7 @@ def alone(seconds: float = PATIENCE_S) -> Iterator[None]:
         while not _locked(lock):
             if time.monotonic() >= end:
                 raise Refused(
-                    f"somebody else has divided GPUs of this host for {seconds:.0f} s: lsof {LOCK}"
+                    f"another process has held the MIG lock of this host for {seconds:.0f} s: lsof {LOCK}"
                 )
             time.sleep(PAUSE_S)
         try:
@@ -107,7 +107,7 @@ def disable(library: Library) -> list[dict[str, Any]]:
     if count < present:
         raise Refused(
             f"{count} of {present} GPUs answer, and one that is missing stays divided: "
-            "nothing was touched; mend the missing ones first"
+            "nothing was changed; repair the missing GPUs first"
         )
     results = [_applied(library, index, WHOLE) for index in range(count)]
     if good(results):
@@ -136,7 +136,7 @@ def check_count(library: Library, declared: Declared) -> None:
     if count != declared.present and not same:
         raise Refused(
             f"{count} of {declared.present} GPUs answer, and their numbers move when one is missing: "
-            "nothing was touched; mend the missing ones first"
+            "nothing was changed; repair the missing GPUs first"
         )
 
 

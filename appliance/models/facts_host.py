@@ -331,7 +331,7 @@ class Access(Model):
     nologin: tuple[Line, ...] = Field(default=(), description="Files that prevent logins")
     munge: Line | None = Field(
         default=None,
-        description="Error of munge for the user nobody; empty: it signs. None: not tried",
+        description="Error of munge for an unprivileged user; empty: it signs. None: not tried",
     )
     munge_key_is_newer: bool = Field(
         default=False, description="The key was written after munged started"

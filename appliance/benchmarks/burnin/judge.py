@@ -85,7 +85,7 @@ def _done(host: str, burn: Burn, asked: float, gpus: int, common: dict[str, Any]
         ]
         if not use or mean(use) < BUSY:
             told = f"{mean(use):.0f} % of the time" if use else "for an unknown time"
-            return not_assessed(host, f"GPU {index} was at work {told}", fix=AGAIN, **shown).of(
+            return not_assessed(host, f"GPU {index} was busy {told}", fix=AGAIN, **shown).of(
                 DONE
             )
     return passed(host, **shown).of(DONE)

@@ -132,7 +132,7 @@ def _gpu(row: str) -> Gpu:
         raise Unread(f"a GPU's row is none: {quoted(row)}")
     warmth, power, clock, use, lost, mended = map(_number, words[2:8])
     if use is not None and use > 100:
-        raise Unread(f"a GPU cannot be at work {use:g} % of the time")
+        raise Unread(f"GPU utilization of {use:g} % is impossible")
     uuid, reasons = shortened(words[1], 80), _reasons(words[8])
     # No GPU under load is that cold: the sensor does not work.
     warmth = warmth or None

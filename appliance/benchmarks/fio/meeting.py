@@ -118,7 +118,7 @@ def _locks(at: Place, met: Mapping[str, Met], simulated: bool) -> Judgement:
     if _meeting_text(met) or first is None:
         return failed(
             at,
-            f"a lock could not be had: {_meeting_text(met) or 'no host was the first'}",
+            f"a file lock could not be acquired: {_meeting_text(met) or 'no host was the first'}",
             NO_LOCKS,
             **common,
         )

@@ -153,7 +153,7 @@ def _items(file: Path, review: str) -> tuple[Item, ...]:
     if told is None or tuple(map(int, told.groups())) != counted:
         said = told[0] if told else "no count"
         raise ConfigError(
-            f"the review of {file} says {said}, and {len(items)} items were read",
+            f"the summary of {file} counts {said}, but {len(items)} items were read",
             "this program knows cmax 0.2.1; with another release report the review",
         )
     return items

@@ -96,9 +96,9 @@ def _suites(text: str) -> Sequence[Element]:
     if (top.tag, name) != ("testsuites", ROOT):
         raise Unread(f"it begins with {quoted(top.tag)} named {quoted(name)}, not with {ROOT!r}")
     if strays := {child.tag for child in top.children} - {"testsuite"}:
-        raise Unread(f"it has {quoted(min(strays))} beside its suites")
+        raise Unread(f"it contains {quoted(min(strays))} in addition to its suites")
     if not any(suite.children for suite in top.children):
-        raise Unread("no item stands in it")
+        raise Unread("it contains no items")
     return top.children
 
 
@@ -122,7 +122,7 @@ def _items(suite: Element) -> Sequence[Item]:
     for word, count in once.items():
         told = suite.attributes.get(word, "")
         if not COUNT.fullmatch(told) or int(told) not in (count, twice[word]):
-            raise Unread(f"suite {of} tells {word}={quoted(told)}, and {count} stand in it")
+            raise Unread(f"suite {of} declares {word}={quoted(told)}, but contains {count}")
     return items
 
 

@@ -39,8 +39,8 @@ def batch(log: Log, global_batch: int) -> None:
     low, high = found
     if high * BATCH_SLACK < global_batch or low > global_batch * BATCH_SLACK:
         raise UnusableLog(
-            f"{log.source}: its consumed samples grow by {(low + high) / 2:,.0f} a step, and the global batch is {global_batch}",
-            "correct global_batch in runs.yml: a wrong batch makes a wrong figure",
+            f"{log.source}: its consumed samples grow by {(low + high) / 2:,.0f} a step, but the global batch is {global_batch}",
+            "correct global_batch in runs.yml: a wrong batch gives a wrong result",
         )
 
 
@@ -53,10 +53,10 @@ def row(log: Log, selection: Selection) -> None:
         missing += odd
         first, last = selection.steps[0].number, selection.steps[-1].number
         raise UnusableLog(
-            f"{log.source}: logs every {every:,}. step, and from step {first} to {last} lacks {missing} beside {len(selection.steps)}"
+            f"{log.source}: logs one step in {every:,}; from step {first} to {last}, {plural(missing, 'step is', 'steps are')} missing, {len(selection.steps)} present"
             if every > 1
-            else f"{log.source}: from step {first} to {last} lacks {missing} beside {len(selection.steps)}",
-            "give the log as the program wrote it, with one log interval from its beginning to its end",
+            else f"{log.source}: from step {first} to {last}, {plural(missing, 'step is', 'steps are')} missing, {len(selection.steps)} present",
+            "use the unmodified log, with the same log interval from beginning to end",
         )
 
 
@@ -85,7 +85,7 @@ def throughput(log: Log, run: Run, reference: Reference) -> None:
         ours = tflops_per_gpu(run, gpt, Formula.CAUSAL)
         if not log.tflops / FLOPS_SLACK < ours < log.tflops * FLOPS_SLACK:
             raise UnusableLog(
-                f"{log.source}: prints {log.tflops:,.4g} TFLOPS per GPU, and step time, batch and {run.gpus} GPUs give {ours:,.4g}",
+                f"{log.source}: reports {log.tflops:,.4g} TFLOPS per GPU, but step time, batch and {run.gpus} GPUs give {ours:,.4g}",
                 "one of model, hosts, batch, sequence and unit of time is wrong: compare runs.yml with the run",
             )
 
@@ -102,7 +102,7 @@ def clock(log: Log, selection: Selection) -> float | None:
     by_clock = span / steps
     if selection.seconds > CLOCK_SLACK * by_clock:
         raise UnusableLog(
-            f"{log.source}: prints {selection.seconds:,.4g} s a step, and by its clock a step took {by_clock:,.4g} s",
+            f"{log.source}: reports {selection.seconds:,.4g} s a step, but by its clock a step took {by_clock:,.4g} s",
             "look at the units of the step times, milliseconds or seconds",
         )
     return by_clock
@@ -136,7 +136,7 @@ def _between(log: Log, selection: Selection) -> None:
             )
         times = passed / printed
         raise UnusableLog(
-            f"{log.source}: prints {selection.seconds:,.4g} s a step, and by its own time stamps most steps took {times:,.3g} times as long",
+            f"{log.source}: reports {selection.seconds:,.4g} s a step, but by its own time stamps most steps took {times:,.3g} times as long",
             UNSTAMPED,
         )
     forward += holes
@@ -145,7 +145,7 @@ def _between(log: Log, selection: Selection) -> None:
         (all_passed + slack) * CLOCK_SLACK < all_printed
     ):
         raise UnusableLog(
-            f"{log.source}: prints {selection.seconds:,.4g} s a step, and by its clock all steps took {all_passed:,.4g} s",
+            f"{log.source}: reports {selection.seconds:,.4g} s a step, but by its clock all steps took {all_passed:,.4g} s",
             "look at the units of the step times, milliseconds or seconds",
         )
 

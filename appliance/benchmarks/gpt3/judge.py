@@ -133,7 +133,7 @@ def _against(
     if values.high >= floor:
         digits = 0 if check_id == THROUGHPUT else 3
         cause = (
-            f"the log's step times are too coarse to tell: {values.low:,.{digits}f} to "
+            f"the log's step times are too coarse to judge: {values.low:,.{digits}f} to "
             f"{values.high:,.{digits}f}, and the limit is {floor:,.{digits}f}"
         )
         return not_assessed(target(run), cause, fix=FINER, **shown, **bounds).of(check_id)

@@ -146,7 +146,7 @@ def _one_training(alike: Sequence[_Taken]) -> steps.UnusableLog:
     named = ", ".join(f"{one.trace.source} ({one.cell})" for one in alike)
     said = f"one training is given as {len(alike)} results"
     if any(_cannot_tell(a.trace, b.trace) for a in alike for b in alike):
-        said += ", or nothing tells them apart: the steps of one follow those of another, and not both are dated"
+        said += ", or they cannot be distinguished: the steps of one follow those of another, and at least one log has no dates"
     return steps.UnusableLog(
         f"{said}: {named}",
         "give each training once, in one file, where it ran, from its first step on; train again for the other figures",
@@ -246,14 +246,14 @@ def _size(
     """Returns the size, and a note if only the published configuration contains it. Raises UnusableLog."""
     if said is not None and printed and said not in printed:
         raise steps.UnusableLog(
-            f"{log.source}: prints {what} {_listed(printed)}, runs.yml says {said}",
-            f"correct runs.yml: a wrong {what} makes a wrong figure",
+            f"{log.source}: the log has {what} {_listed(printed)}, but runs.yml has {said}",
+            f"correct runs.yml: a wrong {what} gives a wrong result",
         )
     if said is None and len(printed) > 1:
         key = what.replace(" length", "").replace(" ", "_")
         raise steps.UnusableLog(
-            f"{log.source}: prints several values of {what}: {_listed(printed)}",
-            f"say in runs.yml which one was trained with, as {key}: {printed[-1]}",
+            f"{log.source}: the log has several values of {what}: {_listed(printed)}",
+            f"set the value of the training in runs.yml, such as {key}: {printed[-1]}",
         )
     size = said or next(iter(printed), 0)
     if size:

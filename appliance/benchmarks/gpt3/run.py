@@ -41,12 +41,12 @@ from appliance.text import plural
 
 LOSS = "gpt3.loss"
 NO_TORCH = 75
-UNREAL = "trained on processors: proves launch, rendezvous and log reading, says nothing of a GPU"
+UNREAL = "trained on CPUs: tests launch, rendezvous and log reading, but no GPU"
 GET_TORCH = (
     "install python3-torch on the GPU hosts (Debian and Ubuntu package; on RHEL: pip install torch)"
 )
 NO_GPU = "appliance: no GPU "
-SEES_NONE = "appliance health --check gpu; the PyTorch there needs a CUDA that the driver knows (pip install torch); of divided GPUs (MIG) it sees one part"
+SEES_NONE = "appliance health --check gpu; PyTorch on the host must use a CUDA release that the driver supports (pip install torch); with MIG, it sees one instance only"
 NOBODY = "every GPU host is of Kubernetes, so Slurm has none to train on"
 IN_CLUSTER = "appliance validate gpt3 --through kubernetes"
 NOT_STARTED = "free the hosts (squeue) or resume them (sinfo -R), then validate again"

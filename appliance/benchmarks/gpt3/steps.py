@@ -323,9 +323,9 @@ def select(log: Log, rule: str = "default") -> Selection:
     if not log.refused.diverged and log.refused.count * 10 > log.steps.dropped + len(log.steps):
         first = log.refused.first[0]
         raise UnusableLog(
-            f"{log.source}: {plural(log.refused.count, 'value is', 'values are')} refused beside {len(log.steps)} good ones "
+            f"{log.source}: {plural(log.refused.count, 'value is', 'values are')} invalid, {len(log.steps)} are valid "
             f"(line {first.line}: {first.reason})",
-            "find out what spoilt this log, then give a sound one",
+            "find out what damaged this log, then use an intact one",
         )
     if window := WINDOW.fullmatch(rule):
         return _window(log, int(window[1]), int(window[2]))

@@ -148,8 +148,8 @@ def _note(runs: Sequence[Run]) -> str:
     batches = sorted({(run.global_batch, run.sequence) for run in runs})
     configured = "; ".join(f"global batch {b}, sequence {s}" for b, s in batches)
     both = len({run.platform for run in runs}) > 1
-    caution = " Difference = (bare metal - Kubernetes) / bare metal; honest only if both ran one configuration."
-    digits = " As in the papers rates are cut, factors come of cut rates and are cut, differences are rounded. ±: what the log's digits leave open."
+    caution = " Difference = (bare metal - Kubernetes) / bare metal; valid only if both ran the same configuration."
+    digits = " As in the papers, rates are truncated, factors are calculated from truncated rates and truncated, differences are rounded. ±: uncertainty from the log's digits."
     return f"{configured}.{digits}{caution if both else ''}"
 
 

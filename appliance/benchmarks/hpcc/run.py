@@ -204,8 +204,8 @@ def _read(
         if found.right:
             summaries[host] = found
         else:
-            cause = "HPL's solution is wrong: processors or memory compute falsely"
-            fix = "take it out of service; run a memory test, and check the kernel log for machine checks"
+            cause = "HPL's solution is wrong: a CPU or memory fault corrupts results"
+            fix = "drain the host; run a memory test, and check the kernel log for machine checks"
             results.append(failed(host, cause, fix, simulated=simulated).of(HPL))
             # An earlier run's word on it is overtaken.
             why = "its processors or memory compute falsely, so that no figure of theirs counts"

@@ -111,7 +111,7 @@ def _read(
 ) -> Outcome:
     at = host or CLUSTER
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        said = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
         why = f"the measurement ended with {done.returncode}: {said[:300]}"
         return _only(not_assessed(at, why, fix=NO_PYTHON).of(TENSORS))
     try:

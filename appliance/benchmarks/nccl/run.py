@@ -143,7 +143,7 @@ def measured_of(said: HostOutput, gpus: int, hosts: Sequence[str]) -> Collective
     took = {name.partition(".")[0]: count for name, count in table.hosts.items()}
     if took != dict.fromkeys((h.partition(".")[0] for h in hosts), gpus):
         shown = ", ".join(f"{count} of {host}" for host, count in sorted(took.items()))
-        return f"other GPUs took part than were asked to: {shown}"
+        return f"the benchmark ran on the wrong GPUs: {shown}"
     return table
 
 
@@ -183,8 +183,8 @@ def _peak(
     if bound:
         shown |= {"limit": bound.value, "limit_source": bound.source}
     if measured.wrong:
-        cause = f"{plural(measured.wrong, 'value is', 'values are')} wrong: data was corrupted on the way"
-        return failed(at, cause, "take it out of service; appliance validate dcgm", **shown).of(
+        cause = f"{plural(measured.wrong, 'value is', 'values are')} wrong: data was corrupted in transit"
+        return failed(at, cause, "drain the affected hosts, then run appliance validate dcgm", **shown).of(
             check
         )
     # A tree over two hosts or in-network reduction passes the wire, and hides a bad port (nccl#1576).

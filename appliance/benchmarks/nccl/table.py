@@ -131,7 +131,7 @@ def _require_consistent(line: str, row: Row) -> None:
     slack = _half(bandwidth) + made * (_half(time) / took if took else 0.0)
     if abs(rate - made) > SAME * max(rate, made) + slack:
         raise Unread(
-            f"a line contradicts itself: {row.size} bytes in {took:g} us are {made:.4g} GB/s, and it says {rate:g}"
+            f"a line contradicts itself: {row.size} bytes in {took:g} us are {made:.4g} GB/s, but the line reports {rate:g}"
         )
     if row.busbw > MOST_FACTOR * (rate + slack) + _half(bus):
         raise Unread(

@@ -48,7 +48,7 @@ FIX_SLOT = "appliance health: gpu.pcie there; then dmesg for AER errors, the slo
 FIX_PEER = "there: nvidia-smi nvlink -s, nvidia-smi topo -m, ACS of the bridges; then appliance validate dcgm"
 FIX_HIGH = "run it by hand on the host; check the version of nvbandwidth and the clock"
 FIX_HAND = "run it by hand on the host: nvbandwidth --json; check dmesg for Xid messages"
-FIX_CORRUPT = "take it out of service; appliance validate dcgm"
+FIX_CORRUPT = "drain the host, then run appliance validate dcgm"
 FIX_WAIVED = "there: nvidia-smi topo -p2p r; IOMMU and ACS of the bridges keep GPUs apart"
 WHAT = {
     TO_GPU: "the rate from the host's memory",
@@ -122,7 +122,7 @@ def take(view: View, host: str, count: int, said: HostOutput, found: Figures) ->
         found.results += [said.verdict(check, host, simulated=simulated) for check in asked]
         return
     if busy := re.fullmatch(rf"{BUSY}(\d{{1,6}})\s*", said.output):
-        why = f"programs are at work on its GPUs: {busy[1]}"
+        why = f"programs are running on its GPUs: {busy[1]}"
         fix = "nvidia-smi on the host shows them; then run it again"
         found.results += [not_assessed(host, why, fix=fix).of(check) for check in asked]
         return
@@ -171,7 +171,7 @@ def _why(name: str, case: Matrix | None, report: Report, said: HostOutput) -> st
     what = f"{name} did not end" if case else f"it does not report {name}" if name else ""
     told = (case.said if case else "") or report.error or said.last
     ended = f"nvbandwidth ended with {said.code}" if said.code else ""
-    return "; ".join(filter(None, (what, ended, told))) or "it did not end well"
+    return "; ".join(filter(None, (what, ended, told))) or "it failed without a message"
 
 
 def _left(

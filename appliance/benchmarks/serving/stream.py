@@ -58,7 +58,7 @@ class StreamedAnswer:
             return events
         if not events <= self.tokens <= min(most, events * MOST_PER_EVENT):
             raise Refused(
-                f"it counts {self.tokens} tokens, sent {events} events, and was asked for {most}"
+                f"it counts {self.tokens} tokens and sent {events} events; the request was for {most}"
             )
         return self.tokens
 

@@ -60,7 +60,7 @@ def read(text: str) -> tuple[str, Figure]:
         name = ".".join(map(str, first["loc"]))
         if first["type"] == "missing" and (metric := METRIC.fullmatch(name)):
             raise OtherOptions(
-                f"it has no {name}: vllm bench serve was told to leave {metric[1]} out",
+                f"it has no {name}: vllm bench serve ran without metric {metric[1]}",
                 "measure again with --percentile-metrics ttft,tpot,itl,e2el",
             ) from None
         raise ValueError(f"{name}: {first['msg']}") from None

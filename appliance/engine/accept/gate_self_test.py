@@ -165,7 +165,7 @@ def _cases(wanted: Requirement) -> Iterator[tuple[str, Doctor]]:
             yield "of which no file could be read", _as(lambda e: {"files": ()})
     for stage in wanted.stages:
         yield f"older than a change of stage {stage}", _changed(stage)
-        yield f"measured while stage {stage} was at work", _begun(stage)
+        yield f"measured while stage {stage} was running", _begun(stage)
     if wanted.of_gpus:
         yield "of another GPU", _as(lambda e: {"gpu": "another"})
         yield "of another number of GPUs a host", _as(lambda e: {"gpus_per_host": 1})

@@ -37,7 +37,7 @@ FEW = 8
 """
 LONGEST_FIELD = 80
 DEFECT = (
-    "look at the host: a sound one answers no such thing; if it is sound, report this as a defect"
+    "check the host; if it is healthy, report this as a bug in appliance"
 )
 
 
@@ -212,7 +212,7 @@ def _hindrance(said: str) -> str:
     """Return what to do about the obstacle to the probe."""
     if ("not found" in said and "Event" not in said) or "No such file" in said:
         return (
-            f"install Python 3.8 or newer as {PYTHON}; where only that name is gone: "
+            f"install Python 3.8 or newer as {PYTHON}; if only that name is missing: "
             f"ln -s $(ls /usr/bin | grep -m1 -x 'python3[.][0-9]*') {PYTHON}"
         )
     fixes = (fix for pattern, fix in HINDRANCES if re.search(pattern, said))

@@ -114,10 +114,10 @@ def posture_differences(
         then, now = posture_of(session, host.name, day), _safe(session, facts.posture)
         if now is None:
             why = facts.gap("posture", "not asked").text
-            yield _unknown(host.name, f"accounts, packages and files beside the stages: {why}")
+            yield _unknown(host.name, f"unmanaged accounts, packages and files are unknown: {why}")
         elif then is None:
             yield _unknown(
-                host.name, "accounts, packages and files beside the stages were not kept then"
+                host.name, "unmanaged accounts, packages and files were not recorded then"
             )
         else:
             left_out = {

@@ -121,7 +121,7 @@ def _learning(
         teachers = [t for t in stage.facts_from if t in pending]
         host, facts = session.site.host(cell.host), found.facts[cell.host]
         update = {
-            "why": f"looked at again after {first_few(teachers)}",
+            "why": f"checked again after {first_few(teachers)}",
             "may_restart": possible_restarts(stage, host, facts, prepared[cell.stage, cell.host]),
         }
         return cell.model_copy(update=update)
@@ -228,7 +228,7 @@ def _reason(
             f"failed last time: {failed.data.get('cause')}" if failed else "not done yet",
         )
     if stage.is_removal(session.site, host, view.facts[host.name]):
-        return Action.RUN, "the site no longer asks for it: what it made is taken away"
+        return Action.RUN, "no longer enabled in the site: its changes will be removed"
     if full:
         return Action.RUN, "--full"
     if receipt.fingerprint != known.fingerprint:

@@ -21,7 +21,7 @@ A package may have lost its earlier version, a program may own its file, and a f
 disk.
 """
 OBSERVED_AS = {"unit file": "unit", "mount options": "mount"}
-REMEDY = "undo by hand what somebody changed there, then deploy again"
+REMEDY = "undo the manual change there, then deploy again"
 
 
 def deviations(facts: HostFacts, managed: Managed) -> Diagnosis | None:

@@ -50,7 +50,7 @@ PATTERNS: tuple[tuple[str, str, str], ...] = (
     (
         r"dpkg was interrupted",
         "an earlier package installation was cut off",
-        "deploy again; it mends the package database first",
+        "deploy again; the run first repairs the package database",
     ),
     (
         r"sudo: a password is required|Missing sudo password",

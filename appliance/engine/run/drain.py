@@ -135,4 +135,4 @@ def _not_free(session: Session, left: dict[str, list[Workload]], wanted: Drain) 
     if session.cancelled.is_set():
         after = " at the interrupt"
     named = "; ".join(f"{host} is not free{after}: {_named(left[host])}" for host in left)
-    return DeadlineExceeded(named, f"{wanted.remedy}; work goes on there")
+    return DeadlineExceeded(named, f"{wanted.remedy}; its jobs keep running")

@@ -52,8 +52,8 @@ def issue(remote: Remote, site: Site, folder: Path, days: int) -> Fetched:
         raise ConfigError(f"{site.name} has no cluster", "give site.yml a section kubernetes")
     if site.kubernetes.external:
         raise ConfigError(
-            f"the cluster is somebody else's: {site.kubernetes.external} is its kubeconfig",
-            "ask its owner for another one",
+            f"the cluster is not managed by appliance: {site.kubernetes.external} is its kubeconfig",
+            "ask the cluster's owner for a kubeconfig",
         )
     pair, user, server = KeyPair.fresh(), user_name(), f"https://{endpoint(site)}"
     signed = pair.signed(_ask(remote, site, pair.request(user, GROUP), days))

@@ -111,8 +111,8 @@ class KubernetesHosts:
         except ClusterFailed as error:
             if runs(self._session, host, "kubelet"):
                 raise ClusterFailed(
-                    f"kubelet runs on {host}, but the cluster does not tell of it ({error.message})",
-                    "pods may run there: mend the API, or stop kubelet",
+                    f"kubelet runs on {host}, but the Kubernetes API did not report this node ({error.message})",
+                    "pods may run there: repair the API, or stop kubelet",
                     error.host,
                 ) from None
             return None

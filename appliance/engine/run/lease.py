@@ -136,7 +136,7 @@ def _take_all(
     if found and may_take_over(_holders_text(found)):
         # The program never refuses that, so such a host lies; it must not block the others.
         for host in _taken(session, list(found), held, over=True):
-            _warn(session, host, "it was taken over, and says that another run has it all the same")
+            _warn(session, host, "its lease was taken over, but it still reports another run as the holder")
     elif found:
         raise _refusal(found)
 
@@ -191,7 +191,7 @@ def _taken(session: Session, hosts: Sequence[str], held: _Held, *, over: bool) -
 
 def _warn(session: Session, host: str, why: str) -> None:
     if why:
-        text = f"cannot tell other control machines that it is being changed: {why}"
+        text = f"other control machines cannot see that this run changes the host: {why}"
         session.tell(Message(text=text, level="warning", host=host))
 
 
@@ -270,7 +270,7 @@ def _renew(session: Session, held: _Held) -> None:
             lost = told.get("lost") if isinstance(told, dict) else None
             if lost and not held.over.is_set():
                 held.hosts.remove(host)
-                text = f"was taken over by {_holder(lost)}; this run goes on"
+                text = f"was taken over by {_holder(lost)}; this run continues"
                 session.tell(Message(text=text, level="warning", host=host))
 
 

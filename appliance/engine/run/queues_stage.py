@@ -81,7 +81,7 @@ def _in_the_way(refused: tuple[Change, ...]) -> ConfigError:
     more = f"; and {plural(len(others), 'more')}" if others else ""
     return ConfigError(
         f"{first.kind} {first.title}: {'; '.join(first.details)}{more}",
-        first.remedy or "appliance queue plan names all that stands in the way",
+        first.remedy or "appliance queue plan lists everything that blocks the change",
     )
 
 

@@ -198,8 +198,8 @@ def _kept(
 ) -> list[StageOutcome]:
     """Return the outcomes of hosts that the waves do not reach."""
     state = StageState.BLOCKED if failed else StageState.NOT_RUN
-    why = f"{failed} failed, so stage {stage.name} goes no further" if failed else "interrupted"
-    fix = f"mend {failed}, then deploy again" if failed else ""
+    why = f"{failed} failed, so stage {stage.name} stops here" if failed else "interrupted"
+    fix = f"repair {failed}, then deploy again" if failed else ""
     for cell in cells:
         if failed:
             session.tell(Message(text=f"skipped: {why}", level="warning", host=cell.host))

@@ -199,7 +199,7 @@ def figures(record: RunRecord) -> tuple[Figure, Figure, Figure]:
     """Return GPUs, fabric ports at rate, and training throughput against its reference."""
     if not record.hosts:
         unasked = [
-            Figure(label, "not asked", "", "this run looked at no host", None, None)
+            Figure(label, "not asked", "", "this run did not check any host", None, None)
             for label in ("GPUs", "Fabric ports at rate")
         ]
         return unasked[0], unasked[1], _throughput(record)

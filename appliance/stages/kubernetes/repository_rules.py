@@ -23,8 +23,8 @@ def cluster(case: Case) -> Iterator[Finding]:
     if own.source is None and "source_parts" in own.model_fields_set:
         yield case.problem(
             ("kubernetes", "source_parts"),
-            "says what source brings, and there is no source",
-            "name the folder under kubernetes.source, or leave this out",
+            "is set, but kubernetes.source is not",
+            "set kubernetes.source to the folder, or remove kubernetes.source_parts",
         )
     if own.offline("packages"):
         yield from _twice(case)

@@ -14,7 +14,7 @@ class Demand(Model):
         default=(), description="Those nothing can be made for, and why"
     )
     troubles: tuple[Line, ...] = Field(default=(), description="Hosts that cannot, and why")
-    wishes: Number = Field(default=0, description="What hosts were asked for since its start")
+    wishes: Number = Field(default=0, description="Requests sent to hosts since its start")
 
 
 class Limits(Model):
@@ -31,10 +31,10 @@ class Limits(Model):
     limited: Number = Field(default=0, description="Workloads with a limit")
     stuck: Number = Field(default=0, description="Workloads that were ended and are still there")
     unknown: dict[Line, Number] = Field(
-        default_factory=dict, description="Workloads left alone for want of knowledge, by limit"
+        default_factory=dict, description="Workloads not judged because data is missing, by limit"
     )
     metrics: Line = Field(
-        default="", description='"ok" or what Prometheus says; empty: no need to ask'
+        default="", description='"ok" or the error from Prometheus; empty: no query was needed'
     )
     demand: Demand | None = Field(
         default=None, description="MIG on demand; None: no node pool asks for it"

@@ -51,10 +51,10 @@ class Observe(Model):
     )
     firing: tuple[Line, ...] = ()
     told: tuple[Line, ...] | None = Field(
-        default=None, description="Receivers Alertmanager knows; None where it does not answer"
+        default=None, description="Receivers configured in Alertmanager; None: no answer"
     )
     silences: tuple[Silence, ...] | None = Field(
-        default=None, description="Of Alertmanager; None where it does not say"
+        default=None, description="Silences in Alertmanager; None: no answer"
     )
     sends: Number = Field(
         default=0, description="Alertmanagers that Prometheus hands its alerts to"

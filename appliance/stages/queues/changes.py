@@ -157,7 +157,7 @@ def _label(cluster: Cluster, host: str, labels: dict[str, str]) -> Change | None
             name=host,
             title=host,
             details=("the cluster has no such node",),
-            remedy=f"let {host} join the cluster (appliance deploy), or take it out of its node pool",
+            remedy=f"let {host} join the cluster (appliance deploy), or remove it from its node pool",
         )
     own = node["metadata"].get("labels", {})
     said = tuple(

@@ -24,7 +24,7 @@ class NetworkPolicy(Model):
     name: Line
     namespace: Line
     release: Line = ""
-    admits: bool = Field(description="It lets somebody in")
+    admits: bool = Field(description="It allows traffic from some sources")
     digest: Line = Field(description="sha256 of its specification's canonical JSON")
 
 
@@ -77,7 +77,7 @@ class SchedulerFacts(Model):
         default=None, description="NetworkPolicies in namespaces of releases"
     )
     enforcers: tuple[PolicyEnforcer, ...] | None = Field(
-        default=None, description="Who enforces them; none: nobody who is known to"
+        default=None, description="Components that enforce them; none: no known one"
     )
     images: tuple[PodImage, ...] | None = Field(
         default=None, description="Of pods in kube-system and in namespaces of releases"

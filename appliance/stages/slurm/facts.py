@@ -11,11 +11,11 @@ class Plugin(Model):
 
     path: Line = Field(description="Of the plugin that was built here")
     there: bool = Field(description="The file is there, as it was built")
-    configured: bool = Field(description="Slurm is told to load it")
+    configured: bool = Field(description="Slurm's configuration loads it")
     release: Line = Field(default="", description="Of Pyxis; empty: not known")
     built_for: Line = Field(description="Release of Slurm it was built for")
     offers: bool | None = Field(default=None, description="srun --help lists --container-image")
-    problem: Line = Field(default="", description="What srun says instead of its help")
+    problem: Line = Field(default="", description="Error of srun --help")
 
 
 class Containers(Model):
@@ -57,14 +57,14 @@ class Watch(Model):
     )
     returns: bool | None = Field(
         default=None,
-        description="It is out by itself, for a fault that ends by itself; None: its watch is older and does not say",
+        description="The watch drained it for a fault that can clear without repair; None: an older watch without this field",
     )
     held_by: Count | None = Field(
-        default=None, description="Process of a look that does not end, so that no other one begins"
+        default=None, description="Process ID of a hung check that blocks the next one"
     )
     fit: bool | None = Field(
         default=None,
-        description="What it says when asked now, where it is out and returns; None: not asked, or no answer",
+        description="Current verdict of a drained host that may return; None: not requested, or no answer",
     )
 
 

@@ -61,7 +61,7 @@ def test_what_an_appliance_has_is_shown_and_what_it_lacks_is_named_with_a_remedy
         ("by variable", "set NVIDIA_VISIBLE_DEVICES=all sees /dev/nvidia0"),
         (
             "second container",
-            "a container that asked for none beside one that did sees /dev/nvidia",
+            "a container that requested no GPU, in a pod with one that requested a GPU sees /dev/nvidia",
         ),
         ("one for all", "two pods on one host see the same GPU (/dev/nvidia0)"),
     ],

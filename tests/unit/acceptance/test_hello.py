@@ -46,7 +46,7 @@ def test_work_that_ends_well_through_its_queue_passes_and_leaves_nothing(hello: 
     [
         ("fails", Status.FAIL, "it failed"),
         ("never ends", Status.FAIL, "did not end"),
-        ("no image", Status.FAIL, "image a/b:1 cannot be had: ImagePullBackOff"),
+        ("no image", Status.FAIL, "image a/b:1 cannot be pulled: ImagePullBackOff"),
         ("other scheduler", Status.FAIL, "went past queue team-train"),
         ("other queue", Status.FAIL, "went past queue team-train"),
         ("no room", Status.NOT_ASSESSED, "queue is over its quota"),

@@ -110,7 +110,7 @@ def test_a_scheduler_that_breaks_a_promise_fails(promise: str, fault: str) -> No
         ("scheduler.fractions", ("parts without end", "late pods"), "too late: try again"),
         ("scheduler.cpu_only", ("quota only in part",), "only 4 of 8 GPUs"),
         ("scheduler.time_limit", ("no image",), "did not run them"),
-        ("scheduler.idle", ("no idle limit", "no use"), "what the GPUs of its pods do"),
+        ("scheduler.idle", ("no idle limit", "no use"), "GPU utilization of its pods is not known"),
         ("scheduler.gang", ("pods stay",), "still there 76 s after they were deleted"),
     ],
 )

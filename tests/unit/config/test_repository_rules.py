@@ -77,7 +77,7 @@ def test_a_site_whose_packages_have_one_source_is_sound(
             "{source_parts: [images]}",
             "",
             "kubernetes.source_parts",
-            "there is no source",
+            "kubernetes.source is not",
             "kubernetes.source",
         ),
         ("{dns: supplied}", "", "kubernetes.dns", "which brings none", "coredns"),

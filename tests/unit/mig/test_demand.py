@@ -477,7 +477,7 @@ def test_somebody_else_who_divides_gpus_is_not_waited_for_for_ever(
     monkeypatch.setattr(server_module, "LOCK_S", 0.0)
     rig.node.wish("1", **{"1g_10gb": 1})
     with host_module.alone():
-        assert "somebody else has divided GPUs" in rig.round()["problem"]
+        assert "another process has held the MIG lock" in rig.round()["problem"]
     assert rig.node.said["spec"] == {}
 
 
@@ -690,7 +690,7 @@ def test_a_driver_that_does_not_tell_who_computes_is_not_believed(
     works = Library.works
     monkeypatch.setattr(Library, "works", silent)
     rig.node.wish("1", **{"1g_10gb": 1})
-    with pytest.raises(Refused, match="does not tell who computes"):
+    with pytest.raises(Refused, match="does not list the processes"):
         rig.round()
 
 

@@ -136,7 +136,7 @@ def test_what_the_driver_does_not_offer_is_refused_before_anything_is_touched(
     assert found["state"] == "refused"
     assert "no profile 99 (5g.50gb); it has 1g.10gb (19)" in found["why"]
     (found,) = apply(host, [{"profile": "2g.20gb", "id": 14, "start": 1, "size": 2}])
-    assert "2g.20gb can lie at 0, 2, 4, not at 1; put back as it was" in found["why"]
+    assert "2g.20gb can start at 0, 2, 4, not at 1; the previous layout" in found["why"]
     assert host.smi("-L").stdout == before
 
 
@@ -159,7 +159,7 @@ def test_a_layout_that_fails_half_way_is_put_back(
         wanted = Layout(True, tuple(Spot(15, start, 2, "1g.20gb") for start in (0, 2, 4, 6)))
         outcome = change(gpu, wanted)
     assert outcome.state == FAILED
-    assert "put back as it was (3g.40gb, 2g.20gb, 1g.10gb)" in outcome.why
+    assert "the previous layout (3g.40gb, 2g.20gb, 1g.10gb) was restored" in outcome.why
     assert host.smi("-L").stdout == before
 
 
@@ -172,7 +172,7 @@ def test_a_whole_gpu_is_whole_again_after_a_failure(
     monkeypatch.setattr(Gpu, "make", broken)
     with opened(host) as library:
         gpu = Gpu(library, 0)
-        assert change(gpu, HALF).why == "no; put back as it was (whole)"
+        assert change(gpu, HALF).why == "no; the previous layout (whole) was restored"
         assert gpu.layout() == WHOLE
 
 
@@ -377,4 +377,4 @@ def test_a_gpu_stays_as_it_is_where_nobody_tells_who_uses_it(
         results = module.apply(library, declared)
         assert Gpu(library, 0).layout() == WHOLE
     assert {r["state"] for r in results} == {"failed"}
-    assert "does not tell who computes" in results[0]["why"]
+    assert "does not list the processes" in results[0]["why"]

@@ -77,7 +77,7 @@ class TestPlan:
                 cell("base", "gpu-1", Action.RUN, restarts=("chrony",)),
                 cell("base", "gpu-2", Action.RUN, restarts=("chrony",)),
                 cell(
-                    "gpu", "gpu-1", Action.SKIP, "looked at again", may_restart=("dcgm", "chrony")
+                    "gpu", "gpu-1", Action.SKIP, "checked again", may_restart=("dcgm", "chrony")
                 ),
                 cell("gpu", "gpu-2", Action.BLOCKED, "waits", restarts=("dcgm",)),
             )
@@ -174,7 +174,7 @@ class TestPlan:
         shown = plan(("b", "c"), *cells).model_copy(update={"results": (lost, silent)})
         out = shown_plan(shown)
         assert "  fix: power it on" in out
-        assert out.index("Nothing to do") < out.index("not for a deployment to mend")
+        assert out.index("Nothing to do") < out.index("that a deployment cannot fix")
         assert "b GPU 3  gpu.error" in out
         assert "fix: reset it" in out
         assert out.count("no answer") == 1

@@ -233,7 +233,7 @@ def _printed(host: Host, facts: HostFacts) -> Iterator[Judgement]:
         yield warned(
             place(host.name, "login"),
             f"a login script prints {facts.printed} without a terminal: scp, sftp and rsync fail",
-            f"on {host.name}: sed -i '1i [ -z \"$PS1\" ] && return' ~/.bashrc; if it goes on, another file of the shell prints",
+            f"on {host.name}: sed -i '1i [ -z \"$PS1\" ] && return' ~/.bashrc; if it still prints, check the other startup files of the shell",
             value="prints",
         )
 

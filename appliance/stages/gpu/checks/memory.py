@@ -14,7 +14,7 @@ SRAM_MOST = 4
 SRAM_SOURCE = "ml-engineering: more than 4 aggregate SRAM errors justify an RMA"
 ECC_SOURCE = "NVIDIA GPU memory error management"
 REMAP_SOURCE = "NVIDIA GPU memory error management, row remapping and RMA policy"
-RMA = "take it out of service: run the vendor's field diagnostics and ask for a replacement (RMA)"
+RMA = "drain the host, run the vendor's field diagnostics and request a replacement (RMA)"
 RESET = "drain its jobs, nvidia-smi --gpu-reset -i {gpu}"
 
 

@@ -134,7 +134,7 @@ def _outliers(view: View, product: str, usual: str, simulated: bool) -> Judgemen
     ]
     return warned(
         "cluster",
-        f"{product}: firmware {usual} but for {', '.join(others[:FEW])}{' ...' if others[FEW:] else ''}",
+        f"{product}: firmware {usual}, except for {', '.join(others[:FEW])}{' ...' if others[FEW:] else ''}",
         "get one firmware for all from the vendor, and flash the others",
         value=len(others),
         unit="GPUs",

@@ -285,7 +285,7 @@ def verdict(server: str, query: bytes, answer: bytes) -> str:
         said = f"{server} answered with code {answer[3] & 15} for {NAME}"
         # RFC 1035, 4.1.1: the cluster's own is an authority for its names. Without kube-proxy's rules a query to a
         # service leaves the host, and whoever takes it on the way says what is in the Internet.
-        stray = "; somebody outside the cluster did, so kube-proxy serves no services on this host"
+        stray = "; this server is outside the cluster, so kube-proxy does not route services on this host"
         return said if answer[2] & 4 else said + stray
     return "ok" if answer[6:8] != b"\x00\x00" else server + " knows no address of " + NAME
 

@@ -397,7 +397,7 @@ def _munge(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
         host.name,
         f"munged runs, but does not sign for users: {refused}",
         f"on {host.name}: chmod 0755 /run/munge; systemctl restart munge",
-        evidence="munge --no-input as the user nobody",
+        evidence="munge --no-input as an unprivileged user",
     )
 
 
@@ -530,7 +530,7 @@ CHECKS: tuple[Check, ...] = (
             ),
             Cause(
                 ids.RETURN,
-                "the fault that caused the drain is gone, but the drain remains",
+                "the fault that caused the drain has ended, but the drain remains",
                 when=lambda cause, effect: bool(effect.names),
             ),
             NO_MUNGE,

@@ -430,7 +430,7 @@ def test_a_host_that_was_silent_when_it_was_asked_last_is_not_as_it_was(
         store_facts(session, Round({"head": _facts("head"), "gpu-1": _facts("gpu-1")}, silent))
     code, told = _said(written.archive, signers(key), site)
     assert code == 1
-    assert told == ("? gpu-2: it was silent when it was asked last: 10.0.0.12 refuses port 22")
+    assert told == ("? gpu-2: the host did not answer the last run: 10.0.0.12 refuses port 22")
     _tell(site)
     assert _said(written.archive, signers(key), site) == (0, "")
 

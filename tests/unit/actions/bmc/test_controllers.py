@@ -156,7 +156,7 @@ def test_a_damaged_list_of_pins_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("nowhere", "no such host"), ("head", "no management controller")]
+    ("name", "words"), [("nowhere", "no such host"), ("head", "no BMC")]
 )
 def test_a_host_without_a_controller_is_refused(
     name: str,

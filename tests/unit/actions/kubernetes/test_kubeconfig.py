@@ -134,7 +134,7 @@ def test_a_site_without_a_cluster_of_its_own_is_refused_before_a_host_is_asked(
 ) -> None:
     remote = Remote()
     none = Site.model_validate({**site().model_dump(mode="json"), "kubernetes": None})
-    for given, words in ((none, "no cluster"), (site(external="theirs"), "somebody else's")):
+    for given, words in ((none, "no cluster"), (site(external="theirs"), "not managed by appliance")):
         with pytest.raises(ConfigError, match=words):
             kubeconfig.issue(remote, given, tmp_path, 1)
     assert remote.asked == []

@@ -110,7 +110,7 @@ def test_an_unsigned_image_goes_to_no_machine_where_signers_are_named(site: Path
 
 def test_a_host_without_a_controller_is_told(site: Path, made: Image) -> None:
     name(site, made)
-    with pytest.raises(ConfigError, match="gpu-2 has no management controller"):
+    with pytest.raises(ConfigError, match="gpu-2 has no BMC"):
         install(site, hosts=("gpu-2",))
 
 

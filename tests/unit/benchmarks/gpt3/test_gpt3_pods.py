@@ -270,7 +270,7 @@ def test_both_ways_of_a_site_train_and_one_table_compares_them() -> None:
         "Difference",
     ]
     assert str(table.rows[-1][1]).endswith("%")
-    assert "says nothing of a GPU" in table.note
+    assert "but no GPU" in table.note
     assert [raw.name for raw in outcome.raw] == [
         "cpu-3m-bare-metal-1n.log",
         "cpu-3m-kubernetes-1n.log",

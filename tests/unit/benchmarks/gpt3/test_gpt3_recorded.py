@@ -223,7 +223,7 @@ def test_a_batch_that_contradicts_the_log_is_refused(tmp_path: Path) -> None:
     )
     result = from_logs([tmp_path])[0][0]
     assert result.status is Status.NOT_ASSESSED
-    assert "prints global batch 512, runs.yml says 2048" in result.cause
+    assert "the log has global batch 512, but runs.yml has 2048" in result.cause
 
 
 def test_a_wrong_runs_yml_names_file_line_and_key(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_a_load_that_broke_off_is_an_error_with_its_words() -> None:
     [
         ({"stayed": 0.5}, "50% of the file stayed"),
         ({"stayed": None}, "does not report"),
-        ({"fetched": 1000}, "storage was asked for 0%"),
+        ({"fetched": 1000}, "only 0% of the file was read from storage"),
     ],
 )
 def test_warm_loads_are_not_assessed(change: dict[str, Any], why: str) -> None:

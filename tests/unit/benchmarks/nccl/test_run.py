@@ -89,7 +89,7 @@ def test_fewer_gpus_than_the_host_has_are_no_measurement_of_it() -> None:
     result = found(1, Cluster(alone=fewer))["nccl.host", "gpu-1"]
     assert (result.status, result.cause) == (
         Status.ERROR,
-        "other GPUs took part than were asked to: 7 of gpu-1",
+        "the benchmark ran on the wrong GPUs: 7 of gpu-1",
     )
 
 

@@ -294,7 +294,7 @@ def test_data_that_arrived_wrong_fails_in_releases_that_say_so_before_the_docume
     text = " Invalid value when checking the pattern at 0x7f0\n" + changed(EIGHT, die)
     results = found(text, code=1)
     assert {results[key, "gpu-1"].status for key in (FROM_GPU, PEER)} == {Status.FAIL}
-    assert "data was corrupted on the way" in results[FROM_GPU, "gpu-1"].cause
+    assert "data was corrupted in transit" in results[FROM_GPU, "gpu-1"].cause
     assert results[TO_GPU, "gpu-1/GPU 0"].status is Status.PASS
 
 
@@ -489,7 +489,7 @@ def test_a_host_that_kubernetes_has_is_measured_over_ssh_unless_it_is_at_work() 
     busy = results[PEER, "gpu-2"]
     assert (busy.status, busy.cause) == (
         Status.NOT_ASSESSED,
-        "programs are at work on its GPUs: 3",
+        "programs are running on its GPUs: 3",
     )
 
 

@@ -165,7 +165,7 @@ def test_a_server_that_hangs_has_an_end() -> None:
 def test_more_tokens_than_events_can_carry_are_not_believed() -> None:
     with serving(says(OK, event(), usage(100), DONE)) as port:
         (result,) = ask(request(port, tokens=128), {}).results
-    assert "counts 100 tokens, sent 1 events" in result.cause
+    assert "counts 100 tokens and sent 1 events" in result.cause
 
 
 def test_higher_rates_are_not_tried_where_nothing_came_back() -> None:

@@ -237,7 +237,7 @@ def test_a_run_that_measured_nothing_leaves_what_was_measured_before(
     session: Session, view: View, status: Status
 ) -> None:
     _run(session, view, _good(*HOSTS))
-    busy = not_assessed("cluster", "all GPUs are taken").of("copy.h2d")
+    busy = not_assessed("cluster", "all GPUs are busy").of("copy.h2d")
     _run(session, view, [busy.model_copy(update={"status": status})])
     assert len(list(recorded(session))) == 1
     assert _gate(session, view).state is GateState.PASSED

@@ -166,7 +166,7 @@ def test_stage_that_learns_from_one_that_will_run_is_announced_as_open(session: 
     prepared = prepare(session, facts, stages)
     plan = make_plan(session, Round(facts, {}), prepared, Selection(stages=stages))
     assert {(c.action, c.why) for c in plan.by_stage("one")} == {
-        (Action.SKIP, "looked at again after two")
+        (Action.SKIP, "checked again after two")
     }
     alone = cells(session, Round(facts, {}), stages[1])
     assert {(c.action, c.why) for c in alone.values()} == {(Action.SKIP, "")}
@@ -178,7 +178,7 @@ def test_a_stage_taken_out_of_the_site_runs_once_more_where_it_was(session: Sess
     facts["gpu-1"] = facts_of("gpu-1", receipts={"one": receipt_of("one", "any")})
     plan = cells(session, Round(facts, {}), stage)
     assert plan["gpu-1"].action is Action.RUN
-    assert "no longer asks for it" in plan["gpu-1"].why
+    assert "no longer enabled in the site" in plan["gpu-1"].why
     assert {plan[h].action for h in ("head", "gpu-2")} == {Action.NOT_CONCERNED}
     staying = stage_of("one", wanted=lambda site: False)
     assert cells(session, Round(facts, {}), staying)["gpu-1"].action is Action.NOT_CONCERNED

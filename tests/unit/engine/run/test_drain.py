@@ -58,7 +58,7 @@ def test_jobs_that_do_not_end_are_named_and_the_host_takes_work_again(
         DeadlineExceeded, match=r"gpu-1 is not free after 0 min: job 7 of ada"
     ) as raised:
         drain(session, ("gpu-1",), at_most(0))
-    assert raised.value.hint == "wait longer; work goes on there"
+    assert raised.value.hint == "wait longer; its jobs keep running"
     assert world.reasons["gpu-1"] == ""
     assert not world.cordoned
     assert world.node == {"metadata": {"name": "gpu-1", "annotations": {}}, "spec": {}}

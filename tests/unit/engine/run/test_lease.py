@@ -383,7 +383,7 @@ def test_hosts_of_a_plan_are_those_it_may_come_to_change(session: Session) -> No
     assert hosts_changed(session, at_rest, (one,)) == ()
 
 
-CANNOT_TELL = "cannot tell other control machines that it is being changed: "
+CANNOT_TELL = "other control machines cannot see that this run changes the host: "
 
 
 @pytest.mark.parametrize("before", [8192 - 9, 8192 - 9 - len(CANNOT_TELL)])

@@ -279,7 +279,7 @@ def test_a_name_server_that_is_silent_is_told(monkeypatch: pytest.MonkeyPatch) -
     ("head", "complaint"),
     [
         (b"\x84\x83\x00\x01\x00\x00", "code 3 for kubernetes.default.svc.cluster.local"),
-        (b"\x81\x83\x00\x01\x00\x00", "somebody outside the cluster did"),
+        (b"\x81\x83\x00\x01\x00\x00", "this server is outside the cluster"),
         (b"\x84\x80\x00\x01\x00\x00", "knows no address"),
     ],
 )
