@@ -132,7 +132,7 @@ def take(view: View, host: str, count: int, said: HostOutput, found: Figures) ->
         cause, fix = _unread(said, str(refused))
         for check in asked:
             if corrupted(said.output):
-                why = "data was corrupted on the way, and its report cannot be read"
+                why = "data was corrupted in transit, and its report cannot be read"
                 found.results.append(failed(host, why, FIX_CORRUPT).of(check))
             else:
                 found.error(check, host, cause, fix)
@@ -142,7 +142,7 @@ def take(view: View, host: str, count: int, said: HostOutput, found: Figures) ->
     for check in asked:
         bad = [name for name in CASES[check] if not _whole(report.cases.get(name))]
         if corrupted(said.output) and (bad or ended):
-            cause = f"data was corrupted on the way, in {first_few(bad or names)}"
+            cause = f"data was corrupted in transit, in {first_few(bad or names)}"
             found.results.append(failed(host, cause, FIX_CORRUPT).of(check))
         elif bad:
             found.results.append(_left(view, host, check, bad[0], report, said))

@@ -183,7 +183,7 @@ def _taken(session: Session, hosts: Sequence[str], held: _Held, *, over: bool) -
                 text = f"takes over from {_holder(before)}"
                 session.tell(Message(text=text, level="warning", host=host))
         else:
-            _warn(session, host, "its answer makes no sense")
+            _warn(session, host, "its answer is invalid")
         return None
 
     return {host: holder for host, holder in each(hosts, take) if holder}

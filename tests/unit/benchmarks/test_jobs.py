@@ -238,7 +238,7 @@ def test_a_job_whose_line_is_lost_goes_on_and_is_waited_for_by_whoever_comes_bac
     remote.lost = {"squeue"}
     said = one("echo 42", remote, book=book)
     assert (said.trouble, said.fix) == (Trouble.SILENT, "appliance validate --resume R")
-    assert "goes on" in said.cause
+    assert "still running" in said.cause
     remote.lost = set()
     assert one("echo 43", remote, book=book).output == "42\n"
     asked = [argv[0] for _, argv in remote.asked]

@@ -638,7 +638,7 @@ def test_a_driver_that_refuses_is_said_and_the_gpu_is_as_it_was(
     monkeypatch.setattr(Gpu, "make", broken)
     rig.node.wish("1", **{"1g_10gb": 1})
     problem = rig.round()["problem"]
-    assert problem.startswith("GPU 0: failed: Insufficient Resources; put back as it was")
+    assert problem.startswith("GPU 0: failed: Insufficient Resources; the previous layout")
     assert rig.layouts() == ["whole"] * 3
 
 

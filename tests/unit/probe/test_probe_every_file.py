@@ -127,7 +127,7 @@ def test_places_of_people_are_left_out_where_no_time_is_left_and_that_is_told(sh
     (shared / "su").chmod(0o4755)
     found, said = look(str(shared.parents[1]), patience=0.0)
     assert found["setuid file"].keys() == {"/usr/bin/su", "/zzz/su"}
-    assert "everybody's: /var/tmp (no time was left)" in said
+    assert "shared files not checked: /var/tmp (no time was left)" in said
 
 
 def test_a_package_manager_that_fails_costs_its_kind_alone(

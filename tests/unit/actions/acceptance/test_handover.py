@@ -417,7 +417,7 @@ def test_what_nobody_knows_of_a_host_is_a_difference(site: Path, tmp_path: Path)
         file.unlink()
     code, told = _said(written.archive, None, site)
     assert code == 1
-    assert "? head, gpu-[1-2]: what it is now is not known" in told
+    assert "? head, gpu-[1-2]: its current state is unknown" in told
 
 
 def test_a_host_that_was_silent_when_it_was_asked_last_is_not_as_it_was(

@@ -80,7 +80,7 @@ def swap(old: str, new: str) -> Change:
             megatron(FIVE, 2048, tflops=96.2),
             "1n.log",
             Status.NOT_ASSESSED,
-            "prints 96.2 TFLOPS per GPU",
+            "reports 96.2 TFLOPS per GPU",
         ),
         # Too few steps for a figure.
         (megatron(FIVE[:10], 2048), "1n.log", Status.NOT_ASSESSED, "7 are needed"),
@@ -405,7 +405,7 @@ def test_steps_at_one_log_interval_are_a_row(what: str) -> None:
 @pytest.mark.parametrize("what", DELETED)
 def test_a_log_with_holes_makes_no_figure(what: str) -> None:
     log = numbered(DELETED[what])
-    with pytest.raises(UnusableLog, match="lacks"):
+    with pytest.raises(UnusableLog, match="missing"):
         consistency.row(log, select(log))
 
 
@@ -422,7 +422,7 @@ HIDDEN = [485.7 if i > 25 and i % 11 == 10 else 85.7 for i in range(120)]
 def test_a_few_slow_lines_are_not_taken_out_of_a_log_without_a_clock(tmp_path: Path) -> None:
     result = judged(tmp_path, _without_slow(nemo2(HIDDEN, 2048), HIDDEN))
     assert result.status is Status.NOT_ASSESSED
-    assert "lacks 8 beside" in result.cause
+    assert "8 steps are missing" in result.cause
 
 
 def test_the_clock_has_the_time_of_lines_that_were_taken_out(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_parts_of_a_run_are_no_two_runs(
     found = judged(tmp_path / "x")
     assert {r.status for r in found} == {Status.NOT_ASSESSED}
     # Blocks in turn have holes: each is no log by itself.
-    assert re.search("one training is given as 2 results|from step .* lacks", found[0].cause)
+    assert re.search("one training is given as 2 results|from step .* missing", found[0].cause)
 
 
 @pytest.mark.parametrize(("first", "stride"), [(1, 1), (1, 10), (4096, 4096)])

@@ -203,4 +203,4 @@ def test_what_keeps_the_probe_from_running_has_a_remedy_of_its_own(
     hosts.answer = lambda host, argv: Completed(tuple(argv), 1, "", said)
     found = gather(hosts, {"gpu-1": {}}).unanswered["gpu-1"]
     assert fix in found.fix
-    assert ("defect" in found.fix) == ("Error:" in said)
+    assert ("bug" in found.fix) == ("Error:" in said)

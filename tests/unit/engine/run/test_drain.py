@@ -276,7 +276,7 @@ def test_an_answer_without_a_state_is_not_taken_for_a_host_without_work(
     session: Session, world: World, hosts: FakeHosts
 ) -> None:
     hosts.answer = lambda host, argv: Completed(tuple(argv), 0, "", "slurm_load_node: odd")
-    with pytest.raises(CommandFailed, match="no state of gpu-1: slurm_load_node: odd"):
+    with pytest.raises(CommandFailed, match="no state for gpu-1: slurm_load_node: odd"):
         drain(session, ("gpu-1",), at_most(0))
 
 
