@@ -70,7 +70,7 @@ HELLOS: tuple[Hello, ...] = (
         "A NetworkPolicy blocks traffic to a pod",
         _network,
         condition("Complete", "Failed"),
-        failed="a pod reached what a NetworkPolicy closes: the pod network does not enforce them",
-        fix="the pods of the network (calico-node, cilium) and their log; appliance health --check workloads.network",
+        failed="a pod reached a port that a NetworkPolicy closes: the pod network does not enforce network policies",
+        fix="check the pods of the network (calico-node, cilium) and their logs; appliance health --check workloads.network",
     ),
 )

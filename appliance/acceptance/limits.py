@@ -81,7 +81,7 @@ PROMISES = (
         "scheduler.time_limit",
         "Interactive work ends at its time limit",
         "Two interactive pods sleep, one of them in a queue with a limit of one minute. KAI has no such limit: the program "
-        "appliance-limits keeps it.",
+        "appliance-limits enforces it.",
         lambda capacity: capacity.lacks(gpus=2, queues=True),
         play_time,
         judge_limit,

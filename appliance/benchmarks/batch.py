@@ -27,7 +27,7 @@ RECORD_POLLS, RECORD_SECONDS = 15, 2.0
 """slurmctld reports a job's hosts to slurmdbd within seconds; a job may end before that."""
 KEPT_DAYS = 30
 MARK = "APPLIANCE_END"
-NO_END = "the job ended without a word of its own"
+NO_END = "the job ended without an error message"
 NEVER = "it never ran on a host"
 
 BATCH = """#!/bin/sh

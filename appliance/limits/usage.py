@@ -88,7 +88,11 @@ def _ask(
     asked = {"query": expression, "start": end - (slices - 1) * step, "end": end, "step": step}
     answer = web.ask("GET", f"{prometheus}/api/v1/query_range?{urlencode(asked)}", {})
     if answer.skew is None or abs(answer.skew) > CLOCK_S:
-        told = "is unknown: its answer has no date" if answer.skew is None else f"differs by {answer.skew:.0f} s"
+        told = (
+            "is unknown: its answer has no date"
+            if answer.skew is None
+            else f"differs by {answer.skew:.0f} s"
+        )
         raise Trouble(f"the clock of Prometheus {told}")
     try:
         document = json.loads(answer.body)

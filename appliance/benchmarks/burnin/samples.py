@@ -90,7 +90,7 @@ def read(text: str) -> Burn:
     samples = [line for line in found if line.kind == "sample"]
     during = [line for line in samples if line.time >= begin.time]
     if not during:
-        raise Unread("there is no sample of it")
+        raise Unread("it has no samples")
     end = next((line for line in found if line.kind == "end"), None)
     last = end or during[-1]
     times = [begin.time, *(line.time for line in during), last.time]

@@ -28,7 +28,7 @@ SLOW = 1.5
 LEAST_SPAN = 20
 """Minimum length of a time span, in units of the clock, before it is compared."""
 RISEN = 1.5
-UNSTAMPED = "one of both is wrong: give the log as the program wrote it, or train again without validation and checkpoints"
+UNSTAMPED = "one of them is wrong: use the unmodified log, or train again without validation and checkpoints"
 
 
 def batch(log: Log, global_batch: int) -> None:
@@ -103,7 +103,7 @@ def clock(log: Log, selection: Selection) -> float | None:
     if selection.seconds > CLOCK_SLACK * by_clock:
         raise UnusableLog(
             f"{log.source}: reports {selection.seconds:,.4g} s a step, but by its clock a step took {by_clock:,.4g} s",
-            "look at the units of the step times, milliseconds or seconds",
+            "check the unit of the step times, milliseconds or seconds",
         )
     return by_clock
 
@@ -123,7 +123,7 @@ def _between(log: Log, selection: Selection) -> None:
     holes = [gap for gap in gaps if gap[1] >= 0 and gap[0] > every]
     most = max(2, len(gaps) // PAUSED)
     if len(gaps) - len(forward) - len(holes) > most:
-        raise UnusableLog(f"{log.source}: its time stamps run backwards", UNSTAMPED)
+        raise UnusableLog(f"{log.source}: its time stamps are not in order", UNSTAMPED)
     steady = forward[: max(0, len(forward) - most)] + holes
     passed, printed = (sum(gap[i] for gap in steady) for i in (1, 2))
     slack = 2 * log.resolution
@@ -131,8 +131,8 @@ def _between(log: Log, selection: Selection) -> None:
         hidden = sum(gap[1] - gap[2] for gap in holes)
         if hidden > passed - printed - hidden:
             raise UnusableLog(
-                f"{log.source}: lacks steps, and by its time stamps these took {hidden:,.4g} s more than the others",
-                "give the log as the program wrote it, from its beginning to its end",
+                f"{log.source}: steps are missing, and by its time stamps these took {hidden:,.4g} s more than the others",
+                "use the complete, unmodified log",
             )
         times = passed / printed
         raise UnusableLog(
@@ -146,7 +146,7 @@ def _between(log: Log, selection: Selection) -> None:
     ):
         raise UnusableLog(
             f"{log.source}: reports {selection.seconds:,.4g} s a step, but by its clock all steps took {all_passed:,.4g} s",
-            "look at the units of the step times, milliseconds or seconds",
+            "check the unit of the step times, milliseconds or seconds",
         )
 
 

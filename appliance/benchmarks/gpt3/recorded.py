@@ -130,7 +130,7 @@ def _distinct(
             del runs[i]
         if len({one.cell for one in alike}) == 1 and not _in_parts(alike):
             others = ", ".join(taken[i].trace.source for i in members if i != slowest)
-            note = f"of the same training, and not counted again: {others}"
+            note = f"from the same training, not counted again: {others}"
             own = taken[slowest].run
             runs[slowest] = own.model_copy(update={"notes": (note, *own.notes)})
         else:
@@ -149,7 +149,7 @@ def _one_training(alike: Sequence[_Taken]) -> steps.UnusableLog:
         said += ", or they cannot be distinguished: the steps of one follow those of another, and at least one log has no dates"
     return steps.UnusableLog(
         f"{said}: {named}",
-        "give each training once, in one file, where it ran, from its first step on; train again for the other figures",
+        "use each training only once: one complete file, in the folder of its configuration; train again for the other results",
     )
 
 
@@ -196,7 +196,7 @@ def run_of(
     consistency.row(log, selection)
     theirs = hardware.gpu if hardware and not recorded.gpu else None
     if hardware and theirs:
-        notes = (*notes, f"GPU not named in runs.yml: {theirs}, as {hardware.of} has it, assumed")
+        notes = (*notes, f"no GPU in runs.yml: assumed {theirs}, as in {hardware.of}")
     run = Run(
         model=recorded.model,
         platform=recorded.platform,
@@ -258,14 +258,17 @@ def _size(
     size = said or next(iter(printed), 0)
     if size:
         return size, ""
-    return published, f"{what} not in the log: the model's published one, {published}, assumed"
+    return (
+        published,
+        f"{what} not in the log: assumed the published value of the model, {published}",
+    )
 
 
 def _world(log: steps.Log, nodes: int, gpus_per_node: int) -> Iterator[str]:
     """Returns a note if the log does not contain the number of its GPUs. Raises UnusableLog if it contains another number."""
     expected = nodes * gpus_per_node
     if not log.printed.world:
-        yield f"number of GPUs not in the log: {nodes} x {gpus_per_node} assumed"
+        yield f"number of GPUs not in the log: assumed {nodes} x {gpus_per_node}"
     elif log.printed.world != (expected,):
         raise steps.UnusableLog(
             f"{log.source}: ran on {_listed(log.printed.world)} GPUs, and {nodes} x {gpus_per_node} are {expected}",

@@ -295,7 +295,7 @@ def main() -> int:
     rank = int(os.environ.get("SLURM_PROCID") or os.environ.get("RANK") or 0)
     world = int(os.environ.get("SLURM_NTASKS") or os.environ.get("WORLD_SIZE") or 1)
     if args.global_batch % world:
-        say(f"appliance: a global batch of {args.global_batch} does not divide by {world} ranks")
+        say(f"appliance: a global batch of {args.global_batch} is not divisible by {world} ranks")
         return 2
     try:
         torch = importlib.import_module("torch")

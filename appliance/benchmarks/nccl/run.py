@@ -184,9 +184,9 @@ def _peak(
         shown |= {"limit": bound.value, "limit_source": bound.source}
     if measured.wrong:
         cause = f"{plural(measured.wrong, 'value is', 'values are')} wrong: data was corrupted in transit"
-        return failed(at, cause, "drain the affected hosts, then run appliance validate dcgm", **shown).of(
-            check
-        )
+        return failed(
+            at, cause, "drain the affected hosts, then run appliance validate dcgm", **shown
+        ).of(check)
     # A tree over two hosts or in-network reduction passes the wire, and hides a bad port (nccl#1576).
     if isinstance(most, Most) and most.passed_by(peak.busbw):
         cause = f"{peak.busbw:g} GB/s is more than {most.why} ({most.value:.4g}): this measured something else"

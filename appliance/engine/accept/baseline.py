@@ -116,12 +116,12 @@ def _of_host(then: HostRecord, now: HostRecord, facts: HostFacts) -> Iterator[Di
             yield _changed(now.name, field, was, is_now)
     if then.gpus and facts.gpus is None:
         yield _unknown(
-            now.name, f"its GPUs are not known: {facts.gap('gpus', 'no driver answers').text}"
+            now.name, f"its GPUs are unknown: {facts.gap('gpus', 'no driver answers').text}"
         )
     else:
         yield from _parts(now.name, _gpus(then), _gpus(now))
     if then.ports and not facts.ports and "ports" in facts.errors:
-        yield _unknown(now.name, f"its ports are not known: {facts.gap('ports').text}")
+        yield _unknown(now.name, f"its ports are unknown: {facts.gap('ports').text}")
     else:
         yield from _parts(now.name, _ports(then), _ports(now))
 

@@ -51,9 +51,7 @@ def controllers(session: Session, names: Iterable[str] = ()) -> dict[str, Contro
         if host.bmc and (not wanted or name in wanted)
     }
     if not found:
-        raise ConfigError(
-            f"no host of site {session.site.name} has a BMC", NO_BMC
-        )
+        raise ConfigError(f"no host of site {session.site.name} has a BMC", NO_BMC)
     return found
 
 
@@ -84,7 +82,7 @@ def ask(known: Mapping[str, Controller], patience: Patience | None = None) -> Co
         except Exception as error:  # noqa: BLE001 - a controller answers what it likes, and ends no look at the others
             said = shortened(one_line(f"{type(error).__name__}: {error}"), 200)
             return Unanswered(
-                name, f"its controller's answers cannot be read ({said})", DEFECT, away=True
+                name, f"its BMC's responses cannot be read ({said})", DEFECT, away=True
             )
         return found.model_copy(update={"default_password": str(known[name].password) in SOLD_WITH})
 

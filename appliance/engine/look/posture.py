@@ -168,7 +168,7 @@ def _between(
             if kind not in DEEP and not any(line.startswith(f"{kind}: ") for line in unread):
                 yield _unknown(host, f"each {kind} could not be read")
         elif was is None:
-            yield _unknown(host, f"each {kind} was not kept then")
+            yield _unknown(host, f"each {kind} was not recorded then")
         else:
             for name in sorted(was.keys() | is_now.keys()):
                 # An item without content is reported as "", which differs from an absent one.

@@ -86,7 +86,7 @@ def _behind_unfit(session: Session, stage: Stage, cells: list[HostStage]) -> lis
         return cells
     update = {
         "action": Action.BLOCKED,
-        "why": f"waits for {unfit[0]}, which comes first",
+        "why": f"waits for {unfit[0]}, which must finish first",
         "minutes": 0.0,
     }
     return [c.model_copy(update=update) if c.action.changes else c for c in cells]
@@ -221,7 +221,7 @@ def _reason(
     errors = view.facts[host.name].errors
     if receipt is None:
         if "receipts" in errors and not view.facts[host.name].receipts:
-            return Action.RUN, f"not known whether it is done: {errors['receipts']}"
+            return Action.RUN, f"unknown whether it is finished: {errors['receipts']}"
         failed = session.journal.last("host_failed", stage=stage.name, host=host.name)
         return (
             Action.RUN,
@@ -243,7 +243,7 @@ def _reason(
     if broken:
         return Action.REPAIR, first_few([_short(r) for r in broken])
     if cause := view.unproved.get((stage.name, host.name)):
-        return Action.REPAIR, f"not proved since it failed: {cause}"
+        return Action.REPAIR, f"not passed since it failed: {cause}"
     return Action.SKIP, ""
 
 
@@ -256,7 +256,7 @@ def _lacks(view: View, stage: Stage, host: Host) -> str:
 
 def _changed(session: Session, stage: Stage, receipt: Receipt, known: Prepared) -> str:
     if ALL_MODULES in receipt.inputs:
-        return "its receipt is of a release up to 0.1.0, which counted all modules as one"
+        return "its receipt is from release 0.1.0 or older, which did not record modules separately"
     names = changes_since_receipt(session, stage.name, receipt, known) if receipt.inputs else []
     return f"changed: {first_few(names) or 'its inputs'}"
 

@@ -141,11 +141,11 @@ def _waits(
     """Return why the stage cannot run after these outcomes; "" if it can."""
     if stage.measures:
         failed = any(o.state in _BAD for o in outcomes)
-        return "other stages have to be whole first" if silent or failed else ""
+        return "other stages must succeed on all hosts first" if silent or failed else ""
     control = {host.name for host in session.site.with_role(Role.CONTROL)}
     for o in outcomes:
         if o.stage in stage.after and o.host in control and o.state not in _FINISHED:
-            return f"stage {o.stage} has to be whole first"
+            return f"stage {o.stage} must succeed on all hosts first"
     return ""
 
 

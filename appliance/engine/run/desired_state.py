@@ -48,7 +48,7 @@ def unrepaired_drift(
 def _diagnosis(differences: list[str]) -> Diagnosis | None:
     if not differences:
         return None
-    return Diagnosis(f"not as it was wanted: {first_few(differences)}", REMEDY)
+    return Diagnosis(f"differs from the desired state: {first_few(differences)}", REMEDY)
 
 
 def _differences(facts: HostFacts, managed: Managed) -> Iterator[tuple[str, str]]:

@@ -136,7 +136,11 @@ def _take_all(
     if found and may_take_over(_holders_text(found)):
         # The program never refuses that, so such a host lies; it must not block the others.
         for host in _taken(session, list(found), held, over=True):
-            _warn(session, host, "its lease was taken over, but it still reports another run as the holder")
+            _warn(
+                session,
+                host,
+                "its lease was taken over, but it still reports another run as the holder",
+            )
     elif found:
         raise _refusal(found)
 
@@ -164,7 +168,7 @@ def report_held_leases(session: Session, facts: Mapping[str, HostFacts]) -> None
 def _refusal(found: Mapping[str, Holder]) -> LeaseHeld:
     return LeaseHeld(
         _holders_text(found),
-        "wait for that run, or exclude these hosts; if it is dead, its lease ends within 15 minutes, or take it over: appliance deploy --take-over",
+        "wait for that run, or exclude these hosts; if that run is dead, wait 15 minutes for its lease to expire, or take over: appliance deploy --take-over",
     )
 
 

@@ -76,6 +76,6 @@ def _refusal(stage: Stage, problems: list[ApplianceError]) -> ConfigError:
     more = f"; and {len(problems) - MOST} more" if len(problems) > MOST else ""
     text = "; ".join(problem.message for problem in problems[:MOST])
     return ConfigError(
-        f"stage {stage.name} is refused before a host is drained: {text}{more}",
+        f"stage {stage.name} cannot run, so no host was drained: {text}{more}",
         f"{problems[0].hint}; nothing was changed",
     )

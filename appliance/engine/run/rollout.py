@@ -27,7 +27,7 @@ from appliance.models.run import StageOutcome, StageState
 from appliance.models.site import Role
 from appliance.stages.stage import Stage, never
 
-REMEDY = "wait for them (gpu.drain_minutes) or allow to end them (gpu.interrupt_jobs)"
+REMEDY = "increase the wait (gpu.drain_minutes) or allow ending them (gpu.interrupt_jobs)"
 
 DRAINED, GIVEN_BACK = "drained", "given_back"
 """Kinds of journal entries."""
@@ -164,7 +164,7 @@ def _give_back(session: Session, host: str) -> None:
     try:
         resume(session, (host,))
     except ApplianceError as error:
-        text = f"is done, and still drained: {error.told_of(host)}"
+        text = f"is done, but still drained: {error.told_of(host)}"
         session.tell(Message(text=text, level="warning", host=host))
     else:
         session.journal.append(session.run, GIVEN_BACK, host=host)

@@ -104,7 +104,7 @@ class SlurmHosts:
         done = self._run(["timeout", "20", *words])
         if done.returncode:
             said = _last(done.stderr, done.stdout)
-            hint = "bring Slurm up: appliance deploy --stage slurm"
+            hint = "start Slurm: appliance deploy --stage slurm"
             raise CommandFailed(f"{words[0]}: {said}", hint, self._desks[0])
         return done.stdout
 

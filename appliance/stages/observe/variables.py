@@ -120,7 +120,10 @@ def _mail(context: RoleContext) -> dict[str, object]:
 
 def _secret(context: RoleContext, name: str) -> str:
     if name not in context.secrets:
-        raise ConfigError(f"the secret of {name} was not read", "run this on the control machine that has the secret")
+        raise ConfigError(
+            f"the secret of {name} was not read",
+            "run this on the control machine that has the secret",
+        )
     return context.secrets[name]
 
 

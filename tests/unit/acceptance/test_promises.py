@@ -184,7 +184,7 @@ def test_a_cluster_without_queues_and_classes_is_not_assessed_for_them() -> None
         "scheduler.priority",
     }
     assert {r.id for r in verdicts.values() if r.status is Status.PASS} == {"scheduler.mig"}
-    assert "groups of pods" in verdicts["scheduler.cpu_only"].cause
+    assert "pod groups" in verdicts["scheduler.cpu_only"].cause
 
 
 def test_one_gpu_host_shows_what_it_can_and_says_what_not() -> None:

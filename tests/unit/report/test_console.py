@@ -76,9 +76,7 @@ class TestPlan:
                 ),
                 cell("base", "gpu-1", Action.RUN, restarts=("chrony",)),
                 cell("base", "gpu-2", Action.RUN, restarts=("chrony",)),
-                cell(
-                    "gpu", "gpu-1", Action.SKIP, "checked again", may_restart=("dcgm", "chrony")
-                ),
+                cell("gpu", "gpu-1", Action.SKIP, "checked again", may_restart=("dcgm", "chrony")),
                 cell("gpu", "gpu-2", Action.BLOCKED, "waits", restarts=("dcgm",)),
             )
         )

@@ -186,7 +186,7 @@ def test_gpus_that_cannot_be_asked_are_not_called_gone(rack: Rack) -> None:
     health.look(Target(), Recorder(), keep=True)
     rack.asked = False
     assert told(rack, rack.session.run) == [
-        "? gpu-[1-2]: its GPUs are not known: no driver answers",
+        "? gpu-[1-2]: its GPUs are unknown: no driver answers",
     ]
 
 

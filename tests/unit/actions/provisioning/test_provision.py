@@ -145,7 +145,7 @@ def test_another_system_is_lost_only_where_that_is_asked_for(site: Path, made: I
             SchedulerHost(Owner.SLURM, True, "", ("job 7 of alice",)),
             "it carries work: job 7 of alice",
         ),
-        (ConnectionFailed("refused"), "whether it carries work is not known"),
+        (ConnectionFailed("refused"), "cannot determine whether it runs jobs"),
     ],
 )
 def test_work_is_not_ended_by_reinstall(site: Path, made: Image, monkeypatch: pytest.MonkeyPatch, answer: SchedulerHost | ApplianceError, said: str) -> None:  # fmt: skip

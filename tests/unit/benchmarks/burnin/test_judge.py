@@ -357,7 +357,7 @@ def test_a_burn_in_that_was_to_be_shorter_is_another_one() -> None:
     done = verdicts(found)["burnin.done", "gpu-1"]
     assert (done.status, done.cause) == (
         Status.FAIL,
-        "it was to last 0.0167 h: this is a different burn-in",
+        "it was to last 0.0167 h: this is a different burn-in run",
     )
 
 

@@ -53,7 +53,7 @@ def test_each_item_is_told_as_its_program_told_it(tmp_path: Path) -> None:
     ]
     assert found.table.rows[-1][4] == "an item that this program does not know"
     assert "foreign" in found.table.title
-    assert "counts for no gate" in found.table.note
+    assert "closes no gate" in found.table.note
 
 
 @pytest.mark.parametrize(
@@ -134,10 +134,14 @@ def test_text_of_others_moves_no_cursor(tmp_path: Path) -> None:
         ('name="TomorrowsCheck"', "", "a case without a name"),
         ("system-out", "flakyFailure", "has 'flakyFailure'"),
         (TIME, ' timestamp="soon"', "soon"),
-        (TIME, ' timestamp="0001-01-01T00:00:00+23:00"', "is no report of isvctl"),
+        (TIME, ' timestamp="0001-01-01T00:00:00+23:00"', "is not a report of isvctl"),
         ("<?xml version='1.0' encoding='utf-8'?>", "<!DOCTYPE x>", "document type"),
         ("</testsuites>", "", "not XML"),
-        ("</testsuites>", "<properties/></testsuites>", "contains 'properties' in addition to its suites"),
+        (
+            "</testsuites>",
+            "<properties/></testsuites>",
+            "contains 'properties' in addition to its suites",
+        ),
     ],
 )
 def test_what_is_no_report_or_does_not_add_up_is_refused_in_one_line(
@@ -146,7 +150,7 @@ def test_what_is_no_report_or_does_not_add_up_is_refused_in_one_line(
     assert old in REPORT
     with pytest.raises(ConfigError) as found:
         read(tmp_path, REPORT.replace(old, new))
-    assert "is no report of isvctl" in found.value.message
+    assert "is not a report of isvctl" in found.value.message
     assert told in found.value.message
     assert "\n" not in found.value.message
 

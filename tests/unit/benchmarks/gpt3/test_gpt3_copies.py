@@ -100,7 +100,7 @@ def test_copies_for_one_figure_count_once(tmp_path: Path, what: str) -> None:
     put(tmp_path, BARE, a=LOG, b=COPIES[what]())
     (found,) = judged(tmp_path)
     assert "mean of 2 runs" not in found.evidence
-    assert "of the same training, and not counted again: " in found.evidence
+    assert "from the same training, not counted again: " in found.evidence
     assert found.status is Status.PASS
 
 

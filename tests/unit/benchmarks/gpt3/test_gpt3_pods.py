@@ -132,7 +132,7 @@ def test_the_rank_that_died_is_blamed_and_not_those_that_it_took_along(
 def test_a_training_that_hangs_ends_at_its_bound_and_names_who_was_at_work() -> None:
     cluster = Ranks((0, None), {0: GOOD})
     loss, _, time = trained(cluster, 2)
-    assert (loss.status, "gpu-2 was still at it" in loss.cause) == (Status.ERROR, True)
+    assert (loss.status, "gpu-2 was still running" in loss.cause) == (Status.ERROR, True)
     assert SECONDS < time.at < SECONDS + START_SECONDS + 10
     assert cluster.live == []
 

@@ -63,7 +63,7 @@ def test_where_slurm_has_no_host_nothing_is_trained(
     cluster = seen.site.model_copy(update={"kubernetes": KubernetesOptions()})
     (result,), measured, _ = trained(View(seen.profile, cluster, seen.facts), remote)
     assert (result.status, result.required) == (Status.NOT_ASSESSED, False)
-    assert "of Kubernetes" in result.cause
+    assert "Kubernetes owns every GPU host" in result.cause
     assert (remote.asked, measured) == ([], [])
 
 

@@ -149,7 +149,7 @@ def test_a_message_of_1_gib_is_long_enough() -> None:
     result = found(1, Cluster(alone=shorter))["nccl.host", "gpu-1"]
     assert (result.status, result.evidence) == (
         Status.PASS,
-        "1 GiB messages; not bounded: how fast the links of each GPU are is not known",
+        "1 GiB messages; not bounded: the link speed of each GPU is unknown",
     )
 
 
@@ -291,7 +291,7 @@ def test_a_host_passes_no_figure_that_its_links_cannot_carry(busbw: str, status:
     results = nccl.run(View(seen.profile, seen.site, facts), cluster).results
     (host,) = [r for r in results if r.id == "nccl.host"]
     assert host.status is status, host
-    assert "at most 580.1 GB/s (what links of 331.5 GB/s to a GPU allow)" in host.evidence
+    assert "at most 580.1 GB/s (the maximum of links of 331.5 GB/s to a GPU)" in host.evidence
 
 
 def test_one_gpu_alone_is_not_judged_by_what_goes_between_gpus() -> None:

@@ -173,10 +173,10 @@ def test_more_than_the_link_carries_is_an_error(
 
 def test_links_that_nobody_tells_are_said_to_bound_nothing() -> None:
     results = found(EIGHT, view(pcie_max_generation=None))
-    assert "not bounded: how fast its slot is, is not known" in (
+    assert "not bounded: the speed of its slot is unknown" in (
         results[TO_GPU, "gpu-1/GPU 0"].evidence
     )
-    assert "not bounded: how fast the links" in results[PEER, "gpu-1/GPU 0,1"].evidence
+    assert "not bounded: the link speed" in results[PEER, "gpu-1/GPU 0,1"].evidence
 
 
 @pytest.mark.parametrize("asked", [True, False])

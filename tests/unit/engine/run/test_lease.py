@@ -43,7 +43,9 @@ def test_a_host_that_is_never_free_keeps_nobody_from_the_others(
         pass
     with leased(mine, ALL, lambda _: True):
         assert rack.note("gpu-2")["run"] == mine.run
-    assert "gpu-1: other control machines cannot see that this run changes the host" in said(recorder)
+    assert "gpu-1: other control machines cannot see that this run changes the host" in said(
+        recorder
+    )
     assert not rack.note("gpu-2")
 
 

@@ -137,9 +137,7 @@ def test_a_host_that_fails_stops_the_roll_and_the_rest_is_named_and_untouched(
         assert outcomes[host].why == "gpu-2 failed, so stage one stops here"
         assert outcomes[host].fix == "repair gpu-2, then deploy again"
         assert not any(host in done for done in hands.done)
-    told = [
-        e.host for e in recorder.events if isinstance(e, Message) and "stops here" in e.text
-    ]
+    told = [e.host for e in recorder.events if isinstance(e, Message) and "stops here" in e.text]
     assert told == ["gpu-3", "gpu-4"]
 
 

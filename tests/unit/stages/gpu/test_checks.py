@@ -199,7 +199,7 @@ FAULTS: list[tuple[str, dict[str, Any], Status, str, str]] = [
     ("gpu.clocks", {"clock_event_reasons": 0x8}, Status.FAIL, "hardware slows", "power"),
     ("gpu.clocks", {"clock_event_reasons": 0x48}, Status.FAIL, "heat", "fans"),
     ("gpu.clocks", {"clock_event_reasons": 0x88}, Status.FAIL, "power brake", "power supplies"),
-    ("gpu.clocks", {"clock_event_reasons": 0x24}, Status.WARN, "keep it cool", "air flow"),
+    ("gpu.clocks", {"clock_event_reasons": 0x24}, Status.WARN, "because of heat", "air flow"),
     ("gpu.temperature", {"temperature": 89}, Status.FAIL, "slows down from 89", "fans"),
     ("gpu.temperature", {"temperature": 86, "utilization": 90}, Status.WARN, "3 below", "fans"),
     ("gpu.temperature", {"temperature": 56}, Status.FAIL, "56 °C when idle, but its idle neighbours have 31 °C", "air flow"),
