@@ -21,14 +21,14 @@ STATE = "/run/appliance-limits/state.json"
 METRICS = "appliance_limits.prom"
 HELP = {
     "round_timestamp_seconds": ("gauge", "End of the last round"),
-    "success_timestamp_seconds": ("gauge", "End of the last round in which nothing went wrong"),
+    "success_timestamp_seconds": ("gauge", "End of the last round without an error"),
     "leader": ("gauge", "1: this host acts, 0: another one does"),
     "pods": ("gauge", "Pods in the projects' namespaces that have not ended"),
     "unknown": (
         "gauge",
-        "Workloads left alone because something about them is not known, by limit",
+        "Workloads not judged because data is missing, by limit",
     ),
-    "stuck": ("gauge", "Workloads that were ended and are still there"),
+    "stuck": ("gauge", "Workloads that were ended but still exist"),
     "ended_total": ("counter", "Workloads ended, by limit"),
 }
 

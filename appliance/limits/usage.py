@@ -100,10 +100,10 @@ def _ask(
             why = document.get("error") or "; ".join(
                 document.get("warnings") or ["no reason given"]
             )
-            raise Trouble(f"Prometheus refuses the question: {why} (HTTP {answer.status})")
+            raise Trouble(f"Prometheus rejected the query: {why} (HTTP {answer.status})")
         return [
             {"metric": dict(s["metric"]), "values": list(s["values"])}
             for s in document["data"]["result"]
         ]
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise Trouble(f"Prometheus answered something else (HTTP {answer.status})") from None
+        raise Trouble(f"Prometheus returned an invalid answer (HTTP {answer.status})") from None

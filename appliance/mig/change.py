@@ -53,7 +53,7 @@ def change(gpu: Gpu, wanted: Layout) -> Outcome:
     except _Waits:
         return Outcome(
             PENDING,
-            f"MIG mode {_word(wanted.on)} waits: something else uses the GPU; stop it or reboot the host",
+            f"MIG mode {_word(wanted.on)} needs an idle GPU: stop the programs that use it, or reboot the host",
             (),
             steps,
         )
@@ -78,7 +78,7 @@ def _make(gpu: Gpu, wanted: Layout) -> None:
     nodes.settle(gpu.minor, gpu.instances())
     left = differences(gpu.layout(), wanted)
     if left:
-        raise Failure(f"the driver made something else: {', '.join(left)} still to be done")
+        raise Failure(f"the driver created another layout: {', '.join(left)} still missing")
 
 
 def _mode(gpu: Gpu, on: bool) -> None:
@@ -115,7 +115,7 @@ def _restored(gpu: Gpu, before: Layout) -> str:
     try:
         _make(gpu, before)
     except (_Waits, Failure, Refused) as error:
-        why = str(error) or "its mode waits for a reset"
+        why = str(error) or "its MIG mode is pending until a reset"
         return f"the previous layout ({words(before)}) could not be restored: {why}"
     return f"the previous layout ({words(before)}) was restored"
 

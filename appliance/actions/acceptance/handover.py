@@ -40,8 +40,8 @@ FILES = {
 }
 """The files of a hand-over, in reading order."""
 SIGNED_BY = """
-  (signed with key {fingerprint}; whoever changed a file could also have signed it again,
-  so get the key or this fingerprint from the signer over another channel than this archive)"""
+  (signed with key {fingerprint}; anyone who changed a file could also have signed it again,
+  so get the key or this fingerprint from the signer over a different channel)"""
 VERIFY = """Hand-over of site {site}, run {run}
 
 Start with handover.html. The files are:

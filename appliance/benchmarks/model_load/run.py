@@ -26,7 +26,7 @@ MODULE = "appliance.benchmarks.model_load.host.__main__"
 WHAT = "the measurement"
 SLACK = 120.0
 """Seconds in addition to the loads: creating the file, starting Python."""
-NO_PYTHON = "name one that is there with --python"
+NO_PYTHON = "set one that exists there with --python"
 
 
 @cache

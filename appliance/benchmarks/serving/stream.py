@@ -9,7 +9,7 @@ from appliance.text import quoted
 
 MOST_PER_EVENT = 16
 """Tokens of one event that are believed; servers send one, or a few with speculative decoding."""
-NO_ANSWER = "the server's answer is none: "
+NO_ANSWER = "the server's answer is invalid: "
 
 
 class Refused(Exception):
@@ -50,7 +50,7 @@ class StreamedAnswer:
     def counted(self, most: int) -> int:
         """Number of its tokens: the server's count if it is plausible, otherwise one per event. Raises Refused."""
         if not self.ended:
-            raise Refused("the stream ended before it was done")
+            raise Refused("the stream ended early")
         events = len(self.times)
         if not events:
             raise Refused("the answer has no text")

@@ -105,7 +105,7 @@ def test_a_pod_nobody_can_read_leaves_its_project_alone_and_no_other(world: Worl
     world.pod("late", age=100)
     for _ in range(34):
         world.wall, world.steady = world.wall + 30, world.steady + 30
-        with pytest.raises(Trouble, match="a pod this program cannot read"):
+        with pytest.raises(Trouble, match="a pod that this program cannot read"):
             world.round()
     assert [path for _, path, _ in world.changes] == [f"/api/v1/namespaces/{SPACE}/pods/late"]
 

@@ -273,7 +273,7 @@ def test_numbers_that_may_have_moved_are_not_trusted(host: MigHost) -> None:
     host.write()
     done = host.mig("apply", "--file", declare(host, BALANCED, []))
     assert done.returncode == 2
-    assert "1 of 2 GPUs answer, and their numbers move when one is missing" in done.stderr
+    assert "1 of 2 GPUs answer, and GPU numbers shift if one is missing" in done.stderr
     assert "MIG" not in host.smi("-L").stdout
 
 
@@ -288,8 +288,8 @@ def test_where_all_are_alike_the_ones_that_answer_are_divided(host: MigHost) -> 
     [
         ("{", "cannot be read"),
         ("[]", "cannot be read"),
-        ('{"version": 2}', "of version 2, this program knows 1"),
-        ('{"version": 1, "count": 2, "gpus": {"7": []}}', "GPU 7 is declared, but 2 are counted"),
+        ('{"version": 2}', "has version 2, but this program supports 1"),
+        ('{"version": 1, "count": 2, "gpus": {"7": []}}', "GPU 7 is declared, but the host has 2"),
         ('{"version": 1, "count": 2, "gpus": {"0": [{"id": 9}]}}', "cannot be read: KeyError"),
     ],
 )

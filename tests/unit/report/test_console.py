@@ -406,7 +406,7 @@ class TestSummary:
         )
         shown = console(200)
         run_summary(shown, record)
-        assert "Good as far as it went." in text(shown)
+        assert "The selected part passed." in text(shown)
         assert "Ready" not in text(shown)
         assert "not judged, because of --stage base: stages slurm" in text(shown)
 

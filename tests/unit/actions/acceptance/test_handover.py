@@ -128,7 +128,7 @@ def test_signed_hand_over_is_verified_by_us_and_by_tools_that_are_not_ours(
             process.run(words, cwd=folder, input=manifest.read())
     readme = (folder / "README.txt").read_text()
     assert "ssh-keygen -Y verify" in readme
-    assert "over another channel than this archive" in readme
+    assert "over a different channel" in readme
     listed = {line.split()[0] for line in readme.splitlines() if line.startswith("  ")}
     tops = {path.name for path in folder.iterdir()} - {"README.txt", SIGNATURE}
     assert tops <= listed

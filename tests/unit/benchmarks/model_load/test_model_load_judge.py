@@ -228,8 +228,8 @@ def test_measurements_name_package_and_digest() -> None:
         (json.dumps(document(place(), place())), "requested was"),
         (json.dumps(document(place(sha256="../etc"))), "sha256"),
         (json.dumps(document(place(kind="s3"))), "/data cannot be of kind 's3'"),
-        (json.dumps(document(place(bytes=0))), "holds nothing"),
-        (json.dumps(document(place(tensors=0))), "holds nothing"),
+        (json.dumps(document(place(bytes=0))), "file is empty"),
+        (json.dumps(document(place(tensors=0))), "file is empty"),
     ],
 )
 def test_an_answer_that_lies_is_refused_in_one_line(text: str, why: str) -> None:

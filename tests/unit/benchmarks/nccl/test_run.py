@@ -57,7 +57,7 @@ def test_the_slow_host_is_named_and_kept_out_of_the_whole() -> None:
     assert results["nccl.cluster", "cluster/4 hosts"].status is Status.PASS
     whole = results["nccl.cluster", "cluster/5 hosts"]
     assert (whole.status, whole.required) == (Status.NOT_ASSESSED, True)
-    assert whole.cause == "not over all of them: gpu-3 not known to be good"
+    assert whole.cause == "not over all hosts: gpu-3 not known to be good"
 
 
 def test_of_two_hosts_neither_is_blamed_and_neither_is_good() -> None:
