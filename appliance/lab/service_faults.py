@@ -114,7 +114,7 @@ SERVICE_FAULTS = (
     Fault(
         "foreign-prolog",
         "an unmanaged prolog is next to the appliance's",
-        _by(f"echo '# somebody' > {PROLOG}", "slurm"),
+        _by(f"echo '# unmanaged' > {PROLOG}", "slurm"),
         _by(f"rm -f {PROLOG}", "slurm"),
         check=base_ids.FOREIGN,
         target=f"HOST{PROLOG}",

@@ -110,7 +110,7 @@ def test_a_small_gpt_trains_in_pods_on_one_host_and_on_two(opened: Cluster) -> N
     ("number", "told"),
     [
         (9, "rank 1 on gpu-2: ended by signal 9"),
-        (19, r"rank 1 on gpu-2 (does not go on|never came)"),
+        (19, r"rank 1 on gpu-2 (does not respond|never started)"),
     ],
     ids=["killed", "stopped"],
 )

@@ -184,7 +184,7 @@ class Ranks:
         try:
             return str(self.store.get(f"host-{other}").decode())
         except RuntimeError:
-            say(f"appliance: rank {other} never came")
+            say(f"appliance: rank {other} never started")
             raise
 
     def silent(self) -> list[str]:
@@ -326,7 +326,7 @@ def main() -> int:
         # An error of this rank itself; gloo reports errors of other ranks.
         if "gloo" in str(error) or IN_VAIN in str(error):
             for name in ranks.silent():
-                say(f"appliance: {name} does not go on")
+                say(f"appliance: {name} does not respond")
         else:
             say(f"appliance: rank {rank} on {ranks.hosts[rank]}: {first_line(error)}")
         say(str(error))

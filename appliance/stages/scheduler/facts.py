@@ -35,15 +35,17 @@ class PolicyEnforcer(Model):
     namespace: Line
     ready: Number
     wanted: Number
-    mode: Line = Field(default="", description="Cilium's enable-policy: never enforces none")
+    mode: Line = Field(
+        default="", description="Cilium's enable-policy; never: policies are not enforced"
+    )
 
 
 class PodImage(Model):
     """An image that containers of a namespace's pods run, on these hosts."""
 
     namespace: Line
-    image: Line = Field(description="As the pods ask for it")
-    id: Line = Field(description="imageID of their status: what runs")
+    image: Line = Field(description="Image as requested by the pods")
+    id: Line = Field(description="imageID in their status: the running image")
     hosts: tuple[Line, ...]
 
 
@@ -52,13 +54,14 @@ class SharedTree(Model):
 
     name: Line
     namespace: Line
-    phase: Line = Field(description="Bound, Pending, Lost; of the claim")
+    phase: Line = Field(description="Phase of the claim: Bound, Pending or Lost")
     volume: Line = Field(description="The volume's name")
-    server: Line = Field(default="", description="Of the volume; empty: there is none")
+    server: Line = Field(default="", description="Name of the volume; empty: none")
     path: Line = ""
     options: tuple[Line, ...] = Field(default=(), description="Of the mount")
     held: bool = Field(
-        default=False, description="The volume is kept for this claim, and stays when it is deleted"
+        default=False,
+        description="The volume is reserved for this claim, and kept if the claim is deleted",
     )
 
 
@@ -68,10 +71,10 @@ class SchedulerFacts(Model):
     releases: tuple[HelmRelease, ...] | None = None
     pods: tuple[ReleasePod, ...] | None = None
     rdma: dict[NodeName, Number] | None = Field(
-        default=None, description="rdma/fabric the cluster may give out, by node"
+        default=None, description="Allocatable rdma/fabric, by node"
     )
     default_classes: tuple[str, ...] | None = Field(
-        default=None, description="StorageClasses for claims that name none"
+        default=None, description="Default StorageClasses"
     )
     policies: tuple[NetworkPolicy, ...] | None = Field(
         default=None, description="NetworkPolicies in namespaces of releases"
@@ -80,7 +83,7 @@ class SchedulerFacts(Model):
         default=None, description="Components that enforce them; none: no known one"
     )
     images: tuple[PodImage, ...] | None = Field(
-        default=None, description="Of pods in kube-system and in namespaces of releases"
+        default=None, description="Images of pods in kube-system and in namespaces of releases"
     )
     trees: tuple[SharedTree, ...] | None = Field(
         default=None, description="Shared trees as the cluster has them"

@@ -335,7 +335,7 @@ def days_left(pem: str) -> float:
 
 def _cluster(ask: Ask) -> Facts:
     if files.exists(ask.path(PARKED)):
-        said = "stopped for a restore of etcd that is not through"
+        said = "stopped for an unfinished restore of etcd"
         return {"api": said, "stopped": True, "nodes": None}
     kubectl = ["kubectl", "--kubeconfig", ask.path(ADMIN), "--request-timeout", "5s"]
     try:

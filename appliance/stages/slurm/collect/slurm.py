@@ -141,7 +141,7 @@ def nodes(said: str) -> list[Facts]:
             try:
                 one = node(line)
             except ValueError:
-                raise Unreadable("scontrol lists a node with a number that is none") from None
+                raise Unreadable("scontrol lists a node with an invalid number") from None
             if found.setdefault(one["name"], one) is not one:
                 raise Unreadable(
                     f"scontrol lists {one['name']} twice: the Extra or Comment of a node holds a line break"

@@ -208,7 +208,7 @@ def test_a_control_plane_that_a_restore_has_stopped_is_known_as_such(grow: Grow)
         }
     )
     found = kubernetes.collect(Ask({}, root), CLOSED)["kubernetes"]
-    assert found["api"] == "stopped for a restore of etcd that is not through"
+    assert found["api"] == "stopped for an unfinished restore of etcd"
     assert found["stopped"] is True
     assert found["nodes"] is None
 
