@@ -86,5 +86,5 @@ class SchedulerFacts(Model):
         default=None, description="Images of pods in kube-system and in namespaces of releases"
     )
     trees: tuple[SharedTree, ...] | None = Field(
-        default=None, description="Shared trees as the cluster has them"
+        default=None, description="Shared trees in the cluster"
     )

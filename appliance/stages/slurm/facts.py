@@ -110,7 +110,7 @@ class Association(Model):
     account: Line
     user: Line = ""
     qos: tuple[Line, ...] = ()
-    default_qos: Line = Field(default="", description="Empty: normal, which is Slurm's own")
+    default_qos: Line = Field(default="", description="Empty: normal, the default QOS of Slurm")
     zero: tuple[Line, ...] = Field(
         default=(), description="Limits that prevent every job, such as gres/gpu=0"
     )

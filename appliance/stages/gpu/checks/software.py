@@ -135,7 +135,7 @@ def _outliers(view: View, product: str, usual: str, simulated: bool) -> Judgemen
     return warned(
         "cluster",
         f"{product}: firmware {usual}, except for {', '.join(others[:FEW])}{' ...' if others[FEW:] else ''}",
-        "get one firmware for all from the vendor, and flash the others",
+        "get one firmware version for all GPUs from the vendor, and flash those that differ",
         value=len(others),
         unit="GPUs",
         limit=0,

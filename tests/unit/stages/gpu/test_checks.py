@@ -189,7 +189,7 @@ FAULTS: list[tuple[str, dict[str, Any], Status, str, str]] = [
     ("gpu.ecc", {"sram_exceeded": True}, Status.FAIL, "(SRAM) has failed: its errors", "RMA"),
     ("gpu.ecc", {"sram_uncorrected": 4, "ecc_uncorrected_aggregate": 4}, Status.WARN, "4 uncorrectable", "serial"),
     ("gpu.ecc", {"sram_uncorrected": 5}, Status.FAIL, "(SRAM) has failed: 5 uncorrectable", "RMA"),
-    ("gpu.ecc", {"mig_enabled": True, "ecc_uncorrected": None, "ecc_uncorrected_aggregate": 3}, Status.WARN, "3 uncorrectable memory errors over its life, and while it is divided (MIG)", "serial"),
+    ("gpu.ecc", {"mig_enabled": True, "ecc_uncorrected": None, "ecc_uncorrected_aggregate": 3}, Status.WARN, "3 uncorrectable memory errors over its life, at an unknown time", "serial"),
     ("gpu.nvlink", {"mig_enabled": True, "nvlinks_active": 12, "nvlink_speed": 20000}, Status.FAIL, "at 20000", "dcgmi"),
     ("gpu.pcie", {"pcie_generation": 4, "pcie_max_generation": 4, "pcie_width": 4}, Status.FAIL, "runs at x4", "reseat"),
     ("gpu.ecc", {"sram_exceeded": True, "ecc_uncorrected": None}, Status.FAIL, "the GPU's threshold", "RMA"),

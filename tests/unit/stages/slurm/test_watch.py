@@ -79,7 +79,11 @@ def test_what_could_not_be_read_is_said() -> None:
         (Watch(age_s=3.0, slurm="over", causes=(LOST,)), Status.PASS, "not out"),
         (Watch(age_s=3.0), Status.PASS, "not out"),
         (Watch(age_s=3.0, slurm="out", returns=True), Status.NOT_ASSESSED, "was not read"),
-        (Watch(age_s=301.0, slurm="out", returns=True, fit=True), Status.NOT_ASSESSED, "is too old"),
+        (
+            Watch(age_s=301.0, slurm="out", returns=True, fit=True),
+            Status.NOT_ASSESSED,
+            "is too old",
+        ),
         (None, Status.NOT_ASSESSED, "no program checks this host"),
     ],
 )
