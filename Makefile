@@ -4,6 +4,7 @@
 # make fresh    deploy on a machine made for it, and a site of one's own (30 min)
 # make cluster  clusters killed, used, drained, restored, upgraded, mended (about two hours on 2 busy cores, by its modules' own minutes in docs/reality.md; never in one run)
 # make machines bare virtual machines get their system by Redfish, and two are deployed (emulated: long; names what to install)
+# make remedies plants every fault of tests/integration/test_night.py and test_faults.py, types the remedy that is printed, and requires PASSED
 # make docs     the pages of docs/ as a site, in .cache/docs/index.html
 # make published  writes all that is generated: schemas, manual pages, boards and rules, which make setup writes, too, and
 #                 what is committed: tables of docs, defaults and READMEs of roles
@@ -23,7 +24,7 @@ APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0
 PROCESSES ?= 3
 PYTEST := $(BIN)/python -m pytest -p no:cacheprovider
 
-.PHONY: setup .venv/ready tools deploy down docs published golden check lint lint-python lint-ansible unit molecule molecule-vm test tests audit cluster machines fresh driver bench clean
+.PHONY: setup .venv/ready tools deploy down docs published golden check lint lint-python lint-ansible unit molecule molecule-vm test tests audit cluster machines fresh remedies driver bench clean
 
 # What a control machine needs. Packages that tests and lint need are not installed on it. Debian's packages are installed
 # while pip downloads its own.
@@ -118,7 +119,7 @@ test: tools
 	@$(MAKE) --no-print-directory -j3 tests lint-ansible lint-python
 
 tests:
-	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -n $(PROCESSES) --durations=40 --durations-min=20 -m "not fresh and not build and not cluster and not machines and not audit"
+	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -n $(PROCESSES) --durations=40 --durations-min=20 -m "not fresh and not build and not cluster and not machines and not audit and not remedies"
 
 audit: tools
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -s -m audit
@@ -128,6 +129,10 @@ cluster: tools
 
 machines: tools
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q --durations=0 --durations-min=1 -m machines
+
+# Plants each fault, types the remedy that is printed, and requires PASSED.
+remedies: tools
+	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -m rack tests/integration/test_night.py tests/integration/test_faults.py
 
 fresh: tools
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -m fresh

@@ -98,8 +98,11 @@ class Ask:
         """Output of a program (see command.run), which may take longer on a slow host. Raises Absent or Unreadable."""
         from appliance.probe import command
 
-        given = max(timeout, min(timeout * self.slowness, SLOW_S))
-        return command.run([self.tool(argv[0]), *argv[1:]], given, ok)
+        return command.run([self.tool(argv[0]), *argv[1:]], self.scaled(timeout), ok)
+
+    def scaled(self, timeout: float) -> float:
+        """Seconds that a slow host gets where a good one gets ``timeout``."""
+        return max(timeout, min(timeout * self.slowness, SLOW_S))
 
     def systemctl(self, *words: str) -> str:
         """The output of systemctl. It is called twice: systemd does not answer while it reloads its units, which takes seconds on a busy host.

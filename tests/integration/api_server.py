@@ -6,6 +6,7 @@ import secrets
 import signal
 import socket
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -155,6 +156,20 @@ def kubeconfig_of(folder: Path, port: int, user: dict[str, str], name: str = "ku
     }
     file.write_text(json.dumps(document))
     return file
+
+
+def as_of_kubeadm(kubeconfig: Path) -> str:
+    """The same as kubeadm writes it: with the certificate of the client that may do anything."""
+    (cluster,) = json.loads(kubeconfig.read_text())["clusters"]
+    pem, key = (
+        b64encode(kubeconfig.with_name(name).read_bytes()).decode()
+        for name in ("cert.pem", "key.pem")
+    )
+    return (
+        f"clusters:\n- cluster:\n    certificate-authority-data: {pem}\n"
+        f"    server: {cluster['cluster']['server']}\n  name: it\nusers:\n- name: me\n  user:\n"
+        f"    client-certificate-data: {pem}\n    client-key-data: {key}\n"
+    )
 
 
 def certificate(folder: Path) -> None:

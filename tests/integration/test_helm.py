@@ -124,12 +124,9 @@ class Place:
 
     def probed(self, root: Path) -> SchedulerFacts:
         """What the probe reads of this cluster on a control plane."""
-        for at, target in {
-            "usr/bin/kubectl": self.programs / "kubectl",
-            "etc/kubernetes/admin.conf": self.kubeconfig,
-        }.items():
-            (root / at).parent.mkdir(parents=True)
-            (root / at).symlink_to(target)
+        file = root / "etc/kubernetes/admin.conf"
+        file.parent.mkdir(parents=True)
+        file.write_text(api_server.as_of_kubeadm(self.kubeconfig))
         ask = Ask({}, str(root))
         found = SchedulerFacts.model_validate(collector.collect(ask)["scheduler"])
         assert ask.errors == {}

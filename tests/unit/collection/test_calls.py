@@ -181,3 +181,18 @@ def test_of_two_calls_the_second_begins_when_the_first_which_lost_its_reader_has
     assert not answer.get("failed")
     lines = ["first begins", "first ends", "second begins", "second ends", "second goes on"]
     assert said.read_text().splitlines() == lines
+    assert list((tmp_path / "locks").iterdir()) == []
+
+
+def test_calls_that_wait_work_one_after_the_other_though_each_removes_the_lock_file(
+    tmp_path: Path,
+) -> None:
+    said = tmp_path / "said"
+    works = f"echo begins >> {said}; sleep 0.05; echo ends >> {said}"
+    entries = [runs("a", "sh", "-c", works)]
+    started = [_started(tmp_path / "locks", entries, subprocess.PIPE) for _ in range(6)]
+    for one in started:
+        with one:
+            assert not json.loads(one.communicate(timeout=60)[0]).get("failed")
+    assert said.read_text().splitlines() == ["begins", "ends"] * len(started)
+    assert list((tmp_path / "locks").iterdir()) == []

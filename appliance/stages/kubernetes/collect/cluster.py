@@ -15,6 +15,7 @@ from appliance.probe.ask import Ask
 from appliance.probe.problems import Unreadable, kind_of
 from appliance.probe.sockets import connected
 from appliance.stages.kubernetes.collect import node as node_of
+from appliance.stages.kubernetes.collect.api import Api
 from appliance.stages.kubernetes.collect.ground import listeners
 from appliance.stages.kubernetes.collect.platform import workloads
 
@@ -239,7 +240,7 @@ def _anonymous(wire: socket.socket) -> socket.socket:
 
 
 def in_short(said: str) -> str:
-    """One line of the output of /healthz, /readyz or kubectl: the failing checks, if listed."""
+    """One line of the output of /healthz or /readyz: the failing checks, if listed."""
     fails = ", ".join(name + " failed" for name in FAILS.findall(said))
     return (fails or " ".join(said.split()))[:200]
 
@@ -337,26 +338,26 @@ def _cluster(ask: Ask) -> Facts:
     if files.exists(ask.path(PARKED)):
         said = "stopped for an unfinished restore of etcd"
         return {"api": said, "stopped": True, "nodes": None}
-    kubectl = ["kubectl", "--kubeconfig", ask.path(ADMIN), "--request-timeout", "5s"]
     try:
-        said = ask.run([*kubectl, "get", "--raw", "/readyz"], 8.0)
+        api = Api(ask, ADMIN)
+        said = api.text("/readyz")
     except Unreadable as error:
         return {"api": in_short(ask.remark("kubernetes", error)), "nodes": None}
     found: Facts = {"api": in_short(said), "nodes": None}
     try:
-        found["nodes"] = nodes(ask.run([*kubectl, "get", "nodes", "-o", "json"], 8.0))
-        found["workloads"] = workloads(ask, kubectl)
+        found["nodes"] = nodes(api.items("/api/v1/nodes", "Node"))
+        found["workloads"] = workloads(ask, api)
     except Unreadable as error:
         ask.problem("kubernetes", error)
     return found
 
 
-def nodes(said: str) -> list[Facts]:
-    """The nodes of ``kubectl get nodes -o json``. Raises Unreadable."""
+def nodes(items: list[dict[str, Any]]) -> list[Facts]:
+    """The nodes of a list of the API. Raises Unreadable."""
     try:
-        return [node(item) for item in json.loads(said)["items"]]
-    except (ValueError, KeyError, TypeError):
-        raise Unreadable("kubectl printed no list of nodes") from None
+        return [node(item) for item in items]
+    except (KeyError, TypeError, AttributeError):
+        raise Unreadable("the API returned no list of nodes") from None
 
 
 def node(item: dict[str, Any]) -> Facts:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 
 from appliance.probe import files
 from appliance.probe.ask import Ask
 from appliance.probe.problems import Unreadable
+from appliance.stages.kubernetes.collect.api import Api
 from appliance.stages.kubernetes.collect.pods import pods
 
 TYPE_CHECKING = False
@@ -35,9 +35,10 @@ def collect(ask: Ask) -> Facts:
         return {}
     try:
         name = node_name(files.read(ask.path(CERTIFICATE)))
-        found: Facts = {"gives": given(_get(ask, "/api/v1/nodes/" + name))}
+        api = Api(ask, KUBECONFIG)
+        found: Facts = {"gives": given(api.object("/api/v1/nodes/" + name))}
         if not any(found["gives"].values()):
-            found["plugins"] = [pod for space in PLUGINS for pod in _plugins(ask, space, name)]
+            found["plugins"] = [pod for space in PLUGINS for pod in _plugins(api, space, name)]
     except (Unreadable, OSError, ValueError) as error:
         ask.problem("kubernetes", error)
         return {}
@@ -70,16 +71,7 @@ def given(node: dict[str, Any]) -> dict[str, int]:
     return {"gpu": 0, **{name: count for name, count in found.items() if count}}
 
 
-def _plugins(ask: Ask, space: str, name: str) -> list[Facts]:
-    asked = "/api/v1/namespaces/" + space + "/pods?fieldSelector=spec.nodeName%3D" + name
-    return pods(_get(ask, asked))
-
-
-def _get(ask: Ask, path: str) -> dict[str, Any]:
-    """One question to the API, without the discovery of its kinds."""
-    known = ["kubectl", "--kubeconfig", ask.path(KUBECONFIG), "--request-timeout", "3s"]
-    try:
-        found: dict[str, Any] = json.loads(ask.run([*known, "get", "--raw", path], 4.0))
-    except ValueError:
-        raise Unreadable("kubectl printed no JSON for " + path) from None
-    return found
+def _plugins(api: Api, space: str, name: str) -> list[Facts]:
+    return pods(
+        api.items(f"/api/v1/namespaces/{space}/pods?fieldSelector=spec.nodeName%3D{name}", "Pod")
+    )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import calendar
-import json
 import time
 
 from appliance.probe import files
 from appliance.probe.ask import Ask
-from appliance.probe.problems import Unreadable
+from appliance.stages.kubernetes.collect.api import Api
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +18,13 @@ if TYPE_CHECKING:
 SPACE = "kube-system"
 CALICO = "/etc/cni/net.d/10-calico.conflist"
 SPACES_OF_CALICO = ("tigera-operator", "calico-system")
-KINDS = "pods,deployments.apps,daemonsets.apps,statefulsets.apps"
+KINDS = {
+    "Pod": ("api/v1", "pods"),
+    "Deployment": ("apis/apps/v1", "deployments"),
+    "DaemonSet": ("apis/apps/v1", "daemonsets"),
+    "StatefulSet": ("apis/apps/v1", "statefulsets"),
+}
+"""Where the API serves each kind, and under which name."""
 WANTED = {
     "Deployment": ("spec", "replicas"),
     "StatefulSet": ("spec", "replicas"),
@@ -28,30 +33,24 @@ WANTED = {
 STARTS = frozenset({"", "PodInitializing", "ContainerCreating"})
 """Reasons of waiting containers that also occur in a normal start: events contain the obstacle."""
 CRASHED = frozenset({"CrashLoopBackOff", "Error"})
-PATIENCE = 8.0
 
 
-def workloads(ask: Ask, kubectl: list[str]) -> list[Facts]:
+def workloads(ask: Ask, api: Api) -> list[Facts]:
     """All workloads of the platform's namespaces. Raises Unreadable."""
     spaces = (SPACE, *(SPACES_OF_CALICO if files.exists(ask.path(CALICO)) else ()))
-    return [one for space in spaces for one in _of_space(ask, kubectl, space)]
+    return [one for space in spaces for one in _of_space(api, space)]
 
 
-def _of_space(ask: Ask, kubectl: list[str], space: str) -> list[Facts]:
-    found = _list(ask, [*kubectl, "-n", space, "get", KINDS, "-o", "json"])
+def _of_space(api: Api, space: str) -> list[Facts]:
+    paths = {
+        kind: f"/{where}/namespaces/{space}/{plural}" for kind, (where, plural) in KINDS.items()
+    }
+    found = [item for kind, path in paths.items() for item in api.items(path, kind)]
     judged = judge(found, {})
     if all(one["ready"] >= one["wanted"] and not one["pods"] for one in judged):
         return judged
-    warnings = ["get", "events", "--field-selector", "type=Warning", "-o", "json"]
-    return judge(found, events(_list(ask, [*kubectl, "-n", space, *warnings])))
-
-
-def _list(ask: Ask, words: list[str]) -> list[dict[str, Any]]:
-    try:
-        items = json.loads(ask.run(words, PATIENCE))["items"]
-        return [item for item in items if item["metadata"]["name"]]
-    except (ValueError, KeyError, TypeError):
-        raise Unreadable("kubectl printed no list of " + words[-3]) from None
+    warnings = f"/api/v1/namespaces/{space}/events?fieldSelector=type%3DWarning"
+    return judge(found, events(api.items(warnings, "Event")))
 
 
 def events(items: list[dict[str, Any]]) -> dict[str, str]:

@@ -12,9 +12,8 @@ ENDED = frozenset({"Succeeded"})
 FAILED = "Failed"
 
 
-def pods(said: dict[str, Any]) -> list[Facts]:
+def pods(items: list[dict[str, Any]]) -> list[Facts]:
     """The pods of a list, those that ended well or were replaced left out."""
-    items = said.get("items") or []
     left = [item for item in items if _phase(item) not in ENDED and not _is_replaced(item, items)]
     return [_pod(item) for item in left]
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 ENDED = frozenset({"Succeeded", "Failed"})
 
 
-def images(said: dict[str, Any], space: str) -> list[Facts]:
+def images(items: list[dict[str, Any]], space: str) -> list[Facts]:
     """The images of a list of pods, those of pods that have ended and of containers that never began left out.
 
     A container's status names its image by any of the tags the host has for it, so the pod's own words count. Raises
@@ -21,14 +21,14 @@ def images(said: dict[str, Any], space: str) -> list[Facts]:
     """
     found: dict[tuple[str, str], set[str]] = {}
     try:
-        for item in said["items"]:
+        for item in items:
             status, spec = item.get("status", {}), item.get("spec", {})
             if status.get("phase") in ENDED:
                 continue
             for asked, image_id in _containers(spec, status):
                 found.setdefault((asked, image_id), set()).add(spec.get("nodeName", ""))
     except (KeyError, TypeError, AttributeError):
-        raise Unreadable("kubectl printed no list of pods") from None
+        raise Unreadable("the API returned no list of pods") from None
     return [
         {"namespace": space, "image": asked, "id": image_id, "hosts": sorted(hosts)}
         for (asked, image_id), hosts in sorted(found.items())

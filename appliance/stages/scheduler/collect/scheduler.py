@@ -10,8 +10,8 @@ import zlib
 
 from appliance.probe import files
 from appliance.probe.ask import Ask
-from appliance.probe.lines import lines_of
 from appliance.probe.problems import Unreadable
+from appliance.stages.kubernetes.collect.api import Api
 from appliance.stages.kubernetes.collect.pods import pods
 from appliance.stages.scheduler.collect.images import images
 
@@ -22,13 +22,8 @@ if TYPE_CHECKING:
     from appliance.probe.ask import Facts
 
 ADMIN = "/etc/kubernetes/admin.conf"
-CURRENT = "owner=helm,status!=superseded"
+RECORDS = "/api/v1/secrets?labelSelector=owner%3Dhelm%2Cstatus%21%3Dsuperseded"
 """Helm keeps each revision of a release in a secret (Helm 3 and 4); superseded is one that another has followed."""
-RECORDS = (
-    "{range .items[*]}{.metadata.namespace} {.metadata.labels.name} {.metadata.labels.version} "
-    '{.metadata.labels.status} {.data.release}{"\\n"}{end}'
-)
-RECORDS_OF_ALL = ["get", "secrets", "--all-namespaces", "-l", CURRENT, "-o", "jsonpath=" + RECORDS]
 RDMA = "rdma/fabric"
 DEFAULTS = (
     "storageclass.kubernetes.io/is-default-class",
@@ -41,10 +36,17 @@ RELEASE = "meta.helm.sh/release-name"
 ENFORCERS = frozenset({"calico-node", "cilium", "canal", "antrea-agent", "kube-router"})
 """DaemonSets of networks that are known to enforce policies, by their projects' names."""
 CILIUM = "cilium"
-EVERYWHERE = "*"
-MANAGED = "app.kubernetes.io/managed-by=appliance"
-VOLUMES = "persistentvolumes,persistentvolumeclaims"
-KINDS = "nodes,storageclasses,networkpolicies,daemonsets"
+MANAGED = "?labelSelector=app.kubernetes.io%2Fmanaged-by%3Dappliance"
+VOLUMES = {
+    "PersistentVolume": "/api/v1/persistentvolumes" + MANAGED,
+    "PersistentVolumeClaim": "/api/v1/persistentvolumeclaims" + MANAGED,
+}
+KINDS = {
+    "Node": "/api/v1/nodes",
+    "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
+    "NetworkPolicy": "/apis/networking.k8s.io/v1/networkpolicies",
+    "DaemonSet": "/apis/apps/v1/daemonsets",
+}
 PARTS = (
     *("releases", "pods", "rdma", "default_classes"),
     *("policies", "enforcers", "images", "trees"),
@@ -53,49 +55,51 @@ PARTS = (
 
 def collect(ask: Ask) -> Facts:
     """The area ``scheduler``."""
-    if not (ask.has("kubectl") and files.exists(ask.path(ADMIN))):
+    if not files.exists(ask.path(ADMIN)):
         return {"scheduler": None}
     found: Facts = dict.fromkeys(PARTS)
     try:
-        found["releases"] = releases(_kubectl(ask, RECORDS_OF_ALL))
+        api = Api(ask, ADMIN)
+        found["releases"] = releases(api.items(RECORDS, "Secret"))
         spaces = sorted({release["namespace"] for release in found["releases"]})
-        lists = {space: _get(ask, "pods", space) for space in spaces}
-        found["pods"] = [pod for said in lists.values() for pod in pods(said)]
-        rest = _get(ask, KINDS, EVERYWHERE)
+        lists = {space: _pods(api, space) for space in spaces}
+        found["pods"] = [pod for items in lists.values() for pod in pods(items)]
+        rest = _all(api, KINDS)
         found["rdma"] = offered(rest, RDMA)
         found["default_classes"] = default_classes(rest)
         found["policies"] = policies(rest, spaces)
-        found["enforcers"] = [_with_mode(ask, one) for one in enforcers(rest)]
-        lists[SYSTEM] = _get(ask, "pods", SYSTEM)
-        found["images"] = [one for space, said in lists.items() for one in images(said, space)]
-        found["trees"] = trees(_get(ask, VOLUMES, EVERYWHERE, MANAGED))
+        found["enforcers"] = [_with_mode(api, one) for one in enforcers(rest)]
+        lists[SYSTEM] = _pods(api, SYSTEM)
+        found["images"] = [one for space, items in lists.items() for one in images(items, space)]
+        found["trees"] = trees(_all(api, VOLUMES))
     except Unreadable as error:
         ask.problem("scheduler", error)
     return {"scheduler": found}
 
 
-def releases(said: str) -> list[Facts]:
-    """Each release by its newest record, from lines of namespace, name, revision, status and record. Raises Unreadable.
+def releases(secrets: list[dict[str, Any]]) -> list[Facts]:
+    """Each release by its newest record. Raises Unreadable.
 
-    Lines with fewer words have Helm's label, but are not records.
+    Secrets without all the labels have some of Helm's, but are not records.
     """
-    newest: dict[tuple[str, str], list[str]] = {}
-    for line in lines_of(said):
-        words = line.split()
-        if len(words) != 5 or not words[2].isdigit():
+    newest: dict[tuple[str, str], tuple[int, str, str]] = {}
+    for item in secrets:
+        meta, data = item["metadata"], item.get("data") or {}
+        labels = meta.get("labels") or {}
+        name, status, revision = (labels.get(key, "") for key in ("name", "status", "version"))
+        if not (name and status and revision.isdigit() and data.get("release")):
             continue
-        known = newest.setdefault((words[0], words[1]), words)
-        if int(known[2]) < int(words[2]):
-            newest[words[0], words[1]] = words
-    return [_release(*newest[key]) for key in sorted(newest)]
+        key = (meta["namespace"], name)
+        newest[key] = max(newest.get(key, (0, "", "")), (int(revision), status, data["release"]))
+    return [_release(space, name, *newest[space, name]) for space, name in sorted(newest)]
 
 
-def _release(space: str, name: str, revision: str, status: str, record: str) -> Facts:
+def _release(space: str, name: str, revision: int, status: str, record: str) -> Facts:
     title, version = chart(record)
     return {
         "name": name,
         "namespace": space,
-        "revision": int(revision),
+        "revision": revision,
         "status": status,
         "chart": title,
         "version": version,
@@ -113,24 +117,24 @@ def chart(payload: str) -> tuple[str, str]:
         raise Unreadable("a record of Helm's cannot be read") from None
 
 
-def offered(said: dict[str, Any], resource: str) -> dict[str, int]:
+def offered(items: list[dict[str, Any]], resource: str) -> dict[str, int]:
     """The amount that each node of a list offers; 0 without a device plugin. Raises Unreadable."""
     try:
         return {
             item["metadata"]["name"]: int(item["status"].get("allocatable", {}).get(resource, 0))
-            for item in _of_kind(said, "Node")
+            for item in _of_kind(items, "Node")
         }
     except (KeyError, TypeError, ValueError):
-        raise Unreadable("kubectl printed no list of nodes") from None
+        raise Unreadable("the API returned no list of nodes") from None
 
 
-def default_classes(said: dict[str, Any]) -> list[str]:
+def default_classes(items: list[dict[str, Any]]) -> list[str]:
     """StorageClasses of a list that are marked as the default. Raises Unreadable."""
     try:
-        classes = _of_kind(said, "StorageClass")
+        classes = _of_kind(items, "StorageClass")
         marks = {i["metadata"]["name"]: i["metadata"].get("annotations") for i in classes}
     except (KeyError, TypeError):
-        raise Unreadable("kubectl printed no list of StorageClasses") from None
+        raise Unreadable("the API returned no list of StorageClasses") from None
     return sorted(
         name
         for name, mark in marks.items()
@@ -138,7 +142,7 @@ def default_classes(said: dict[str, Any]) -> list[str]:
     )
 
 
-def policies(said: dict[str, Any], spaces: list[str]) -> list[Facts]:
+def policies(items: list[dict[str, Any]], spaces: list[str]) -> list[Facts]:
     """NetworkPolicies of a list that lie in these namespaces, and ours in others. Raises Unreadable."""
     try:
         return [
@@ -149,11 +153,11 @@ def policies(said: dict[str, Any], spaces: list[str]) -> list[Facts]:
                 "admits": bool(item["spec"].get("ingress")),
                 "digest": digest(item["spec"]),
             }
-            for item in _of_kind(said, "NetworkPolicy")
+            for item in _of_kind(items, "NetworkPolicy")
             if item["metadata"]["namespace"] in spaces or item["metadata"]["name"] == OURS
         ]
     except (KeyError, TypeError):
-        raise Unreadable("kubectl printed no list of NetworkPolicies") from None
+        raise Unreadable("the API returned no list of NetworkPolicies") from None
 
 
 def digest(content: object) -> str:
@@ -162,7 +166,7 @@ def digest(content: object) -> str:
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
-def enforcers(said: dict[str, Any]) -> list[Facts]:
+def enforcers(items: list[dict[str, Any]]) -> list[Facts]:
     """DaemonSets of a list that enforce NetworkPolicies. Raises Unreadable."""
     try:
         return [
@@ -172,23 +176,23 @@ def enforcers(said: dict[str, Any]) -> list[Facts]:
                 "ready": int(item["status"].get("numberReady", 0)),
                 "wanted": int(item["status"].get("desiredNumberScheduled", 0)),
             }
-            for item in _of_kind(said, "DaemonSet")
+            for item in _of_kind(items, "DaemonSet")
             if item["metadata"]["name"] in ENFORCERS
         ]
     except (KeyError, TypeError, ValueError):
-        raise Unreadable("kubectl printed no list of DaemonSets") from None
+        raise Unreadable("the API returned no list of DaemonSets") from None
 
 
-def trees(said: dict[str, Any]) -> list[Facts]:
+def trees(items: list[dict[str, Any]]) -> list[Facts]:
     """Claims of a list, each with the volume it names. Raises Unreadable."""
     try:
-        volumes = {i["metadata"]["name"]: i["spec"] for i in _of_kind(said, "PersistentVolume")}
+        volumes = {i["metadata"]["name"]: i["spec"] for i in _of_kind(items, "PersistentVolume")}
         return [
             _tree(item, volumes.get(item["spec"].get("volumeName", ""), {}))
-            for item in _of_kind(said, "PersistentVolumeClaim")
+            for item in _of_kind(items, "PersistentVolumeClaim")
         ]
     except (KeyError, TypeError, AttributeError):
-        raise Unreadable("kubectl printed no list of volumes") from None
+        raise Unreadable("the API returned no list of volumes") from None
 
 
 def _tree(claim: dict[str, Any], volume: dict[str, Any]) -> Facts:
@@ -207,30 +211,22 @@ def _tree(claim: dict[str, Any], volume: dict[str, Any]) -> Facts:
     }
 
 
-def _of_kind(said: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    return [item for item in said["items"] if item["kind"] == kind]
+def _of_kind(items: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [item for item in items if item["kind"] == kind]
 
 
-def _with_mode(ask: Ask, one: Facts) -> Facts:
+def _with_mode(api: Api, one: Facts) -> Facts:
     if one["name"] != CILIUM:
         return one
-    words = ["get", "configmap", "cilium-config", "--ignore-not-found"]
-    path = "jsonpath={.data.enable-policy}"
-    return {**one, "mode": _kubectl(ask, ["-n", one["namespace"], *words, "-o", path]).strip()}
+    named = "?fieldSelector=metadata.name%3Dcilium-config"
+    found = api.items(f"/api/v1/namespaces/{one['namespace']}/configmaps{named}", "ConfigMap")
+    modes = [(item.get("data") or {}).get("enable-policy", "") for item in found]
+    return {**one, "mode": str(modes[0]) if modes else ""}
 
 
-def _get(ask: Ask, kind: str, space: str = "", labels: str = "") -> dict[str, Any]:
-    chosen = ["-l", labels] if labels else []
-    where = ["--all-namespaces"] if space == EVERYWHERE else ["-n", space] if space else []
-    try:
-        found: dict[str, Any] = json.loads(
-            _kubectl(ask, ["get", kind, *where, *chosen, "-o", "json"])
-        )
-    except ValueError:
-        raise Unreadable(f"kubectl printed no list of {kind}") from None
-    return found
+def _pods(api: Api, space: str) -> list[dict[str, Any]]:
+    return api.items(f"/api/v1/namespaces/{space}/pods", "Pod")
 
 
-def _kubectl(ask: Ask, words: list[str]) -> str:
-    known = ["kubectl", "--kubeconfig", ask.path(ADMIN), "--request-timeout", "5s"]
-    return ask.run([*known, *words], 8.0)
+def _all(api: Api, paths: dict[str, str]) -> list[dict[str, Any]]:
+    return [item for kind, path in paths.items() for item in api.items(path, kind)]

@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import json
 import os
 import socket
 import ssl
@@ -20,9 +19,10 @@ from appliance.probe.ask import Ask
 from appliance.probe.problems import Unreadable
 from appliance.stages.kubernetes.collect import cluster as kubernetes
 from tests.support.authority import Authority
+from tests.support.cluster_api import EMPTY, Cluster, Serve, serve
 from tests.support.probe_trees import grow
 
-__all__ = ["grow"]
+__all__ = ["grow", "serve"]
 
 
 Grow = Callable[[dict[str, Any]], str]
@@ -118,12 +118,12 @@ def test_a_host_without_kubelet_has_nothing_to_tell(grow: Grow) -> None:
     assert ask.errors == {}
 
 
-def test_a_control_plane_tells_all(grow: Grow) -> None:
+def test_a_control_plane_tells_all(grow: Grow, serve: Serve) -> None:
+    cluster = serve({"/readyz": "ok", "/api/v1/nodes": NODES, **EMPTY})
     root = grow(
         {
             "/usr/bin/kubelet": {"when": {"--version": "Kubernetes v1.20.2\n"}},
-            "/usr/bin/kubectl": {"when": {"readyz": "ok", "nodes": json.dumps(NODES)}},
-            "/etc/kubernetes/admin.conf": "users: []\n",
+            "/etc/kubernetes/admin.conf": cluster.kubeconfig(),
             "/etc/kubernetes/scheduler.conf": kubeconfig(in_days(5)),
             "/etc/kubernetes/pki/ca.crt": in_days(30),
             "/etc/kubernetes/pki/ca.key": "",
@@ -142,6 +142,7 @@ def test_a_control_plane_tells_all(grow: Grow) -> None:
         "/etc/kubernetes/pki/etcd/server.crt": 365,
         "/var/lib/kubelet/pki/kubelet-client-current.pem": 40,
         "/etc/kubernetes/scheduler.conf": 5,
+        "/etc/kubernetes/admin.conf": 1,
     }
     assert found["backups"] == 1
     assert found["backup_age_h"] < 1
@@ -166,34 +167,25 @@ def test_a_control_plane_tells_all(grow: Grow) -> None:
     )
 
 
-def test_an_api_that_is_down_says_why_and_knows_no_nodes(grow: Grow) -> None:
-    refused = {"text": "#!/bin/sh\necho connection refused >&2\nexit 1\n", "mode": "0755"}
+def test_an_api_that_is_down_says_why_and_knows_no_nodes(grow: Grow, tmp_path: Path) -> None:
     root = grow(
         {
             "/usr/bin/kubelet": {"when": {"--version": "Kubernetes v1.35.2\n"}},
-            "/usr/bin/kubectl": refused,
-            "/etc/kubernetes/admin.conf": "",
+            "/etc/kubernetes/admin.conf": Cluster({}, tmp_path, port=1).kubeconfig(),
         }
     )
     found = kubernetes.collect(Ask({}, root), CLOSED)["kubernetes"]
-    assert "connection refused" in found["api"]
+    assert found["api"] == "127.0.0.1:1: Connection refused"
     assert found["nodes"] is None
     assert found["kubelet"].startswith("does not answer")
 
 
-def test_an_api_that_is_not_ready_says_what_of_it_fails(grow: Grow) -> None:
-    listed = "[+]ping ok\\\\n[-]etcd failed: reason withheld\\\\n[+]log ok\\\\nreadyz check failed"
-    said = (
-        f'Error from server (InternalError): an error on the server (\\"{listed}\\") has prevented'
-    )
+def test_an_api_that_is_not_ready_says_what_of_it_fails(grow: Grow, serve: Serve) -> None:
+    listed = "[+]ping ok\n[-]etcd failed: reason withheld\n[+]log ok\nreadyz check failed"
     root = grow(
         {
             "/usr/bin/kubelet": {"when": {"--version": "Kubernetes v1.35.2\n"}},
-            "/usr/bin/kubectl": {
-                "text": f'#!/bin/sh\nprintf "%s\\n" "{said}" >&2\nexit 1\n',
-                "mode": "0755",
-            },
-            "/etc/kubernetes/admin.conf": "",
+            "/etc/kubernetes/admin.conf": serve({"/readyz": (500, listed)}).kubeconfig(),
         }
     )
     assert kubernetes.collect(Ask({}, root), CLOSED)["kubernetes"]["api"] == "etcd failed"
@@ -213,10 +205,10 @@ def test_a_control_plane_that_a_restore_has_stopped_is_known_as_such(grow: Grow)
     assert found["nodes"] is None
 
 
-@pytest.mark.parametrize("said", ["", "{}", "[]", '{"items": [{}]}'])
-def test_what_is_no_list_of_nodes_is_not_taken_for_one(said: str) -> None:
+@pytest.mark.parametrize("item", [{}, {"metadata": None}, 1])
+def test_what_is_no_node_is_not_taken_for_one(item: Any) -> None:
     with pytest.raises(Unreadable):
-        kubernetes.nodes(said)
+        kubernetes.nodes([item])
 
 
 def test_kubelet_is_told_in_its_own_words() -> None:

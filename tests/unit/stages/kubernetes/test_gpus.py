@@ -1,7 +1,7 @@
 """The GPUs that the cluster offers: each fault trips the check, and what was not read is never a pass."""
 
-import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,13 +20,14 @@ from appliance.stages.kubernetes.collect import node
 from appliance.stages.kubernetes.facts import Kubernetes, ReleasePod
 from appliance.stages.scheduler.facts import HelmRelease, SchedulerFacts
 from tests.support.authority import Authority
+from tests.support.cluster_api import LIST, Cluster, Serve, serve
 from tests.support.judging import said_by
 from tests.support.kubernetes_facts import facts
 from tests.support.probe_trees import grow
 from tests.support.scheduler_site import site as with_scheduler
 from tests.support.sites import site_of
 
-__all__ = ["grow"]
+__all__ = ["grow", "serve"]
 
 Grow = Callable[[dict[str, Any]], str]
 PROFILE = load_profile("hpc")
@@ -278,12 +279,11 @@ def test_a_certificate_of_no_node_asks_for_nothing(pem: str) -> None:
         node.node_name(pem)
 
 
-def asked(grow: Grow, answers: dict[str, str], **more: str) -> tuple[Any, Ask]:
+def asked(grow: Grow, cluster: Cluster, **more: str) -> tuple[Any, Ask]:
     """What the probe finds on a host that is the node gpu-1."""
     root = grow(
         {
-            "/usr/bin/kubectl": {"when": answers},
-            node.KUBECONFIG: "",
+            node.KUBECONFIG: cluster.kubeconfig(),
             node.CERTIFICATE: certificate("system:node:gpu-1"),
             **more,
         }
@@ -292,36 +292,33 @@ def asked(grow: Grow, answers: dict[str, str], **more: str) -> tuple[Any, Ask]:
     return node.collect(ask), ask
 
 
-OWN = "get --raw /api/v1/nodes/gpu-1"
-PODS = "get --raw /api/v1/namespaces/gpu-operator/pods?fieldSelector=spec.nodeName%3Dgpu-1"
+OWN = "/api/v1/nodes/gpu-1"
+PODS = "/api/v1/namespaces/gpu-operator/pods?fieldSelector=spec.nodeName%3Dgpu-1"
 OTHERS = PODS.replace("gpu-operator", "nvidia-device-plugin")
 
 
-def test_a_host_asks_for_its_own_node_alone(grow: Grow) -> None:
-    found, ask = asked(grow, {OWN: json.dumps(NODE)})
+def test_a_host_asks_for_its_own_node_alone(grow: Grow, serve: Serve) -> None:
+    found, ask = asked(grow, serve({OWN: NODE}))
     assert (found, ask.errors) == ({"gives": {"gpu": 7, "mig-1g.10gb": 7}}, {})
 
 
-def test_a_host_that_gives_out_nothing_says_how_its_device_plugins_are(grow: Grow) -> None:
+def test_a_host_that_gives_out_nothing_says_how_its_device_plugins_are(
+    grow: Grow, serve: Serve
+) -> None:
     waiting = {"reason": "ErrImagePull", "message": "no such image"}
     sick = {
         "metadata": {"name": "plugin-x7d", "namespace": "gpu-operator"},
         "status": {"containerStatuses": [{"state": {"waiting": waiting}}]},
     }
-    answers = {
-        PODS: json.dumps({"items": [sick]}),
-        OTHERS: json.dumps({"items": []}),
-        OWN: json.dumps({"status": {}}),
-    }
-    found, ask = asked(grow, answers)
+    found, ask = asked(grow, serve({PODS: {"items": [sick]}, OTHERS: LIST, OWN: {"status": {}}}))
     known = Kubernetes.model_validate(found)
     assert (known.gives, known.plugins, ask.errors) == ({"gpu": 0}, (SICK,), {})
 
 
-def test_an_api_that_does_not_answer_leaves_it_unknown(grow: Grow) -> None:
-    found, ask = asked(grow, {"never": ""})
+def test_an_api_that_does_not_answer_leaves_it_unknown(grow: Grow, tmp_path: Path) -> None:
+    found, ask = asked(grow, Cluster({}, tmp_path, port=1))
     assert found == {}
-    assert "kubectl failed" in ask.errors["kubernetes"]
+    assert ask.errors["kubernetes"] == "127.0.0.1:1: Connection refused"
 
 
 def test_a_host_of_no_cluster_is_asked_for_nothing(grow: Grow) -> None:

@@ -1,9 +1,12 @@
-"""Releases, pods and what a cluster has of them, from what kubectl printed."""
+"""Releases, pods and what a cluster has of them, from lists of its API."""
 
 import base64
 import gzip
 import json
 from collections.abc import Callable
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +18,10 @@ from appliance.stages.scheduler.collect import scheduler
 from appliance.stages.scheduler.collect.images import images
 from appliance.stages.scheduler.facts import SchedulerFacts
 from appliance.stages.scheduler.queues.manifest import digest
+from tests.support.cluster_api import Answer, Cluster, Serve, serve
 from tests.support.probe_trees import grow
 
-__all__ = ["grow"]
+__all__ = ["grow", "serve"]
 
 
 Grow = Callable[[dict[str, Any]], str]
@@ -30,6 +34,13 @@ def record(chart: str, version: str) -> str:
     return base64.b64encode(packed).decode()
 
 
+def secret(name: str, revision: str, status: str, release: str) -> dict[str, Any]:
+    """A revision of a release in a namespace of its name."""
+    labels = {"owner": "helm", "name": name, "version": revision, "status": status}
+    meta = {"name": f"sh.helm.release.v1.{name}.v{revision}", "namespace": name, "labels": labels}
+    return {"metadata": meta, "data": {"release": release}}
+
+
 def pod(name: str, phase: str, ready: bool, **status: Any) -> dict[str, Any]:
     conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
     return {
@@ -40,21 +51,21 @@ def pod(name: str, phase: str, ready: bool, **status: Any) -> dict[str, Any]:
 
 def test_the_newest_record_of_each_release_counts() -> None:
     old, new = record("kai-scheduler", "v0.16.0"), record("kai-scheduler", "v0.17.0")
-    said = (
-        f"kai-scheduler kai-scheduler 9 deployed {old}\n"
-        f"kai-scheduler kai-scheduler 10 failed {new}\n"
-        f"kai-scheduler kai-scheduler 8 failed {old}\n"
-        f"gpu-operator gpu-operator 1 pending-install {record('gpu-operator', 'v26.3.0')}\n"
-        "somewhere no-record \n"
-    )
+    said = [
+        secret("kai-scheduler", "9", "deployed", old),
+        secret("kai-scheduler", "10", "failed", new),
+        secret("kai-scheduler", "8", "failed", old),
+        secret("gpu-operator", "1", "pending-install", record("gpu-operator", "v26.3.0")),
+        {"metadata": {"name": "no-record", "namespace": "somewhere", "labels": {"owner": "helm"}}},
+    ]
     found = [tuple(one.values()) for one in scheduler.releases(said)]
     assert found == [
         ("gpu-operator", "gpu-operator", 1, "pending-install", "gpu-operator", "v26.3.0"),
         ("kai-scheduler", "kai-scheduler", 10, "failed", "kai-scheduler", "v0.17.0"),
     ]
-    assert scheduler.releases("") == []
+    assert scheduler.releases([]) == []
     with pytest.raises(Unreadable):
-        scheduler.releases("kai-scheduler kai-scheduler 1 deployed e30=\n")
+        scheduler.releases([secret("kai-scheduler", "1", "deployed", "e30=")])
 
 
 def test_a_record_names_its_chart() -> None:
@@ -75,16 +86,14 @@ def test_a_pod_that_is_not_ready_says_why() -> None:
         {"type": "Ready", "status": "False"},
     ]
     found = pods(
-        {
-            "items": [
-                pod("well", "Running", True),
-                pod("done", "Succeeded", False),
-                pod("image", "Pending", False, containerStatuses=[begun, waiting]),
-                pod("room", "Pending", False, conditions=unplaced),
-                pod("lost", "Failed", False, message="The node was low on memory"),
-                pod("new", "Pending", False, conditions=None),
-            ]
-        }
+        [
+            pod("well", "Running", True),
+            pod("done", "Succeeded", False),
+            pod("image", "Pending", False, containerStatuses=[begun, waiting]),
+            pod("room", "Pending", False, conditions=unplaced),
+            pod("lost", "Failed", False, message="The node was low on memory"),
+            pod("new", "Pending", False, conditions=None),
+        ]
     )
     assert {p["name"]: (p["ready"], p["reason"]) for p in found} == {
         "well": (True, ""),
@@ -136,13 +145,13 @@ def test_a_pod_that_was_evicted_counts_no_more_once_another_was_made_for_it(
     kind: str, later: dict[str, Any], kept: int
 ) -> None:
     evicted = of(kind, "x-7d", "2026-11-22T09:00:00Z", pod("a", "Failed", False))
-    assert len(pods({"items": [evicted, later]})) == kept
+    assert len(pods([evicted, later])) == kept
 
 
 def test_what_a_pod_waits_for_is_one_line() -> None:
     said = {"reason": "CrashLoopBackOff", "message": "it said:\n  no such file\n"}
     waiting = pod("x", "Running", False, containerStatuses=[{"state": {"waiting": said}}])
-    (found,) = pods({"items": [waiting]})
+    (found,) = pods([waiting])
     assert found["reason"] == "CrashLoopBackOff: it said: no such file"
 
 
@@ -150,20 +159,18 @@ OFFERED = {"nvidia.com/gpu": "8", "rdma/fabric": "64"}
 
 
 def test_a_node_without_a_device_plugin_offers_nothing() -> None:
-    nodes = {
-        "items": [
-            {
-                "kind": "Node",
-                "metadata": {"name": "a"},
-                "status": {"allocatable": OFFERED},
-            },
-            {"kind": "Node", "metadata": {"name": "b"}, "status": {}},
-            {"kind": "StorageClass", "metadata": {"name": "c"}},
-        ]
-    }
+    nodes = [
+        {
+            "kind": "Node",
+            "metadata": {"name": "a"},
+            "status": {"allocatable": OFFERED},
+        },
+        {"kind": "Node", "metadata": {"name": "b"}, "status": {}},
+        {"kind": "StorageClass", "metadata": {"name": "c"}},
+    ]
     assert scheduler.offered(nodes, scheduler.RDMA) == {"a": 64, "b": 0}
     with pytest.raises(Unreadable):
-        scheduler.offered({}, scheduler.RDMA)
+        scheduler.offered([{"kind": "Node"}], scheduler.RDMA)
 
 
 def a_class(name: str, marks: dict[str, str]) -> dict[str, Any]:
@@ -171,23 +178,21 @@ def a_class(name: str, marks: dict[str, str]) -> dict[str, Any]:
 
 
 DEFAULT = {"storageclass.kubernetes.io/is-default-class": "true"}
-CLASSES = {
-    "items": [
-        a_class("nfs", DEFAULT),
-        a_class("old", dict.fromkeys(DEFAULT, "false")),
-        {"kind": "StorageClass", "metadata": {"name": "plain"}},
-    ]
-}
+CLASSES = [
+    a_class("nfs", DEFAULT),
+    a_class("old", dict.fromkeys(DEFAULT, "false")),
+    {"kind": "StorageClass", "metadata": {"name": "plain"}},
+]
 
 
 def test_only_classes_marked_so_are_the_default() -> None:
     assert scheduler.default_classes(CLASSES) == ["nfs"]
     beta = {"storageclass.beta.kubernetes.io/is-default-class": "true"}
-    both = [*CLASSES["items"], a_class("beta", beta)]
-    assert scheduler.default_classes({"items": both}) == ["beta", "nfs"]
-    assert scheduler.default_classes({"items": []}) == []
+    both = [*CLASSES, a_class("beta", beta)]
+    assert scheduler.default_classes(both) == ["beta", "nfs"]
+    assert scheduler.default_classes([]) == []
     with pytest.raises(Unreadable):
-        scheduler.default_classes({})
+        scheduler.default_classes([{"kind": "StorageClass"}])
 
 
 def named(kind: str, name: str, space: str, **body: Any) -> dict[str, Any]:
@@ -195,27 +200,25 @@ def named(kind: str, name: str, space: str, **body: Any) -> dict[str, Any]:
 
 
 RULES = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{"from": []}]}
-NETWORK = {
-    "items": [
-        named("NetworkPolicy", "other", "kai-scheduler", spec=RULES),
-        named("NetworkPolicy", "appliance", "mlflow", spec={"podSelector": {}}),
-        named("NetworkPolicy", "other", "mlflow", spec=RULES),
-        named(
-            "DaemonSet",
-            "calico-node",
-            "calico-system",
-            status={"numberReady": 3, "desiredNumberScheduled": 4},
-        ),
-        named("DaemonSet", "cilium", "kube-system", status={}),
-        named("DaemonSet", "kube-flannel-ds", "kube-flannel", status={"numberReady": 4}),
-    ]
-}
+NETWORK = [
+    named("NetworkPolicy", "other", "kai-scheduler", spec=RULES),
+    named("NetworkPolicy", "appliance", "mlflow", spec={"podSelector": {}}),
+    named("NetworkPolicy", "other", "mlflow", spec=RULES),
+    named(
+        "DaemonSet",
+        "calico-node",
+        "calico-system",
+        status={"numberReady": 3, "desiredNumberScheduled": 4},
+    ),
+    named("DaemonSet", "cilium", "kube-system", status={}),
+    named("DaemonSet", "kube-flannel-ds", "kube-flannel", status={"numberReady": 4}),
+]
 
 
 def test_policies_are_ours_or_lie_beside_a_release_and_are_told_apart_by_their_rules() -> None:
     brought = named("NetworkPolicy", "hub", "kai-scheduler", spec={**RULES, "ingress": []})
     brought["metadata"]["annotations"] = {"meta.helm.sh/release-name": "jupyterhub"}
-    found = scheduler.policies({"items": [*NETWORK["items"], brought]}, ["kai-scheduler"])
+    found = scheduler.policies([*NETWORK, brought], ["kai-scheduler"])
     assert [(p["namespace"], p["name"], p["release"], p["admits"]) for p in found] == [
         ("kai-scheduler", "other", "", True),
         ("mlflow", "appliance", "", False),
@@ -223,7 +226,7 @@ def test_policies_are_ours_or_lie_beside_a_release_and_are_told_apart_by_their_r
     ]
     assert found[0]["digest"] == digest(dict(reversed(RULES.items())))
     with pytest.raises(Unreadable):
-        scheduler.policies({}, [])
+        scheduler.policies([{"kind": "NetworkPolicy"}], [])
 
 
 def test_only_networks_known_to_enforce_policies_count_as_such() -> None:
@@ -232,7 +235,7 @@ def test_only_networks_known_to_enforce_policies_count_as_such() -> None:
         {"name": "cilium", "namespace": "kube-system", "ready": 0, "wanted": 0},
     ]
     with pytest.raises(Unreadable):
-        scheduler.enforcers({"items": [{"kind": "DaemonSet"}]})
+        scheduler.enforcers([{"kind": "DaemonSet"}])
 
 
 KAI, DNS = ({"name": "main", "image": image} for image in ("a/kai:1", "a/dns:1"))
@@ -267,7 +270,7 @@ def test_images_are_told_by_what_the_pods_ask_for_and_what_runs() -> None:
         ended,
         {"metadata": {"name": "unplaced"}, "status": {"phase": "Pending"}},
     ]
-    found = images({"items": running}, "kai")
+    found = images(running, "kai")
     assert {(i["image"], i["id"]): i["hosts"] for i in found} == {
         ("a/kai:1", ""): ["gpu-4"],
         ("a/kai:1", "a/kai@sha256:1"): ["gpu-1", "gpu-2"],
@@ -286,12 +289,12 @@ VOLUME = {
 }
 
 
-def volumes(phase: str = "Bound", **volume: Any) -> dict[str, Any]:
+def volumes(phase: str = "Bound", **volume: Any) -> list[dict[str, Any]]:
     """A claim, and its volume."""
     claim = named("PersistentVolumeClaim", "appliance-tree-home", "kai-a", spec={"volumeName": "v"})
     claim["status"] = {"phase": phase}
     spec = {**VOLUME, **volume}
-    return {"items": [claim, {"kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": spec}]}
+    return [claim, {"kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": spec}]
 
 
 def test_a_tree_is_told_by_its_claim_and_the_volume_that_it_names() -> None:
@@ -313,36 +316,46 @@ def test_a_tree_is_told_by_its_claim_and_the_volume_that_it_names() -> None:
     ):
         (found,) = scheduler.trees(volumes(**other))
         assert not found["held"]
-    (found,) = scheduler.trees({"items": volumes("Lost")["items"][:1]})
+    (found,) = scheduler.trees(volumes("Lost")[:1])
     assert (found["phase"], found["server"], found["held"]) == ("Lost", "", False)
     with pytest.raises(Unreadable):
-        scheduler.trees({"items": [{"kind": "PersistentVolumeClaim"}]})
+        scheduler.trees([{"kind": "PersistentVolumeClaim"}])
 
 
-@pytest.mark.parametrize("said", [{}, {"items": None}, {"items": [1]}, {"items": [{"status": 1}]}])
-def test_what_is_no_list_of_pods_tells_no_images(said: dict[str, Any]) -> None:
+@pytest.mark.parametrize("item", [1, {"status": 1}])
+def test_what_is_no_list_of_pods_tells_no_images(item: Any) -> None:
     with pytest.raises(Unreadable):
-        images(said, "kai")
+        images([item], "kai")
 
 
-def test_a_control_plane_tells_all(grow: Grow) -> None:
-    nodes = [{"kind": "Node", "metadata": {"name": "a"}, "status": {}}]
-    rest = {"items": [*nodes, *CLASSES["items"], *NETWORK["items"]]}
-    lists = {
-        "owner=helm": f"kai-scheduler kai-scheduler 1 deployed {record('kai-scheduler', 'v0.17.0')}\n",
-        "5s get pods -n kube-system": json.dumps({"items": [ran(DNS, "sha256:2", "head")]}),
-        "5s get pods -n kai-scheduler": json.dumps(
-            {"items": [ran(KAI, "a/kai@sha256:1", "gpu-1")]}
-        ),
-        # kubectl takes a word after a flag that is not global for the flag's value, and then knows no command.
-        "5s get nodes,storageclasses,networkpolicies,daemonsets --all-namespaces": json.dumps(rest),
-        "cilium-config": "never",
-        "5s get persistentvolumes,persistentvolumeclaims --all-namespaces -l app.kubernetes.io/managed-by=appliance": json.dumps(
-            volumes()
-        ),
+def paths(paths: dict[str, str], items: list[dict[str, Any]]) -> dict[str, Answer]:
+    """Answers to the requests for these kinds: without the kind of each, as the API leaves it out."""
+    bare: dict[str, list[dict[str, Any]]] = {kind: [] for kind in paths} | {
+        kind: [{k: v for k, v in item.items() if k != "kind"} for item in group]
+        for kind, group in groupby(sorted(items, key=itemgetter("kind")), itemgetter("kind"))
     }
-    root = grow({"/usr/bin/kubectl": {"when": lists}, "/etc/kubernetes/admin.conf": ""})
-    ask = Ask({}, root)
+    return {path: {"items": bare[kind]} for kind, path in paths.items()}
+
+
+def test_a_control_plane_tells_all(grow: Grow, serve: Serve) -> None:
+    nodes = [{"kind": "Node", "metadata": {"name": "a"}, "status": {}}]
+    kai = secret("kai-scheduler", "1", "deployed", record("kai-scheduler", "v0.17.0"))
+    mode = {"metadata": {"name": "cilium-config"}, "data": {"enable-policy": "never"}}
+    cluster = serve(
+        {
+            scheduler.RECORDS: {"items": [kai]},
+            "/api/v1/namespaces/kube-system/pods": {"items": [ran(DNS, "sha256:2", "head")]},
+            "/api/v1/namespaces/kai-scheduler/pods": {
+                "items": [ran(KAI, "a/kai@sha256:1", "gpu-1")]
+            },
+            "/api/v1/namespaces/kube-system/configmaps?fieldSelector=metadata.name%3Dcilium-config": {
+                "items": [mode]
+            },
+            **paths(scheduler.KINDS, [*nodes, *CLASSES, *NETWORK]),
+            **paths(scheduler.VOLUMES, volumes()),
+        }
+    )
+    ask = Ask({}, grow({"/etc/kubernetes/admin.conf": cluster.kubeconfig()}))
     found = SchedulerFacts.model_validate(scheduler.collect(ask)["scheduler"])
     assert found.releases is not None
     assert [(r.name, r.version, r.status) for r in found.releases] == [
@@ -366,9 +379,11 @@ def test_a_control_plane_tells_all(grow: Grow) -> None:
     assert ask.errors == {}
 
 
-def test_another_host_has_nothing_to_tell_and_an_api_that_is_down_says_why(grow: Grow) -> None:
+def test_another_host_has_nothing_to_tell_and_an_api_that_is_down_says_why(
+    grow: Grow, tmp_path: Path
+) -> None:
     assert scheduler.collect(Ask({}, grow({"/etc/hostname": "gpu-1\n"}))) == {"scheduler": None}
-    refused = {"text": "#!/bin/sh\necho connection refused >&2\nexit 1\n", "mode": "0755"}
-    ask = Ask({}, grow({"/usr/bin/kubectl": refused, "/etc/kubernetes/admin.conf": ""}))
+    nowhere = Cluster({}, tmp_path, port=1).kubeconfig()
+    ask = Ask({}, grow({"/etc/kubernetes/admin.conf": nowhere}))
     assert scheduler.collect(ask)["scheduler"] == dict.fromkeys(scheduler.PARTS)
-    assert "connection refused" in ask.errors["scheduler"]
+    assert ask.errors["scheduler"] == "127.0.0.1:1: Connection refused"

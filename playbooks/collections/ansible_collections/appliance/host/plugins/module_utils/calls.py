@@ -43,15 +43,42 @@ def check_reader() -> None:
 @contextmanager
 def alone(role: str) -> Iterator[None]:
     """Waits for an earlier call of the role. Raises Problem if it does not end, Abandoned if the reader is gone by then."""
-    lock = _opened(os.path.join(LOCKS, re.sub(r"[^\w.-]", "_", role) + ".lock"))
+    path = os.path.join(LOCKS, re.sub(r"[^\w.-]", "_", role) + ".lock")
+    lock = _taken(path, role)
     try:
-        _take(lock, role)
         with suppress(OSError):
             os.ftruncate(lock, 0)
             os.pwrite(lock, str(os.getpid()).encode(), 0)
         yield
     finally:
+        # Before the lock is free: whoever waits for it sees that its file is gone, and makes another.
+        with suppress(OSError):
+            if _is_there(path, lock):
+                os.unlink(path)
         os.close(lock)
+
+
+def _taken(path: str, role: str) -> int:
+    """The file of the role's lock, which this process holds."""
+    end = time.monotonic() + LONGEST_S
+    while True:
+        lock = _opened(path)
+        try:
+            _take(lock, role, end)
+            if _is_there(path, lock):
+                return lock
+        except BaseException:
+            os.close(lock)
+            raise
+        os.close(lock)
+
+
+def _is_there(path: str, lock: int) -> bool:
+    """Whether the file has still this name: the call that held the lock before has removed it."""
+    try:
+        return os.path.samestat(os.lstat(path), os.fstat(lock))
+    except FileNotFoundError:
+        return False
 
 
 def _opened(path: str) -> int:
@@ -63,8 +90,7 @@ def _opened(path: str) -> int:
         raise Problem(f"{path}: {os_reason(error)}") from None
 
 
-def _take(lock: int, role: str) -> None:
-    end = time.monotonic() + LONGEST_S
+def _take(lock: int, role: str, end: float) -> None:
     while True:
         check_reader()
         try:
