@@ -93,7 +93,7 @@ PROMISES = (
         lacks_groups,
         play_cpu_only,
         judge_cpu_only,
-        "check why pods wait: kubectl describe pods -n appliance-acceptance, while appliance validate scheduler runs",
+        "kubectl describe pods -n appliance-acceptance shows why pods wait, during: appliance validate scheduler",
     ),
     Promise(
         "scheduler.metrics",

@@ -1,4 +1,4 @@
-"""What the program says: events beside the work, lines in the journal, metrics and its state in files."""
+"""Output of the program: events of workloads, lines in the journal, metrics and its state in files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HELP = {
 
 
 class Journal:
-    """One line per news: what was said before is not said again until it is different."""
+    """One line for each change: an unchanged message is not repeated."""
 
     def __init__(self) -> None:
         self._said: dict[str, str] = {}
@@ -49,7 +49,7 @@ class Journal:
         sys.stderr.write(f"{subject}: {words or 'well again'}\n")
 
     def keep(self, subjects: set[str]) -> None:
-        """Forgets what was said of all others, but for those there was something to say of since the last time."""
+        """Forgets the messages of all subjects without a message since the last call."""
         left = subjects | self._spoken
         self._said = {key: said for key, said in self._said.items() if key in left}
         self._spoken = set()

@@ -273,7 +273,7 @@ class Home(Model):
 
 
 class ClosedAccount(Model):
-    """An account of a user by which nobody can log in."""
+    """A user's account that cannot log in."""
 
     user: Line
     trouble: Line

@@ -36,7 +36,7 @@ class Health(Document):
 
 
 class TriedEvidence(Model):
-    """Evidence for a gate, honest or doctored, and whether the gate judged it correctly."""
+    """Evidence for a gate, genuine or forged, and whether the gate judged it correctly."""
 
     gate: Line
     case: Line
@@ -46,7 +46,7 @@ class TriedEvidence(Model):
 
 
 class SelfTest(Document):
-    """Every gate with all doctored evidence. ``blocked``: gates that no evidence closes, and why."""
+    """Every gate with all forged evidence. ``blocked``: gates that no evidence closes, and why."""
 
     site: Line
     profile: Line

@@ -178,7 +178,7 @@ def _copied(folder: Path, source: Path, place: str) -> KeptFile | None:
 
 
 def _report(session: Session, record: RunRecord, folder: Path) -> HandOver:
-    """Writes the report as HTML, as PDF if a browser is installed, and as JSON, which says why a PDF is missing."""
+    """Writes the report as HTML, as PDF if a browser is installed, and as JSON, which contains the reason for a missing PDF."""
     from appliance.report.html import render
 
     record = session.redact.texts(told(record, session.address))

@@ -300,5 +300,5 @@ def _listed(wanted: Requirement, targets: Sequence[str]) -> str:
 
 
 def _named(wanted: Requirement, target: str) -> str:
-    """Remove what the gate's name already says from a target: ``bare-metal 2n`` of "cluster/5b bare-metal 2n"."""
+    """Remove from a target what the gate's name already contains: ``bare-metal 2n`` of "cluster/5b bare-metal 2n"."""
     return target.removeprefix(f"{CLUSTER}/").removeprefix(f"{wanted.part} ")

@@ -77,7 +77,7 @@ def _what(session: Session) -> dict[str, object]:
 def declared_digests(session: Session) -> dict[str, str]:
     """Return digests of everything that is proved, by section. They cover models, not files, so comments do not count.
 
-    Queues are not included: projects come and go on a proved site.
+    Queues are not included: projects change on a deployed site.
     """
     site = session.site.model_dump(mode="json", exclude={"scheduler": {"departments", "projects"}})
     profile = session.profile.model_dump(mode="json")

@@ -59,7 +59,7 @@ def judge_cluster(view: View, ids: Iterable[str]) -> list[CheckResult]:
 def judge_all(view: View, found: Round, ids: Iterable[str]) -> list[CheckResult]:
     """Judge every host and the cluster, in the site's order, reachability first, then the hardware.
 
-    If a stage is not finished, one result reports that in place of all failures that follow from it.
+    If a stage is not finished, one result reports that instead of all its consequences.
     A result that follows from another failure names it.
     """
     wanted = frozenset(ids)

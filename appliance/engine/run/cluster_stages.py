@@ -98,7 +98,7 @@ def _cells(
 def run_cluster_stage(
     session: Session, stage: ClusterStage, plan: Plan, findings: Findings, look: Look
 ) -> None:
-    """Run what the plan says, and add the outcome to ``findings``, which holds the outcomes of earlier stages."""
+    """Run the planned stages, and add the outcome to ``findings``, which holds the outcomes of earlier stages."""
     silent = look().unanswered if stage.measures else {}
     cells = [c for c in plan.by_stage(stage.name) if c.action is not Action.NOT_CONCERNED]
     hosts = [c.host for c in cells if c.action.changes]

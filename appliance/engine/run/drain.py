@@ -17,7 +17,7 @@ from appliance.models.site import Role
 
 PAUSE = 2.0
 GRACE = 180.0
-"""Seconds to wait for work that was asked to end; a pod has 30 by default, a job 30 (KillWait)."""
+"""Seconds to wait for work after the request to end; a pod has 30 by default, a job 30 (KillWait)."""
 
 
 @dataclass(frozen=True)

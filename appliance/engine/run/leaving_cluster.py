@@ -39,7 +39,7 @@ def refuse_leaving_pods(session: Session, found: Round, plan: Plan) -> None:
 
 
 def _pods(session: Session, host: str) -> list[str]:
-    """Pods of users by namespace and name, as the API of a control host lists them; none if it has no cluster any more."""
+    """Pods of users by namespace and name, as the API of a control host lists them; none if it no longer has a cluster."""
     done = session.remote.run(host, ("sh", "-c", ASK), timeout=SECONDS)
     if done.returncode:
         said = (done.stderr.strip() or "no reason given").splitlines()[-1]

@@ -179,7 +179,7 @@ def resume_left_drained(session: Session, plan: Plan, stages: Sequence[Stage]) -
 
 
 def is_left_drained(session: Session, found: Round, host: str) -> bool:
-    """Whether a change of this host was cut off: by the cluster's word, and where it has none by the journal."""
+    """Whether a change of this host was interrupted, as reported by the cluster, or otherwise by the journal."""
     for facts in found.facts.values():
         for node in (facts.kubernetes.nodes if facts.kubernetes else None) or ():
             if node.name == host:

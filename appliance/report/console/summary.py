@@ -66,7 +66,7 @@ def run_summary(
 
 
 def waivers_list(console: Console, record: RunRecord, shown: Collection[Waiver] = ()) -> None:
-    """Print the waivers in force that were not ``shown`` at a gate above."""
+    """Print the active waivers that were not ``shown`` at a gate above."""
     for waiver in record.waivers:
         if waiver not in shown:
             console.print(Padding(waiver_line(waiver), (0, 0, 0, 4), expand=False))

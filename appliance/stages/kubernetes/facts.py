@@ -41,7 +41,7 @@ class ExternalCluster(Model):
 
 
 class EtcdMember(Model):
-    """The member of etcd on a control host, as its metrics have it. None: not to be had."""
+    """The member of etcd on a control host, from its metrics. None: unavailable."""
 
     bytes: Count | None = Field(default=None, description="Of its database")
     in_use: Count | None = Field(

@@ -8,7 +8,7 @@ from appliance.models.base import Model
 from appliance.models.fact_types import Line, Number, Real
 
 SilenceId = Annotated[str, Field(pattern=r"^[0-9A-Za-z-]{1,64}$")]
-"""6f7fd2a8-4f3e-4a5c-9d0e-2b1c3d4e5f60; it stands in a command."""
+"""6f7fd2a8-4f3e-4a5c-9d0e-2b1c3d4e5f60; it is used in a command."""
 
 
 class Target(Model):
@@ -40,7 +40,7 @@ class Silence(Model):
 
 
 class Observe(Model):
-    """Prometheus as its own API answers on this host; None where it does not answer."""
+    """Prometheus from its own API on this host; None: no answer."""
 
     targets: tuple[Target, ...] = ()
     rules: Number = Field(

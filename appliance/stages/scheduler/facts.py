@@ -66,7 +66,7 @@ class SharedTree(Model):
 
 
 class SchedulerFacts(Model):
-    """As the API of a control plane answers. None: not to be had."""
+    """Answer of a control plane's API. None: unavailable."""
 
     releases: tuple[HelmRelease, ...] | None = None
     pods: tuple[ReleasePod, ...] | None = None

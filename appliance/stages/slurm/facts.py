@@ -41,7 +41,7 @@ class UnfitBy(Model):
     cause: Line
 
     def __str__(self) -> str:
-        """As it stands in Slurm's reason."""
+        """Its form in Slurm's reason."""
         return " ".join(filter(None, [self.check, self.part + ":" * bool(self.part), self.cause]))
 
 

@@ -182,7 +182,7 @@ def _answer(wire: socket.socket, path: str = "/healthz", most: int = 4096) -> by
 
 
 def etcd(address: tuple[str, int], before: str = "") -> Facts | None:
-    """Size, quota, alarm and disk of the member on this host; None where it does not answer. ``before``: its metrics of a moment ago."""
+    """Size, quota, alarm and disk of the member on this host; None: no answer. ``before``: its previous metrics."""
     health = _etcd_says(address, "/health?serializable=true", 4096)
     text = None if health is None else _etcd_says(address, "/metrics", MOST_METRICS)
     if health is None or text is None:

@@ -160,7 +160,7 @@ def _leaving(view: View) -> Iterator[Judgement]:
 
 
 def leaving(view: View) -> list[SlurmNode]:
-    """Nodes that are at work and that the site does not name any more."""
+    """Nodes that run jobs but are no longer in the site."""
     nodes, _ = listed_by(view)
     known = {host.name for host in view.site.hosts}
     return [
@@ -283,7 +283,7 @@ def _unread_parts(facts: HostFacts | None) -> bool:
 
 
 def _registered_short(view: View, host: Host, node: SlurmNode) -> Judgement | None:
-    """A host whose slurmd has found fewer GPUs than slurm.conf's, which Gres goes on to show."""
+    """A host whose slurmd has found fewer GPUs than slurm.conf's, which Gres still shows."""
     short = SHORT.search(node.reason)
     if short is None or state_words(node.state) <= WORKING:
         return None

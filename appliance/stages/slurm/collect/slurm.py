@@ -195,7 +195,7 @@ def _reservations(ask: Ask) -> list[Facts] | None:
 
 
 def reservation(line: str) -> Facts:
-    """One reservation; ``seconds`` it lasts, None where it does not end."""
+    """One reservation; ``seconds``: its duration, None if it has no end."""
     said = fields(line)
     count = said.get("NodeCnt", "")
     names = {key: said.get(key, "").replace("(null)", "") for key in ("Users", "Accounts", "Nodes")}
