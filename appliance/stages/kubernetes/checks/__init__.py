@@ -31,6 +31,7 @@ from appliance.stages.kubernetes.facts import Kubernetes, KubernetesNode
 from appliance.text import plural
 
 DEPLOY = "appliance deploy"
+ADMIN, KUBEADM = "/etc/kubernetes/admin.conf", "/etc/kubernetes/appliance/kubeadm.yml"
 ON_DEMAND = "appliance: MIG on demand"
 """The reason of a host that cordons itself while it divides its GPUs for a pod."""
 MEMBERS = frozenset({Role.CONTROL, Role.GPU})
@@ -106,6 +107,9 @@ def _api(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
         if known.stopped:
             fix = "appliance etcd restore with the same backup continues; appliance etcd abandon reverts it"
         cause = f"the API is not ready: {known.api}"
+        if known.api.startswith(ADMIN):
+            cause = f"the API was not queried: {known.api}"
+            fix = f"on {host.name}: rm {ADMIN}; kubeadm init phase kubeconfig admin --config {KUBEADM}"
         yield failed(host.name, cause, fix)
 
 

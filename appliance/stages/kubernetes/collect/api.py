@@ -122,6 +122,8 @@ class Api:
             authority, certificate, key = (self._pem(known, part) for part in parts)
             context.load_verify_locations(cadata=authority)
             _identify(context, (certificate + "\n" + key).encode())
+        except ssl.SSLError:
+            raise Unreadable(self._place + ": its certificate or key is damaged") from None
         except OSError as error:
             raise Unreadable(f"{self._place}: {_reason(error)}") from None
         except ValueError:

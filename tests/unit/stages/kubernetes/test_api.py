@@ -147,5 +147,5 @@ def test_a_kubeconfig_that_kubeadm_did_not_write_is_refused(
 def test_a_key_of_another_certificate_is_refused(grow: Grow, tmp_path: Path) -> None:
     cluster = Cluster({}, tmp_path, port=1)
     cluster.client = KeyPair.fresh()
-    with pytest.raises(Unreadable, match=f"{PLACE}: KEY_VALUES_MISMATCH"):
+    with pytest.raises(Unreadable, match=f"{PLACE}: its certificate or key is damaged"):
         api(grow, cluster.kubeconfig())

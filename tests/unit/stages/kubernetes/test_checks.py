@@ -101,6 +101,13 @@ def test_an_api_that_a_restore_has_stopped_is_started_by_the_restore(
     assert fix in result.fix
 
 
+def test_a_damaged_kubeconfig_is_no_fault_of_the_api_and_kubeadm_writes_another() -> None:
+    said = "/etc/kubernetes/admin.conf: its certificate or key is damaged"
+    result = on_head("kubernetes.api", answer(True, api=said))
+    assert (result.status, result.cause) == (Status.FAIL, f"the API was not queried: {said}")
+    assert "kubeadm init phase kubeconfig admin" in result.fix
+
+
 @pytest.mark.parametrize(
     ("check_id", "gap"),
     [
