@@ -49,8 +49,8 @@ DELETE FROM entry WHERE seq IN (
 """
 
 DAMAGED = (
-    "put back a copy of it, or move it aside, and what begins with its name with it (-wal, -shm): "
-    "history and evidence begin anew then, and hosts keep their receipts"
+    "restore a copy of it; or move it away together with its -wal and -shm files: "
+    "history and evidence then start empty, and hosts keep their receipts"
 )
 
 
@@ -82,7 +82,7 @@ class Journal:
 
     One that is not ``needed`` serves without a place to write to, and with a damaged file as with none: ``unkept`` says
     then why its entries are lost, and ``is_forsaken`` whether what was written before is not known either.
-    One ``of_trials`` is held in memory and ends with itself: its folder is never looked at.
+    One ``of_trials`` exists only in memory: its folder is never read.
     """
 
     def __init__(self, folder: Path, *, needed: bool = True, of_trials: bool = False) -> None:
@@ -123,7 +123,7 @@ class Journal:
         self.append_all(run, [New(kind, data, stage, host)])
 
     def append_all(self, run: str, entries: Iterable["New"]) -> None:
-        """Adds entries, durably, all of them or none: for what is one thing, as a report is."""
+        """Adds entries durably and atomically, such as all entries of a report."""
         time = _written(datetime.now(UTC))
         rows = [
             (time, run, e.kind, e.stage, e.host, json.dumps(e.data, default=str, sort_keys=True))
@@ -258,7 +258,7 @@ class Journal:
             yield entry
 
     def _read(self, query: str, values: Sequence[object]) -> list[Any]:
-        """Rows; none of a damaged file where the journal is not needed. Raises ApplianceError where it is."""
+        """Rows; none from a damaged file if the journal is optional. Raises ApplianceError if it is required."""
         try:
             with self._lock:
                 return self._db.execute(query, values).fetchall()
@@ -353,7 +353,7 @@ def _entry(row: tuple[int, str, str, str, str, str, str]) -> Entry:
 
 @contextmanager
 def claim(journal: Journal) -> Iterator[str]:
-    """A name for a run, which sorts by time and is nobody else's; its folder goes again where nothing was kept in it."""
+    """A unique name for a run, which sorts by time; its folder is removed if it stays empty."""
     folder = journal.path.parent
     try:
         name = _claimed(folder, journal)
@@ -449,7 +449,7 @@ def _unusable(path: Path, error: OSError) -> ApplianceError:
 
 
 def _note(file: TextIO) -> dict[str, str]:
-    """What the holder wrote; one that is cut off, as by a full disk, says nothing."""
+    """The holder's note; an incomplete one, such as after a full disk, counts as none."""
     file.seek(0)
     try:
         note = json.loads(file.read() or "{}")

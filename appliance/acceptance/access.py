@@ -75,27 +75,29 @@ def watched(cluster: Hearing, clock: Clock, settings: Settings, capacity: Capaci
                 cluster, clock, settings, pod, container["name"]
             )
     if missing := [name for name in pods if not any(pod == name for pod, _ in found)]:
-        raise ApplianceError(f"no pod of {missing[0]} was made", "see the Job controller's log")
+        raise ApplianceError(
+            f"no pod of {missing[0]} was created", "check the Job controller's log"
+        )
     return found
 
 
 def judge(seen: Devices) -> Judgement:
     """No GPU without a request, as many as requested, and none of another container."""
     unasked = {
-        (NONE, "work"): "a pod that asked for no GPU",
-        (ASKING, "work"): f"a pod that asked for no GPU and set {VARIABLE}=all",
-        (BOTH, SECOND): "a container that asked for none beside one that did",
+        (NONE, "work"): "a pod that requested no GPU",
+        (ASKING, "work"): f"a pod that requested no GPU but set {VARIABLE}=all",
+        (BOTH, SECOND): "a container that requested no GPU, in a pod with one that requested a GPU",
     }
     for at, who in unasked.items():
         if devices := seen.get(at):
             return broken(f"{who} sees {_spoken(devices)}")
     holders = [seen.get((name, "work"), frozenset()) for name in (ONE, TWO, BOTH)]
     if not any(holders):
-        return unknown("no pod that asked for a GPU has a device /dev/nvidiaN")
+        return unknown("no pod that requested a GPU has a device /dev/nvidiaN")
     for devices in holders:
         if len(devices) != 1:
             told = _spoken(devices) or "none"
-            return broken(f"a container that asked for one GPU sees {told}")
+            return broken(f"a container that requested one GPU sees {told}")
     if len(frozenset().union(*holders)) < HELD:
         return broken(f"two pods on one host see the same GPU ({_spoken(holders[0])})")
     return KEPT
@@ -137,16 +139,16 @@ def _heard(
     name = pod["metadata"]["name"]
     if pod.get("status", {}).get("phase") != "Running":
         raise ApplianceError(
-            f"pod {name} does not run {settings.patience:g} s after it was made",
-            f"kubectl -n {NAMESPACE} describe pods, while the trial is at work",
+            f"pod {name} does not run {settings.patience:g} s after its creation",
+            f"kubectl -n {NAMESPACE} describe pods, while the trial runs",
         )
     said = _until_told(
         lambda: cluster.logs(("v1", "Pod", name, NAMESPACE), container), clock, settings
     )
     if TOLD not in said:
         raise ApplianceError(
-            f"container {container} of pod {name} told nothing",
-            "name an image that has sh and sleep: --image",
+            f"container {container} of pod {name} printed nothing",
+            "use an image that contains sh and sleep: --image",
         )
     return frozenset(DEVICE.findall(said))
 

@@ -92,9 +92,9 @@ class Capacity:
         if self.gpus < gpus:
             return f"needs {gpus} GPUs, {self._where} has {self.gpus}"
         if self.taken:
-            return f"{plural(self.taken, 'pod of others holds', 'pods of others hold')} GPUs: try again on a quiet cluster"
+            return f"{plural(self.taken, 'pod of others holds', 'pods of others hold')} GPUs: try again when the cluster is idle"
         if queues and not self.queues:
-            return f"the cluster knows no queues ({QUEUES})"
+            return f"the cluster has no queues ({QUEUES})"
         return ""
 
     @property

@@ -141,11 +141,9 @@ def _dra(bench: Bench) -> RequirementResult:
     found = {"versions": versions, "device classes": classes, "resource slices": slices}
     said = f"{group}/v1 is served"
     if not slices:
-        fix = (
-            "install a driver of devices (NVIDIA's DRA driver for GPUs); a claim can be tried then"
-        )
+        fix = "install a DRA driver (NVIDIA's DRA driver for GPUs), then test a resource claim"
         return RequirementResult(Outcome.PARTLY, f"{said}; no driver publishes devices", fix, found)
-    fix = "claim a device by hand and keep what kubectl describes: no claim is made here"
+    fix = "create a resource claim by hand and save the output of kubectl describe: this test creates none"
     return RequirementResult(
         Outcome.PARTLY, f"{said}; drivers publish {len(slices)} lists", fix, found
     )
@@ -162,10 +160,12 @@ def _driver(bench: Bench) -> RequirementResult:
     if not labels:
         return RequirementResult(Outcome.OPEN, "the cluster has no GPU host", "")
     if "ready" in states and all(labels.values()):
-        said = "the GPU Operator is ready, and each GPU host tells its driver's version by labels"
+        said = (
+            "the GPU Operator is ready, and the labels of each GPU host contain its driver version"
+        )
         return RequirementResult(Outcome.IMPLEMENTED, said, evidence=found)
-    said = "stage gpu holds one driver on all hosts, and health compares it: appliance health --check gpu"
-    fix = "with the GPU Operator and GPU feature discovery hosts also tell their driver by labels"
+    said = "stage gpu keeps one driver version on all hosts, and health checks it: appliance health --check gpu"
+    fix = "with the GPU Operator and GPU feature discovery, hosts also have labels with their driver version"
     return RequirementResult(Outcome.PARTLY, said, fix, found)
 
 
@@ -209,7 +209,7 @@ def _inference(bench: Bench) -> RequirementResult:
         )
     said = f"class {taken[0]} is accepted; no request was split by weight or header"
     return RequirementResult(
-        Outcome.PARTLY, said, "split requests by hand and keep what was counted", found
+        Outcome.PARTLY, said, "split requests by hand and save the counts", found
     )
 
 
@@ -237,16 +237,16 @@ def _pods(bench: Bench) -> RequirementResult:
         said = "the HorizontalPodAutoscaler has no metrics of GPUs: custom.metrics.k8s.io is not served"
         fix = "install an adapter of Prometheus for custom metrics, and dcgm-exporter for those of GPUs"
         return RequirementResult(Outcome.MISSING, said, fix, found)
-    said = "custom metrics are served; no autoscaler was put under load"
+    said = "custom metrics are served; no autoscaler was tested under load"
     return RequirementResult(
-        Outcome.PARTLY, said, "put one under load by hand and keep its events", found
+        Outcome.PARTLY, said, "test one under load by hand and save its events", found
     )
 
 
 def _metrics(bench: Bench) -> RequirementResult:
     if bench.series is None:
-        fix = f"name who has the metrics: {REACHED}"
-        return RequirementResult(Outcome.OPEN, "there is no Prometheus to ask", fix)
+        fix = f"name the Prometheus that has the metrics: {REACHED}"
+        return RequirementResult(Outcome.OPEN, "no Prometheus is available", fix)
     total = bench.capacity.gpus
     if not total:
         return RequirementResult(Outcome.OPEN, "the cluster has no GPU", "")
@@ -275,12 +275,12 @@ def _service_metrics(bench: Bench) -> RequirementResult:
     monitors = [n for n in known if n.endswith("monitors.monitoring.coreos.com")]
     found = {"definitions": monitors}
     if not monitors:
-        said = "no monitoring of the cluster finds endpoints of workloads by itself (PodMonitor, ServiceMonitor)"
-        fix = "install the Prometheus Operator; the appliance's own Prometheus scrapes the platform alone"
+        said = "no monitoring in the cluster discovers endpoints of workloads (PodMonitor, ServiceMonitor)"
+        fix = "install the Prometheus Operator; the appliance's own Prometheus scrapes only the platform"
         return RequirementResult(Outcome.MISSING, said, fix, found)
-    said = "monitors of workloads can be declared; none was scraped"
+    said = "monitors of workloads can be declared; none was tested"
     return RequirementResult(
-        Outcome.PARTLY, said, "query a model server's metrics by hand and keep the answer", found
+        Outcome.PARTLY, said, "query a model server's metrics by hand and save the answer", found
     )
 
 
@@ -292,7 +292,7 @@ def _access(bench: Bench) -> RequirementResult:
     kept, cause = access.judge(seen)
     found = {"devices seen": access.evidence(seen)}
     if kept:
-        said = "containers see the GPUs they asked for, none unasked, and no other pod's"
+        said = "containers see only the GPUs that they requested"
         return RequirementResult(Outcome.IMPLEMENTED, said, evidence=found)
     fix = (
         "in the container toolkit's config.toml set accept-nvidia-visible-devices-envvar-when-unprivileged = false, "
@@ -321,12 +321,12 @@ def _operator(bench: Bench) -> RequirementResult:
     found = {"verdicts": _verdict_rows(verdicts)}
     good = [v.id for v in verdicts if v.status is Status.PASS]
     if good:
-        said = f"its smallest work was made, reconciled and ended: {', '.join(good)}"
+        said = f"its smallest workload was created, reconciled and completed: {', '.join(good)}"
         return RequirementResult(Outcome.IMPLEMENTED, said, evidence=found)
     if not verdicts:
         fix = "name one under workloads in the site (trainer, kuberay, jobset), as docs/workloads.md shows"
         return RequirementResult(
-            Outcome.MISSING, "the site installs no operator with definitions of its own", fix
+            Outcome.MISSING, "the site installs no operator with its own resource definitions", fix
         )
     worst = next((v for v in verdicts if v.status is Status.FAIL), verdicts[0])
     outcome = Outcome.MISSING if worst.status is Status.FAIL else Outcome.OPEN
@@ -358,7 +358,7 @@ REQUIREMENTS = (
         "driver_runtime_management",
         "accelerators",
         Level.SHOULD,
-        "Driver and runtime are kept by the platform",
+        "The platform manages driver and runtime",
         _driver,
     ),
     Requirement("gpu_sharing", "accelerators", Level.SHOULD, "GPUs can be shared", _sharing),
@@ -376,21 +376,21 @@ REQUIREMENTS = (
         "gang_scheduling",
         "schedulingOrchestration",
         Level.MUST,
-        "All pods of a group or none",
+        "All pods of a group start together",
         _gangs,
     ),
     Requirement(
         "cluster_autoscaling",
         "schedulingOrchestration",
         Level.MUST,
-        "An autoscaler, if there is one, knows GPUs",
+        "An autoscaler, if present, supports GPUs",
         _hosts,
     ),
     Requirement(
         "pod_autoscaling",
         "schedulingOrchestration",
         Level.MUST,
-        "Pods are scaled by metrics of GPUs",
+        "Pods are scaled by GPU metrics",
         _pods,
     ),
     Requirement(
@@ -400,21 +400,21 @@ REQUIREMENTS = (
         "ai_service_metrics",
         "observability",
         Level.MUST,
-        "Metrics of workloads are found",
+        "Metrics of workloads are discovered",
         _service_metrics,
     ),
     Requirement(
         "secure_accelerator_access",
         "security",
         Level.MUST,
-        "A container sees its GPUs and no other",
+        "A container sees only its own GPUs",
         _access,
     ),
     Requirement(
         "robust_controller",
         "operator",
         Level.MUST,
-        "An operator of AI work does its work",
+        "An AI operator reconciles its workloads",
         _operator,
     ),
 )

@@ -40,9 +40,9 @@ def judge_fractions(seen: Timeline, capacity: Capacity) -> Judgement:
     if (halves := seen.last("two").placed("half-1", "half-2")) < 2:
         return broken(f"{halves} of 2 pods with half a GPU each were placed on one GPU")
     if seen.most("three", "half-3"):
-        return broken("a third pod with half a GPU was placed where only two fit")
+        return broken("a third pod with half a GPU was placed although only two fit")
     if seen.least("three", "half-1") + seen.least("three", "half-2") < 2:
-        return broken("a third pod made another one leave")
+        return broken("a third pod evicted another one")
     return KEPT if seen.asked("three", "half-3") else unasked("the third half")
 
 
@@ -72,8 +72,8 @@ def judge_memory(seen: Timeline, capacity: Capacity) -> Judgement:
     if 0 in codes:
         return KEPT
     if codes:
-        return unknown(f"the program that takes memory ended with exit code {codes[0]}")
-    return unknown("the program that takes memory did not end")
+        return unknown(f"the program that allocates memory ended with exit code {codes[0]}")
+    return unknown("the program that allocates memory did not end")
 
 
 def lacks_memory(capacity: Capacity) -> str:
@@ -81,7 +81,7 @@ def lacks_memory(capacity: Capacity) -> str:
     if not capacity.gpu_image:
         return "no image with PyTorch was named (--gpu-image)"
     if not _memory(capacity):
-        return f"hosts carry no label {MEMORY} (GPU feature discovery)"
+        return f"hosts have no label {MEMORY} (GPU feature discovery)"
     return lacks_fractions(capacity)
 
 
@@ -132,7 +132,7 @@ PROMISES = (
     Promise(
         "scheduler.fractions",
         "Two pods share a GPU, a third one waits",
-        "All GPUs but one are held. Two pods that ask for half a GPU must share the last one; a third must wait.",
+        "All GPUs but one are held. Two pods that request half a GPU must share the last one; a third must wait.",
         lacks_fractions,
         play_fractions,
         judge_fractions,
@@ -140,16 +140,16 @@ PROMISES = (
     ),
     Promise(
         "scheduler.memory_cap",
-        "A part of a GPU is held to its memory",
-        "A pod with half a GPU tries to take three quarters of the GPU's memory with PyTorch, and must be refused.",
+        "A GPU fraction cannot exceed its memory",
+        "A pod with half a GPU tries to take three quarters of the GPU's memory with PyTorch, and must be denied.",
         lacks_memory,
         play_memory,
         judge_memory,
-        "memory is capped with scheduler.sharing: nvidia; unenforced caps nothing",
+        "scheduler.sharing: nvidia limits memory; unenforced does not",
     ),
     Promise(
         "scheduler.mig",
-        "MIG instances go to those who ask for them",
+        "MIG instances are assigned to the pods that request them",
         "One pod more than there are instances of a MIG profile: each instance gets one pod, one pod waits.",
         lacks_mig,
         play_mig,

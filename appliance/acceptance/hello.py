@@ -108,7 +108,10 @@ def _ray(where: Where) -> list[Resource]:
 
 HELLOS: tuple[Hello, ...] = (
     Hello(
-        "nfs_csi", "A volume on NFS is made and written", _volume, condition("Complete", "Failed")
+        "nfs_csi",
+        "A volume on NFS is created and written",
+        _volume,
+        condition("Complete", "Failed"),
     ),
     Hello("jobset", "Two jobs as one set", _jobset, state("terminalState", "Completed", "Failed")),
     Hello("lws", "A leader with its worker", _lws, condition("Available", "Failed")),

@@ -67,10 +67,10 @@ def _client(where: Where, server: str) -> Resource:
 HELLOS: tuple[Hello, ...] = (
     Hello(
         KEY,
-        "A pod is kept out where a NetworkPolicy says so",
+        "A NetworkPolicy blocks traffic to a pod",
         _network,
         condition("Complete", "Failed"),
-        failed="a pod reached what a NetworkPolicy closes: the pod network does not enforce them",
-        fix="the pods of the network (calico-node, cilium) and their log; appliance health --check workloads.network",
+        failed="a pod reached a port that a NetworkPolicy closes: the pod network does not enforce network policies",
+        fix="check the pods of the network (calico-node, cilium) and their logs; appliance health --check workloads.network",
     ),
 )

@@ -61,8 +61,8 @@ def _is_gone(cluster: ClusterClient, clock: Clock, where: Where, hello: Hello) -
 
 def _tried(cluster: ClusterClient, clock: Clock, where: Where, hello: Hello) -> CheckResult:
     if not _is_gone(cluster, clock, where, hello):
-        cause = f"what an earlier trial left is not gone after {GONE_S:.0f} s"
-        fix = f"kubectl -n {where.namespace} get all -l {HELLO}={hello.key} names it; try again when it is gone"
+        cause = f"objects of an earlier trial still exist after {GONE_S:.0f} s"
+        fix = f"kubectl -n {where.namespace} get all -l {HELLO}={hello.key} lists it; retry after it is deleted"
         return _result(hello, Status.NOT_ASSESSED, cause, fix)
     made = hello.make(where)
     for resource in made:
@@ -76,7 +76,7 @@ def _tried(cluster: ClusterClient, clock: Clock, where: Where, hello: Hello) -> 
         found = _found(cluster, where, hello, last["apiVersion"], last["kind"])
         ended = next((hello.ended(item) for item in found), None)
         if why := next((w for p in pods.values() if (w := _no_image(p))), ""):
-            fix = "put it into your mirror, or name another under workloads.images"
+            fix = "copy it to your mirror, or set another image under workloads.images"
             return _result(hello, Status.FAIL, why, fix)
     return _judged(hello, where, ended, list(pods.values()), clock.now() - began)
 
@@ -84,7 +84,7 @@ def _tried(cluster: ClusterClient, clock: Clock, where: Where, hello: Hello) -> 
 def _judged(
     hello: Hello, where: Where, ended: bool | None, pods: list[Resource], seconds: float
 ) -> CheckResult:
-    look = f"kubectl -n {where.namespace} get events; the log of the add-on's operator"
+    look = f"kubectl -n {where.namespace} get events; check the log of the add-on's operator"
     stray = [p for p in pods if not _through(p, where)]
     if stray:
         cause = f"pod {stray[0]['metadata']['name']} went past queue {where.queue}"
@@ -93,7 +93,7 @@ def _judged(
     if ended is False:
         return _result(hello, Status.FAIL, hello.failed or "it failed", hello.fix or look)
     if not pods:
-        cause = f"no pod of it was seen in {seconds:.0f} s"
+        cause = f"none of its pods was seen in {seconds:.0f} s"
         return _result(hello, Status.NOT_ASSESSED if ended else Status.FAIL, cause, look)
     if ended:
         evidence = f"{plural(len(pods), 'pod')} through queue {where.queue} in {seconds:.0f} s"
@@ -117,7 +117,7 @@ def _no_image(pod: Resource) -> str:
     for container in pod.get("status", {}).get("containerStatuses") or []:
         waits = container.get("state", {}).get("waiting") or {}
         if waits.get("reason") in NO_IMAGE:
-            return f"image {container.get('image', '')} cannot be had: {waits['reason']}"
+            return f"image {container.get('image', '')} cannot be pulled: {waits['reason']}"
     return ""
 
 

@@ -60,7 +60,7 @@ def judge_limit(seen: Timeline, capacity: Capacity) -> Judgement:
     if end.placed("limited"):
         return broken(f"work still runs {LATE_S:g} s after its limit of {LIMIT}")
     if not end.placed("free"):
-        return broken("work without a limit was ended, too")
+        return broken("work without a limit was also ended")
     return KEPT
 
 
@@ -69,7 +69,7 @@ def judge_idle(seen: Timeline, capacity: Capacity) -> Judgement:
     found = judge_limit(seen, capacity)
     if found.kept is False and seen.last("limited").placed("limited") and not seen.notes.get(USE):
         return unknown(
-            "nobody was seen to know what the GPUs of its pods do: name the Prometheus with dcgm-exporter's metrics (--prometheus)"
+            "GPU utilization of its pods is not known: specify the Prometheus that has dcgm-exporter's metrics (--prometheus)"
         )
     return found
 
@@ -81,7 +81,7 @@ PROMISES = (
         "scheduler.time_limit",
         "Interactive work ends at its time limit",
         "Two interactive pods sleep, one of them in a queue with a limit of one minute. KAI has no such limit: the program "
-        "appliance-limits keeps it.",
+        "appliance-limits enforces it.",
         lambda capacity: capacity.lacks(gpus=2, queues=True),
         play_time,
         judge_limit,

@@ -96,12 +96,12 @@ def judge_consolidation(seen: Timeline, capacity: Capacity) -> Judgement:
     if seen.last("apart").placed(*others) < len(others):
         return unknown("the other hosts could not be filled")
     if len(set(seen.last("apart").nodes("small-one", "small-two"))) != 2:
-        return unknown("two small pods could not be brought onto two hosts")
+        return unknown("two small pods could not be placed on two hosts")
     end = seen.last("large")
     if not end.placed("large"):
         return broken("a pod that needs a whole host waits while two hosts are nearly empty")
     if (left := end.placed("small-one", "small-two")) < 2:
-        return broken(f"room was made by ending work: {left} of 2 small pods are placed")
+        return broken(f"a host was freed by ending work: {left} of 2 small pods are placed")
     return KEPT
 
 
@@ -179,17 +179,17 @@ PROMISES = (
         "scheduler.gang",
         "All pods of a job start, or none",
         "A gang that needs all GPUs is submitted while one GPU is held, and the GPU freed later. Pods that "
-        "start without their gang hold GPUs and wait for the others for ever.",
+        "start without their gang hold GPUs and wait indefinitely for the others.",
         lambda capacity: capacity.lacks(gpus=2),
         play_gang,
         judge_gang,
-        f"see whether KAI groups the job's pods: kubectl get podgroups -A; {SCHEDULER_LOG}",
+        f"check whether KAI groups the job's pods: kubectl get podgroups -A; {SCHEDULER_LOG}",
     ),
     Promise(
         "scheduler.packing",
         "Partly used hosts are filled first",
-        "Small pods are submitted one after the other; all belong on one host. Spread over hosts they leave no whole "
-        "host for a large job.",
+        "Small pods are submitted one after the other and must all run on one host. If they are spread over hosts, no whole "
+        "host is left for a large job.",
         lacks_hosts,
         play_packing,
         judge_packing,
@@ -197,17 +197,17 @@ PROMISES = (
     ),
     Promise(
         "scheduler.consolidation",
-        "Small work moves to make room",
+        "Small workloads move to free a whole host",
         "Two hosts each hold one small preemptible pod and nothing else; a pod that needs a whole host is submitted. "
-        "The scheduler should move one small pod beside the other.",
+        "The scheduler should move one small pod to the host of the other.",
         lacks_hosts,
         play_consolidation,
         judge_consolidation,
-        f"see that the action consolidation is among the shard's actions: kubectl get schedulingshards -o yaml; {SCHEDULER_LOG}",
+        f"check that the shard's actions include consolidation: kubectl get schedulingshards -o yaml; {SCHEDULER_LOG}",
     ),
     Promise(
         "scheduler.topology",
-        "Pods that ask for nearness get it",
+        "Pods with a topology constraint share a domain",
         "One host is left free in each domain of the topology, and two pods that must share a domain are submitted; then "
         "a second host of one domain is freed.",
         lacks_topology,

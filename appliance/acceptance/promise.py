@@ -31,7 +31,7 @@ def unknown(cause: str) -> Judgement:
 
 def unasked(workload: str) -> Judgement:
     """Nothing was withheld, because nothing was requested."""
-    return unknown(f"the Job controller made the pods of {workload} too late: try again")
+    return unknown(f"the Job controller created the pods of {workload} too late: try again")
 
 
 @dataclass(frozen=True)

@@ -217,7 +217,7 @@ class Sandbox:
         if not self._wait(gone):
             raise ApplianceError(
                 f"pods of the trial are still there {self._patience:g} s after they were deleted",
-                f"kubectl -n {NAMESPACE} get pods -o wide: kubelet of their host says why",
+                f"kubectl -n {NAMESPACE} get pods -o wide shows their host; check the kubelet log there",
             )
 
     def _observe(self) -> Moment:

@@ -62,7 +62,7 @@ def judge_reclaim(seen: Timeline, capacity: Capacity) -> Judgement:
         return broken(f"the owner got back {given} of its quota")
     if (kept := end.placed("lent")) < own:
         left = f"{kept * each} of the {own * each} GPUs"
-        return broken(f"the other queue was left {left} of its own quota")
+        return broken(f"the other queue kept only {left} of its own quota")
     return KEPT
 
 
@@ -125,14 +125,14 @@ def judge_priority(seen: Timeline, capacity: Capacity) -> Judgement:
     if len(left) < total - 1:
         return broken(f"one urgent pod displaced {plural(total - len(left), 'other')}")
     if (back := seen.last("resumed").placed("unattended")) < total:
-        return broken(f"{back} of {total} pods are back after the urgent work had ended")
+        return broken(f"{back} of {total} pods run again after the urgent work ended")
     if (placed := seen.last("interactive").placed("interactive")) < total:
         return broken(f"{placed} of {total} interactive pods were placed")
     before = seen.last("interactive").uids("interactive")
     gone = len(before - seen.last("protected").uids("interactive"))
     if gone := max(gone, total - seen.least("protected", "interactive")):
         return broken(
-            f"{plural(gone, 'interactive pod was', 'interactive pods were')} evicted, which must never be"
+            f"{plural(gone, 'interactive pod was', 'interactive pods were')} evicted, which must never happen"
         )
     return KEPT if seen.asked("protected", "intruder") else unasked("the more urgent work")
 
@@ -169,7 +169,7 @@ def judge_elastic(seen: Timeline, capacity: Capacity) -> Judgement:
         given = f"{owner * each} of {(total - 1) * each} GPUs"
         return broken(f"the owner was given {given}: the job did not shrink")
     if not seen.last("start").uids("elastic") & seen.last("shrunk").uids("elastic"):
-        return broken("the job was ended as a whole instead of shrinking to its least")
+        return broken("the whole job was ended instead of shrinking to its minimum")
     if (grown := seen.last("grown").placed("elastic")) < total:
         return broken(f"the job grew back to {grown} of {total} pods")
     return KEPT
@@ -182,8 +182,8 @@ def _shared(capacity: Capacity) -> str:
 PROMISES = (
     Promise(
         "scheduler.quota",
-        "A queue gets its quota and keeps to its limit",
-        "A queue with half of the GPUs as quota and limit asks for all of them.",
+        "A queue gets its quota and stays within its limit",
+        "A queue with half of the GPUs as quota and limit requests all of them.",
         _shared,
         play_quota,
         judge_quota,
@@ -191,8 +191,8 @@ PROMISES = (
     ),
     Promise(
         "scheduler.reclaim",
-        "Idle GPUs are lent beyond quota, and given back",
-        "One queue takes every GPU while the other is silent; then the other asks for its quota.",
+        "Queues can borrow idle GPUs beyond their quota, and return them",
+        "One queue uses every GPU while the other is idle; then the other requests its quota.",
         _shared,
         play_reclaim,
         judge_reclaim,
@@ -201,7 +201,7 @@ PROMISES = (
     Promise(
         "scheduler.fair_share",
         "Two projects share fairly",
-        "Two queues of equal weight without quota both ask for everything, the second one late.",
+        "Two queues with equal weight and no quota both request all GPUs, the second one later.",
         _shared,
         play_fair_share,
         judge_fair_share,
@@ -209,21 +209,21 @@ PROMISES = (
     ),
     Promise(
         "scheduler.priority",
-        "Urgent work goes first, and what it displaced comes back",
+        "Urgent work runs first, and the evicted work starts again",
         "Unattended work fills every GPU, one urgent pod is submitted and ended. Then interactive work, which is never "
         "evicted, is tried the same way.",
         lacks_classes,
         play_priority,
         judge_priority,
-        "kubectl get priorityclasses: train 50, build 100, inference 125; from 100 on nothing is evicted",
+        "kubectl get priorityclasses: train 50, build 100, inference 125; pods with 100 or more are never evicted",
     ),
     Promise(
         "scheduler.elastic",
         "Elastic work shrinks and grows",
-        "A job that needs one pod and can use all is made to give up the rest, and gets it back.",
+        "A job that needs one pod but can use all GPUs must give up the other pods, and gets them back.",
         _shared,
         play_elastic,
         judge_elastic,
-        "see the least number of pods of the job's group: kubectl get podgroups -A -o yaml",
+        "check the minimum number of pods of the job's group: kubectl get podgroups -A -o yaml",
     ),
 )

@@ -58,7 +58,7 @@ def await_empty(cluster: ClusterClient, clock: Clock, settings: Settings) -> Non
         if clock.now() >= end:
             raise ApplianceError(
                 "the namespace of an earlier trial is still being deleted",
-                f"kubectl describe namespace {NAMESPACE} says what holds it",
+                f"kubectl describe namespace {NAMESPACE} shows what blocks the deletion",
             )
         clock.sleep(settings.beat)
 

@@ -48,10 +48,10 @@ def judge_cpu_only(seen: Timeline, capacity: Capacity) -> Judgement:
             continue
         if end.placed(name) == PODS and not seen.ever("Running"):
             return unknown("pods were placed, but the hosts ran none of them")
-        return broken(f"{done} of {PODS} pods of a job without GPUs ({name}) ended well")
+        return broken(f"{done} of {PODS} pods of a job without GPUs ({name}) succeeded")
     if (held := end.placed("held")) < full:
         return unknown(
-            f"only {held * capacity.unit} of {full * capacity.unit} GPUs could be held meanwhile"
+            f"only {held * capacity.unit} of {full * capacity.unit} GPUs could be held during the test"
         )
     return KEPT
 
@@ -60,7 +60,7 @@ def lacks_groups(capacity: Capacity) -> str:
     """Needs hosts and groups, but no GPUs."""
     if not capacity.nodes:
         return "the cluster has no host that takes pods"
-    return "" if capacity.groups else f"the cluster knows no groups of pods ({GROUPS})"
+    return "" if capacity.groups else f"the cluster has no pod groups ({GROUPS})"
 
 
 def play_metrics(sandbox: Sandbox) -> None:
@@ -77,7 +77,7 @@ def judge_metrics(seen: Timeline, capacity: Capacity) -> Judgement:
     """Prometheus has the queue's allocation, quota and fair share."""
     del capacity
     if any(answer is None for answer in seen.notes.values()) or not seen.notes:
-        return unknown("there is no Prometheus to ask")
+        return unknown("no Prometheus is available")
     missing = [name for name in SERIES if not seen.notes.get(name)]
     if missing:
         return broken(f"Prometheus has no series of the queue's {', '.join(missing)}")
@@ -87,18 +87,18 @@ def judge_metrics(seen: Timeline, capacity: Capacity) -> Judgement:
 PROMISES = (
     Promise(
         "scheduler.cpu_only",
-        "Work without GPUs runs beside full GPUs",
+        "Work without GPUs runs while all GPUs are in use",
         "Three jobs in the shape of Spark, Ray and Dask (one leader, two workers, started together) run while every GPU is "
-        "held; one of which a pod asks for a host there is not may not start at all. The frameworks themselves are not part of it.",
+        "held. A job with one pod that requests a missing host must not start at all. The frameworks themselves are not tested.",
         lacks_groups,
         play_cpu_only,
         judge_cpu_only,
-        "see why pods wait: kubectl describe pods -n appliance-acceptance, during: appliance validate scheduler",
+        "kubectl describe pods -n appliance-acceptance shows why pods wait, during: appliance validate scheduler",
     ),
     Promise(
         "scheduler.metrics",
-        "Boards can be fed",
-        "Prometheus is asked for what a queue of the trial holds, has as quota, and may expect.",
+        "Dashboards have their metrics",
+        "The trial queries Prometheus for the allocation, quota and fair share of one of its queues.",
         lambda capacity: (
             capacity.lacks(gpus=1, queues=True)
             or ("" if capacity.metrics else "no Prometheus was named (--prometheus)")

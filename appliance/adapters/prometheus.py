@@ -50,7 +50,7 @@ class Prometheus:
                 said: Any = parsed(_body(answer).decode(errors="replace"))
                 result = said["data"]["result"]
                 if said["status"] != "success" or not isinstance(result, list):
-                    raise ValueError("its answer is not that of a query")
+                    raise ValueError("its answer is not a query result")
                 return bool(result)
         except (HTTPException, OSError, ValueError, KeyError, TypeError) as error:
             raise ApplianceError(
@@ -65,5 +65,5 @@ def _body(answer: Any) -> bytes:
     while piece := answer.read1(PIECE):
         found += piece
         if len(found) > LONGEST or time.monotonic() > end:
-            raise ValueError("its answer has no end")
+            raise ValueError("its answer is incomplete")
     return bytes(found)

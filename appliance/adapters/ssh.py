@@ -338,8 +338,8 @@ def _refusal(endpoint: Endpoint, error: Exception) -> ConnectionFailed:
         case paramiko.AuthenticationException():
             return ConnectionFailed(
                 f"refuses {endpoint.user} with the key {endpoint.private_key or 'of the agent'}",
-                "put the public key into authorized_keys there, or correct access.private_key; where it was taken before, journalctl -u ssh on "
-                "the host's console says why not: an expired account, PAM (/etc/pam.d), AllowUsers",
+                "add the public key to authorized_keys there, or correct access.private_key; if the key worked before, journalctl -u ssh on "
+                "the host's console shows the reason: an expired account, PAM (/etc/pam.d), AllowUsers",
                 name,
             )
         case _:

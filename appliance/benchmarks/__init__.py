@@ -41,7 +41,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     Benchmark(
         name="storage",
         deploys=always,
-        title="A file written on each host is read on all",
+        title="Every host reads the files that the others wrote",
         checks=("storage.roundtrip",),
         run=_run_of("storage_roundtrip"),
         minutes=0.3,
@@ -75,7 +75,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     ),
     Benchmark(
         name="alerts",
-        title="A trial alert to each receiver of the site",
+        title="A test alert to each receiver of the site",
         checks=("alerts.delivery",),
         run=_run_of("alerts.run"),
         minutes=0.2,
@@ -92,7 +92,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         run=_run_of("gpt3.run"),
         minutes=1.0,
         explain="Tokens per second = global batch x sequence ÷ step time, on 1, 2, 4 ... hosts, against published cells. "
-        "On processors it proves only launch, rendezvous and log reading. Without options a site with queues trains through Slurm and "
+        "On CPUs it tests only launch, rendezvous and log reading. Without options a site with queues trains through Slurm and "
         "through a queue of Kubernetes, and compares them. See docs/gpt3.md.",
         through_queue=True,
         bounds={"gpt3.throughput": Bound("%", least=0, below=100)},
@@ -131,8 +131,8 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         run=_run_of("gemm.run"),
         minutes=8.0,
         explain="PyTorch of the host multiplies square matrices of several sizes and types on each GPU, and copies through "
-        "its memory: warm, the best of the sweep, every value checked. A GPU with wrong results, or slower than its "
-        "equals, is listed by index and UUID.",
+        "its memory: warm, the best of the sweep, every value checked. A GPU with wrong results, or slower than GPUs of the "
+        "same model, is listed by index and UUID.",
         bounds=gemm.BOUNDS,
         gates=gemm.gates,
         submits=True,
@@ -170,7 +170,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         minutes=5.0,
         explain="fio writes and reads 1 MiB blocks in sequence and 4 KiB blocks at random, past the page cache, and makes "
         "many small files: on the scratch of each host, then on shared storage from 1, 2, 4 ... all hosts at once. A host "
-        "that is slower than its equals has a worn disk, a wrong mount or a slow link. See docs/benchmarking.md.",
+        "that is slower than equal hosts has a worn disk, a wrong mount or a slow link. See docs/benchmarking.md.",
         bounds=fio.BOUNDS,
         gates=fio.gates,
         submits=True,

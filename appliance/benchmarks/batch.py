@@ -27,7 +27,7 @@ RECORD_POLLS, RECORD_SECONDS = 15, 2.0
 """slurmctld reports a job's hosts to slurmdbd within seconds; a job may end before that."""
 KEPT_DAYS = 30
 MARK = "APPLIANCE_END"
-NO_END = "the job ended without a word of its own"
+NO_END = "the job ended without an error message"
 NEVER = "it never ran on a host"
 
 BATCH = """#!/bin/sh
@@ -240,7 +240,7 @@ def _awaited(remote: Remote, book: Book, job: Job) -> None:
             return
         silent = silent + 1 if state is None else 0
         if silent >= LOST:
-            why = f"{job.control} no longer answers; job {job.id} goes on there"
+            why = f"{job.control} no longer answers; job {job.id} is still running there"
             raise Unended(why, book.again, goes_on=True)
         if state and book.now() > _bound(job, state):
             _ask(remote, job, "scancel", f"--name={job.name}")
@@ -248,7 +248,7 @@ def _awaited(remote: Remote, book: Book, job: Job) -> None:
             raise Unended("overdue", state=state.partition("\n")[0])
         # Poll soon at first, because a small training takes half a minute.
         if book.wait(min(POLL, 1.0 + (book.now() - began) / 10)):
-            raise Unended(f"interrupted; job {job.id} goes on", book.again, goes_on=True)
+            raise Unended(f"interrupted; job {job.id} is still running", book.again, goes_on=True)
 
 
 def _bound(job: Job, state: str) -> float:
@@ -278,7 +278,7 @@ def _read(remote: Remote, book: Book, job: Job) -> Completed:
     try:
         code, errors, out = (_file(remote, host, job, kind) for kind in ("code", "err", "out"))
     except (ConnectionFailed, DeadlineExceeded) as error:
-        why = f"what job {job.id} printed lies on {host}, and {error.told_of()}"
+        why = f"the output of job {job.id} is on {host}, and {error.told_of()}"
         raise Unended(why, book.again, goes_on=True) from None
     if not re.fullmatch(r"[0-9]{1,9}", code.strip()):
         return Completed((), 1, out, f"{errors}\n{NO_END}; Slurm reports {state or 'nothing'}")

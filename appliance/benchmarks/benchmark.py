@@ -66,7 +66,7 @@ class Raw:
 
     def __post_init__(self) -> None:
         if "/" in self.name or self.name in {"", ".", ".."}:
-            raise ValueError(f"{self.name!r} is no name of a file")
+            raise ValueError(f"{self.name!r} is not a valid file name")
 
 
 @dataclass(frozen=True)

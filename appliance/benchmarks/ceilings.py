@@ -68,19 +68,21 @@ def of_collective(view: View, host: str) -> Bounded:
     ways = [_takes_in(gpu, view.profile.hardware.gpu.interconnect) for gpu in gpus]
     known = [way for way in ways if way is not None]
     if not known or len(known) < len(ways):
-        return "how fast the links of each GPU are is not known"
+        return "the link speed of each GPU is unknown"
     least = min(known)
-    return Most(2 * (count - 1) / count * least, f"what links of {least:.4g} GB/s to a GPU allow")
+    return Most(
+        2 * (count - 1) / count * least, f"the maximum of links of {least:.4g} GB/s to a GPU"
+    )
 
 
 def of_slot(view: View, host: str, index: int) -> Bounded:
     """GB/s one way between this GPU and the memory of its host."""
     gpu = _gpu(view, host, index)
     if gpu is not None and any(name in gpu.name for name in JOINED):
-        return "its processor reaches it by more than a slot"
+        return "the CPU is not connected to it through a PCIe slot alone"
     slot = _slot(gpu) if gpu else None
     if gpu is None or slot is None:
-        return "how fast its slot is, is not known"
+        return "the speed of its slot is unknown"
     return Most(slot, f"PCIe {gpu.pcie_max_generation} x{gpu.pcie_max_width}")
 
 
@@ -92,7 +94,7 @@ def of_pair(view: View, host: str, one: int, other: int) -> Bounded:
         slot = _slot(gpu) if gpu else None
         links = _links(gpu, view.profile.hardware.gpu.interconnect, told=True) if gpu else None
         if slot is None or links is None:
-            return "how fast the links of both GPUs are is not known"
+            return "the link speed of both GPUs is unknown"
         ways.append((max(slot, links), "NVLinks" if links > slot else "slot"))
     least, by = min(ways)
     return Most(least, f"the {by} of a GPU")
@@ -138,7 +140,7 @@ def of_product(name: str, dtype: str) -> Bounded:
         return f"the peak of a {name or 'GPU without a name'} is unknown"
     peak = rates.tf32 if dtype == "tf32" else rates.fp64 if dtype == "fp64" else rates.half
     if dtype not in {"fp64", "tf32", "fp16", "bf16"} or peak is None:
-        return f"what it can do in {dtype} is not published"
+        return f"its peak in {dtype} is not published"
     if rates.clock and rates.highest:
         why = f"{rates.source}, {peak:g} at {rates.clock} MHz, up to {rates.highest}"
         return Most(peak * rates.highest / rates.clock, why)

@@ -39,7 +39,7 @@ OUT = ("ReqNodeNotAvail", "DOWN", "DRAIN", NEVER)
 """Slurm's words for hosts that it gives no work."""
 NO_PMIX = "can not load PMIx library"
 """Message of Debian 12's srun if libpmix2 is installed: its plugin opens libpmix.so, which is in the development package."""
-GET_PMIX = "apt-get install libpmix-dev on control and GPU hosts (Debian, Ubuntu); else Slurm's plugin for PMIx"
+GET_PMIX = "apt-get install libpmix-dev on control and GPU hosts (Debian, Ubuntu); otherwise install Slurm's plugin for PMIx"
 LABEL = re.compile(r"\s*([0-9]{1,9}): ?(.*)")
 BEGIN = re.compile(r"appliance-begin host=(\S+)")
 END = re.compile(r"appliance-end code=([0-9]{1,9}) size=([0-9]{1,18})")
@@ -234,7 +234,7 @@ def _unended(task: Task, undone: Unended, control: str) -> HostOutput:
         return _not_given(undone.state, control)
     if undone.state:
         cause = f"the job did not end within {task.seconds + 2 * GRACE_SECONDS:g} s, was {undone.state} and was cancelled"
-        fix = "slurmd's log on the hosts: a prolog hangs, or a host"
+        fix = "check slurmd's log on the hosts: a prolog or a host hangs"
         return HostOutput(trouble=Trouble.OVERDUE, cause=cause, fix=fix)
     return HostOutput(
         trouble=Trouble.FAILED, cause=f"it did not run the job: {undone}", fix=undone.fix
@@ -244,7 +244,9 @@ def _unended(task: Task, undone: Unended, control: str) -> HostOutput:
 def _not_given(said: str, control: str) -> HostOutput:
     if any(word in said for word in OUT):
         fix = f"on {control}: sinfo -R shows why"
-        return HostOutput(trouble=Trouble.BUSY, cause=f"Slurm gives it no work: {said}", fix=fix)
+        return HostOutput(
+            trouble=Trouble.BUSY, cause=f"Slurm does not schedule work on it: {said}", fix=fix
+        )
     return HostOutput(
         trouble=Trouble.BUSY, cause=f"it is busy: {said}", fix="squeue shows the owner"
     )
@@ -255,7 +257,12 @@ def _ssh(remote: Remote, task: Task, host: str) -> HostOutput:
         done = remote.run(host, _words(task), timeout=task.seconds + GRACE_SECONDS)
     except DeadlineExceeded as error:
         return HostOutput(
-            "", 0, "", Trouble.OVERDUE, error.message, "log in to the host: a disk or GPU hangs"
+            "",
+            0,
+            "",
+            Trouble.OVERDUE,
+            error.message,
+            "log in to the host and check for a hung disk or GPU",
         )
     except OtherGpus as error:
         return HostOutput("", 0, "", Trouble.FAILED, error.message, error.hint)
@@ -263,7 +270,7 @@ def _ssh(remote: Remote, task: Task, host: str) -> HostOutput:
         return HostOutput("", 0, "", Trouble.SILENT, error.message, error.hint)
     if done.returncode and NOT_GIVEN in done.stderr:
         said = done.stderr.partition(f"{NOT_GIVEN}: ")[2]
-        cause = f"Kubernetes gives it no work: {shortened(one_line(said), 300)}"
+        cause = f"Kubernetes does not schedule work on it: {shortened(one_line(said), 300)}"
         fix = f"kubectl describe node {host} shows its owner, and whether it is cordoned"
         return HostOutput("", 0, "", Trouble.BUSY, cause, fix)
     return _read(task, done.stdout.splitlines())
@@ -291,7 +298,7 @@ def _read(task: Task, lines: Sequence[str]) -> HostOutput:
     if begin is None:
         cause = "the host did not run the requested command"
         return HostOutput(
-            "", 0, "", Trouble.FAILED, cause, "a login script prints or ends: make it silent"
+            "", 0, "", Trouble.FAILED, cause, "a login script prints or exits: remove its output"
         )
     body, end = lines[begin + 1 :], END.fullmatch(lines[-1].strip())
     if len(body) == 1 and body[0].startswith(MISSING):
@@ -299,16 +306,16 @@ def _read(task: Task, lines: Sequence[str]) -> HostOutput:
         cause, fix = f"{tool} is not there", task.tools.get(tool, f"install {tool}")
         return HostOutput("", 0, "", Trouble.NO_TOOL, cause, fix)
     if end is None:
-        cause = "its output breaks off: the task was killed, or the host went away"
+        cause = "its output is incomplete: the task was killed, or the host was lost"
         return HostOutput(
-            "", 0, "", Trouble.CUT, cause, "dmesg there: out of memory; else run it again"
+            "", 0, "", Trouble.CUT, cause, "check dmesg there for out of memory, then run it again"
         )
     code, size = int(end[1]), int(end[2])
     spoke = len(body) > 1 and body[-2].startswith(SAID)
     lines = body[: -2 if spoke else -1]
     last = shortened(one_line(body[-2][len(SAID) :]), 300) if spoke else ""
     if size > LARGEST:
-        cause = f"it printed {size} bytes; {LARGEST} at most are read"
+        cause = f"it printed {size} bytes, but the limit is {LARGEST}"
         return HostOutput("", code, last, Trouble.CUT, cause, "run it by hand and check its output")
     try:
         printed = b64decode("".join(line.strip() for line in lines), validate=True)
@@ -316,14 +323,19 @@ def _read(task: Task, lines: Sequence[str]) -> HostOutput:
         printed = b""
     # Output that a child writes after the end does not change the end.
     if len(printed) != size and code not in ENDED:
-        cause = f"of the {size} bytes that it printed {len(printed)} came back whole"
-        fix = "run it again; if it stays: dmesg there (out of memory), and is base64 there (coreutils)?"
+        cause = f"only {len(printed)} of the {size} printed bytes arrived"
+        fix = "run it again; if it fails again, check there dmesg (out of memory) and that base64 is installed (coreutils)"
         return HostOutput("", code, last, Trouble.CUT, cause, fix)
     output = printed.decode("utf-8", "replace")
     if code in ENDED:
         cause = f"it did not end within {task.seconds:g} s"
         return HostOutput(
-            output, code, last, Trouble.OVERDUE, cause, "log in to the host: a disk or GPU hangs"
+            output,
+            code,
+            last,
+            Trouble.OVERDUE,
+            cause,
+            "log in to the host and check for a hung disk or GPU",
         )
     return HostOutput(output, code, last)
 

@@ -36,7 +36,7 @@ def run(
     """Check scheduler.pod, and the seconds from the pod's creation to its end."""
     pair = queue_of(view.site)
     if pair is None or not isinstance(remote, PodRemote):
-        why = "the site has no queue from which a pod gets a whole GPU"
+        why = "the site has no queue that offers a whole GPU"
         return Outcome((not_assessed("cluster", why, required=False).of(POD),))
     space, queue = namespace_of(pair[0].name), name_of(*pair)
     ref = Ref("v1", "Pod", f"appliance-trial-{uuid.uuid4().hex[:8]}", space)

@@ -115,14 +115,16 @@ def _judge_job(
     said = _last(done.stderr)
     if done.returncode:
         if any(words in done.stderr for words in BUSY):
-            return _unknown(view, JOB, f"all GPUs are taken for now: {said}"), []
+            return _unknown(view, JOB, f"all GPUs are busy: {said}"), []
         fix = "sinfo -R shows drained hosts and reasons; squeue shows who uses the GPUs"
         return _bad(view, JOB, f"srun ended with {done.returncode}: {said}", fix), []
     try:
         answers = parse(done.stdout)
     except Unreadable as error:
-        fix = "a login script or prolog prints into every job: make it silent"
-        return _bad(view, JOB, f'the job printed "{error}", which is not its own', fix), []
+        fix = "a login script or prolog prints into every job: remove its output"
+        return _bad(
+            view, JOB, f'the job printed "{error}", which is not the expected output', fix
+        ), []
     problem = fault(answers, hosts, gpu_least(view.profile, view.site))
     if problem:
         fix = "slurm.nodes and slurm.gres show the host: appliance validate"
@@ -147,9 +149,9 @@ def fault(answers: list[TaskLine], hosts: tuple[str, ...], count: int) -> str:
         return f"{', '.join(missing)} did not run the job"
     strange = sorted({n for n in seen if n not in hosts or seen.count(n) > 1})
     if strange:
-        return f"{', '.join(strange)} answered and should not have, or more than once"
+        return f"{', '.join(strange)} answered unexpectedly, or more than once"
     if len({a.job for a in answers}) > 1:
-        return "the answers are of several jobs"
+        return "the answers are from several jobs"
     for a in answers:
         if a.host != a.node:
             return f"{a.node} calls itself {a.host}"
@@ -186,7 +188,7 @@ def _judge_record(
         return _bad(view, ACCOUNTING, f"sacct: {_last(told.stderr)}", "journalctl -u slurmdbd")
     known = f"says {state}" if state else "does not know it"
     cause = f"job {job} ended, and {RECORD_SECONDS:g} s later accounting {known}"
-    return _bad(view, ACCOUNTING, cause, "journalctl -u slurmdbd, and scontrol ping")
+    return _bad(view, ACCOUNTING, cause, "check journalctl -u slurmdbd and scontrol ping")
 
 
 def _state(told: Completed, job: int, name: str) -> str:
@@ -209,8 +211,8 @@ def _cut_off(
         first = _unknown(view, JOB, f"{error.told_of()}{left}")
     else:
         cause = f"the job did not end within {RUN_SECONDS:g} s and was cancelled{left}"
-        first = _bad(view, JOB, cause, "slurmd's log on the hosts: a prolog hangs, or a host")
-    return [first, _unknown(view, ACCOUNTING, "no job ran to its end")]
+        first = _bad(view, JOB, cause, "check slurmd's log on the hosts: a prolog or a host hangs")
+    return [first, _unknown(view, ACCOUNTING, "no job finished")]
 
 
 def _measured(view: View, seconds: float, hosts: int) -> Measurement:

@@ -48,7 +48,7 @@ def run(view: View, remote: Remote) -> Outcome:
         # The server maps root of a client to nobody, who may not remove files of the server's own root.
         cleaner = min(with_path, key=lambda route: route.way is not StoragePath.LOCAL, default=None)
         if cleaner is None:
-            cause = "no host here could remove the files again"
+            cause = "no host could remove the files"
             results += [_no_way(wanted, route.host, cause) for route in usable]
             continue
         token = f".appliance-{secrets.token_hex(6)}"
@@ -123,7 +123,7 @@ def _judge(
         return passed(target, len(expected), **common).of(CHECK)
     writers = ", ".join(file.rpartition(f"-{PROOF}-")[2] for file in wrong)
     remark = f" ({read.remark})" if read.remark else ""
-    cause = f"reads other data than was written, or none, in files of {writers}{remark}"
+    cause = f"reads wrong data, or none, in files of {writers}{remark}"
     return failed(target, cause, FIX, value=len(expected) - len(wrong), **common).of(CHECK)
 
 

@@ -80,7 +80,7 @@ def main_system(reader: Reader, root: Document) -> tuple[Document, list[Document
     if len(machines) > 1:
         names = ", ".join(name for name, _ in machines)
         raise ConnectionFailed(
-            f"its BMC shows {len(machines)} machines ({names}), and does not tell which is this host",
+            f"its BMC shows {len(machines)} machines ({names}), but does not identify this host among them",
             "set hosts[].bmc.address to the BMC of this machine; a chassis manager manages all of them",
         )
     _, main = machines[0]

@@ -34,7 +34,7 @@ def _lines(tested: Tested) -> Iterator[str]:
     for gate, tried in gates.items():
         wrong = [one for one in tried if not one.as_it_should]
         word = f"{len(wrong)} WRONG" if wrong else "closes"
-        yield f"  {'✗' if wrong else '✓'} {gate}  {word}: {plural(len(tried) - 1, 'doctored evidence', 'doctored evidences')}, 1 honest"
+        yield f"  {'✗' if wrong else '✓'} {gate}  {word}: {plural(len(tried) - 1, 'forged evidence', 'forged evidences')}, 1 genuine"
         for one in wrong:
             did = "refused" if one.state != "passed" else "ACCEPTED"
             yield f"      {did}: {one.case}{f' ({one.why})' if one.why else ''}"

@@ -65,7 +65,7 @@ def lab() -> None:
 @click.option(
     "--kubernetes",
     is_flag=True,
-    help="Add a Kubernetes cluster. Its programs are compiled the first time: a quarter of an hour on two idle processors.",
+    help="Add a Kubernetes cluster. Its programs are compiled the first time: about 15 minutes on two idle CPUs.",
 )
 @click.option(
     "--slurm",
@@ -176,7 +176,7 @@ def _refuse_what_it_sets() -> None:
     for name in ("hosts", "gpu_hosts", "kubernetes", "slurm", "control"):
         if given(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(
-                f"--complete decides --{name.replace('_', '-')} by itself: leave one of them out"
+                f"--complete decides --{name.replace('_', '-')} by itself: omit one of them"
             )
 
 

@@ -16,7 +16,7 @@ VERBS = {
     "bios": "Compare and set the BIOS settings of the profile.",
     "provision": "Install the operating system on bare machines.",
     "plan": "Show what a deployment would do, and why.",
-    "deploy": "Bring the site to its profile, prove it, and write the report.",
+    "deploy": "Deploy the site's profile, verify it, and write the report.",
     "mig": "Partition GPUs (MIG).",
     "node": "Show or change which scheduler owns a GPU host.",
     "validate": "Run the cluster's benchmarks and judge their results.",

@@ -111,7 +111,7 @@ BOARD_FAULTS = (
     ),
     Fault(
         "aer-corrected",
-        f"the link of an adapter repeats what arrives damaged (default {REPEATED} times)",
+        f"the link of an adapter repeats damaged packets (default {REPEATED} times)",
         _repeat,
         _repeat_no_more,
         "DEVICE [COUNT]",

@@ -54,7 +54,7 @@ def ask(rack: Rack, line: str) -> str:
     folder = _folder(rack)
     if not _runs(rack, "simulator"):
         raise ApplianceError(
-            f"the fabric of rack {rack.name} does not run",
+            f"the fabric of rack {rack.name} is not running",
             f"appliance lab up --name {rack.name} starts it again",
         )
     with (folder / "lock").open("w", encoding="utf-8") as lock:

@@ -64,7 +64,7 @@ def _set_width(rack: Rack, host: RackHost, hca: Hca, width: str) -> None:
         if not now.lids.get(end.node):
             raise ApplianceError(
                 f"{hca.device} of {host.name} has no address yet",
-                "the subnet manager gives it: appliance deploy --until fabric",
+                "the subnet manager assigns it: appliance deploy --until fabric",
             )
     for _ in range(ATTEMPTS):
         for end in (plug(hca), far):
@@ -74,7 +74,7 @@ def _set_width(rack: Rack, host: RackHost, hca: Hca, width: str) -> None:
             return
     raise ApplianceError(
         f"the subnet manager undoes the width of {hca.device} of {host.name}",
-        "once it is at rest try again; its log: /var/log/opensm.*.log of the host it runs on",
+        "try again after it has settled; its log is /var/log/opensm.*.log on its host",
     )
 
 
@@ -117,7 +117,7 @@ def _age(rack: Rack, host: RackHost, arguments: Sequence[str]) -> None:
     usual = f"{kind}.{OLD_FIRMWARE}"
     wanted = arguments[1] if len(arguments) > 1 else usual
     if not re.fullmatch(r"\d+\.\d+\.\d+", wanted):
-        raise ConfigError(f'"{wanted}" is no version of a firmware', f"as {usual}")
+        raise ConfigError(f'"{wanted}" is not a firmware version', f"as {usual}")
     _write_firmware(rack, host, arguments, wanted)
 
 
@@ -153,7 +153,7 @@ def _switch(known: Sequence[Switch], name: str) -> Switch:
         if switch.description == name:
             return switch
     raise ApplianceError(
-        f'"{name}" is no switch of that kind',
+        f'"{name}" is not a switch of that kind',
         f"one of {', '.join(switch.description for switch in known)}",
     )
 
@@ -199,7 +199,7 @@ def _hca(rack: Rack, host: RackHost, name: str) -> Hca:
 def _needs_infiniband(rack: Rack) -> None:
     if not rack.hardware.has_subnet:
         raise ApplianceError(
-            f"rack {rack.name} has Ethernet ports and no cables of its own",
+            f"rack {rack.name} has Ethernet ports and no simulated cables",
             "a rack of profile hpc has InfiniBand",
         )
 
@@ -222,7 +222,7 @@ _count_losses, _forget_losses = _counting("LinkDownedCounter", "link_downed", LI
 FABRIC_FAULTS = (
     Fault(
         "port-down",
-        "the port's cable is out",
+        "the port's cable is unplugged",
         _port_down,
         _port_up,
         "DEVICE",
@@ -296,7 +296,7 @@ FABRIC_FAULTS = (
     ),
     Fault(
         "hca-missing",
-        "the adapter has fallen off its bus",
+        "the adapter dropped off the PCI bus",
         _take_away,
         _bring_back,
         "DEVICE",
@@ -321,7 +321,7 @@ FABRIC_FAULTS = (
     ),
     Fault(
         "switch-link-missing",
-        "the cable between a leaf and a spine (default the last) is out",
+        "the cable between a leaf and a spine (default the last) is unplugged",
         _cut_trunk,
         _mend_trunk,
         "LEAF [SPINE]",

@@ -140,7 +140,7 @@ def _bound(rack: Rack, host: RackHost) -> set[int]:
             return set()
         said = ssh.on_host(rack, host, ("cat", "/proc/net/udp"))
         if said.returncode:
-            raise ApplianceError(f"{host.name} does not say which ports it uses")
+            raise ApplianceError(f"{host.name} did not list its UDP ports")
         return udp_ports(said.stdout)
     try:
         return udp_ports(Path(f"/proc/{cgroups.init(host)}/net/udp").read_text(encoding="utf-8"))

@@ -35,8 +35,8 @@ def apply(
     fault = find(kind)
     if rack.spec.is_virtual:
         raise ConfigError(
-            "faults are made on container hosts, and these are virtual machines",
-            f"their power is cut by: appliance power off {host.name} --hard --force",
+            "faults are supported only on container hosts, but these are virtual machines",
+            f"to cut their power: appliance power off {host.name} --hard --force",
         )
     if len(arguments) < fault.required:
         raise ConfigError(f"{kind} needs {fault.arguments}")
@@ -120,7 +120,7 @@ FAULTS = (
     ),
     Fault(
         "freeze",
-        "the host hangs: nothing on it runs any more",
+        "the host hangs: all its processes are stopped",
         _freeze,
         _thaw,
         check=REACHABLE,

@@ -63,7 +63,7 @@ SYMPTOMS = (
     ),
     Symptom(
         "gpu-off-bus",
-        "the GPU has fallen off the bus",
+        "the GPU dropped off the PCI bus",
         {"off_bus": 1},
         on_bus=False,
         xid=FALLEN_OFF,
@@ -82,7 +82,7 @@ SYMPTOMS = (
     ),
     Symptom(
         "remap-pending",
-        "a row of the GPU's memory waits to be remapped",
+        "a row of the GPU's memory is pending a remap",
         {"remap_pending": 1, "remapped_uncorrectable": 1},
         check=gpu_ids.REMAP,
         says="a failing memory row is replaced at the next reset; running jobs are safe",
@@ -316,7 +316,7 @@ def _systemctl(host: RackHost, *words: str) -> None:
     if done.returncode:
         raise ApplianceError(
             f"{host.name}: {done.stderr.strip()[-120:]}",
-            "stage gpu brings it: appliance deploy --until gpu",
+            "stage gpu installs it: appliance deploy --until gpu",
         )
 
 

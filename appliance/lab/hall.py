@@ -201,7 +201,7 @@ def start(hall: Hall) -> None:
         waiting = [machine for machine in waiting if not _listens(machine.controller)]
         if waiting and (time.monotonic() > deadline or not is_running(hall)):
             names = ", ".join(machine.name for machine in waiting)
-            raise ApplianceError(f"the controllers of {names} do not answer", f"see {log}")
+            raise ApplianceError(f"the BMCs of {names} do not answer", f"see {log}")
         time.sleep(0.1)
 
 

@@ -96,7 +96,7 @@ def of_profile(profile: Profile, gpu: str = "") -> Hardware:
         raise ConfigError(f"the virtual rack has at most {MOST} ports per host, not {fabric.ports}")
     if fabric.link_layer == "InfiniBand" and fabric.rate_gbps not in INFINIBAND_RATES:
         raise ConfigError(
-            f"the fabric simulator knows no InfiniBand of {fabric.rate_gbps} Gb/s",
+            f"the fabric simulator does not support InfiniBand of {fabric.rate_gbps} Gb/s",
             "a profile with " + " or ".join(f"{rate} Gb/s" for rate in INFINIBAND_RATES),
         )
     return Hardware(

@@ -108,7 +108,7 @@ def _base(cache: Path, recipe: Recipe, progress: Progress) -> Path:
             (*CONFINED, *_bootstrap(recipe, fresh)),
             input="\n".join(recipe.sources.lines) + "\n",
             timeout=BUILD_SECONDS,
-            hint="is Debian's archive reachable? try: apt-get update",
+            hint="check that Debian's archive is reachable: apt-get update",
         )
         finish(fresh, recipe.sources)
     fresh.rename(target)
@@ -151,7 +151,7 @@ def _packages(cache: Path, base: Path, sources: Sources, progress: Progress) -> 
     older = sorted(cache.glob("packages-*"), key=lambda path: path.stat().st_mtime)
     lower = ":".join(str(path) for path in (*older[-1:], base))
     script = _download_script(root, f"lowerdir={lower},upperdir={upper},workdir={work}", wanted)
-    title = f"downloading {total} packages the roles install, with what they need"
+    title = f"downloading {total} packages that the roles install, and their dependencies"
     with building.reported_progress(progress, title, lambda: building.downloads(upper)):
         run((*CONFINED, "sh", "-euc", script), timeout=BUILD_SECONDS)
         _flatten(older[-1:], upper)

@@ -320,5 +320,5 @@ def _control(name: str, version: str) -> dict[str, str]:
         "Version": f"{version}-1",
         "Architecture": "amd64",
         "Maintainer": "appliance lab",
-        "Description": f"{name}, compiled from its makers' module for a virtual rack",
+        "Description": f"{name}, compiled from the upstream module for a virtual rack",
     }

@@ -70,7 +70,9 @@ def remove(folder: Path) -> None:
     unmount(folder)
     held = mounted(folder)
     if held:
-        raise ApplianceError(f"{held[-1]} cannot be unmounted", "end what uses it, then try again")
+        raise ApplianceError(
+            f"{held[-1]} cannot be unmounted", "stop the programs that use it, then try again"
+        )
     if folder.exists():
         shutil.rmtree(folder)
     # Processes that created a mount namespace in the meantime had copies of the mounts. Removing their folders removed the copies

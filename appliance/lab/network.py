@@ -28,7 +28,7 @@ def free_index() -> int:
             return index
     raise ApplianceError(
         "no free network 10.77.x.0/24, 10.93.x.0/24 and 10.94.x.0/24",
-        "take a rack down: appliance lab down",
+        "remove a rack: appliance lab down",
     )
 
 

@@ -62,7 +62,7 @@ def _build(target: Path, recipe: PlainRecipe, progress: Progress) -> None:
             (*CONFINED, *_bootstrap(recipe, root)),
             input="\n".join(recipe.sources.lines) + "\n",
             timeout=BUILD_SECONDS,
-            hint=f"does Debian's archive carry {RELEASES[recipe.release]} here? try: apt-get update",
+            hint=f"check that Debian's archive has {RELEASES[recipe.release]}: apt-get update",
         )
         _unpack_simulator(root, fresh / "simulator")
         leave(root, recipe.sources, recipe.release)

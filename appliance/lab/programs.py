@@ -272,7 +272,7 @@ class Client:
             timeout=seconds,
             env=self._env,
             cwd=MODULES / module.name,
-            hint="is Go's module registry reachable? try: go env GOPROXY",
+            hint="check that Go's module registry is reachable: go env GOPROXY",
             name="go",
         )
         return done.stdout

@@ -50,7 +50,7 @@ __all__ = ["Rack", "RackHost", "RackSpec", "complete", "down", "embedded", "load
 
 SSH_SECONDS = 60.0
 BOOT_SECONDS = 90.0
-COMPILED_ONCE = "about 15 min on two idle processors, for Kubernetes is compiled once; --without kubernetes: 3 min"
+COMPILED_ONCE = "about 15 min on two idle processors, because Kubernetes is compiled once; --without kubernetes: 3 min"
 ENABLED_UNITS = ("systemd-networkd.service", "ssh.service")
 
 
@@ -90,13 +90,13 @@ def embedded(profile: str | None, *, kubernetes: bool = True) -> RackSpec:
     standing = load(EMBEDDED)
     if standing and standing.spec.plain:
         raise ConfigError(
-            f"the hosts of rack {EMBEDDED} are plain: they belong to a site of your own",
-            f"name it with --inventory DIR, or take them down: appliance lab down --name {EMBEDDED}",
+            f"the hosts of rack {EMBEDDED} are plain: they belong to your own site",
+            f"select it with --inventory DIR, or remove the rack: appliance lab down --name {EMBEDDED}",
         )
     if standing and standing.spec.kubernetes and not kubernetes:
         raise ConfigError(
-            f"rack {EMBEDDED} stands with Kubernetes, and --without kubernetes raises one without it",
-            "appliance lab down, or leave --without out",
+            f"rack {EMBEDDED} runs with Kubernetes, but --without kubernetes needs one without it",
+            "appliance lab down, or omit --without",
         )
     if standing and profile in (None, standing.spec.profile):
         return standing.spec
@@ -153,7 +153,7 @@ def _existing(wanted: RackSpec) -> Rack | None:
     rack = load(wanted.name)
     if rack and rack.spec != wanted:
         raise ApplianceError(
-            f"rack {rack.name} stands with {rack.spec.hosts} hosts and profile {rack.spec.profile}"
+            f"rack {rack.name} runs with {rack.spec.hosts} hosts and profile {rack.spec.profile}"
             + (f" with {rack.spec.gpu}" if rack.spec.gpu else "")
             + (f" and classes {rack.spec.classes}" if rack.spec.classes else "")
             + (" for Kubernetes" if rack.spec.kubernetes else "")
@@ -161,7 +161,7 @@ def _existing(wanted: RackSpec) -> Rack | None:
             + (f" of plain Debian {rack.spec.plain}" if rack.spec.plain else "")
             + (" of virtual machines" if rack.spec.is_virtual else "")
             + (f" with {rack.spec.control} control planes" if rack.spec.control > 1 else ""),
-            f"appliance lab down --name {rack.name}, or give the new one another --name",
+            f"appliance lab down --name {rack.name}, or use another --name",
         )
     return rack
 
@@ -254,7 +254,7 @@ def _hand_out_gpus(rack: Rack, hosts: Sequence[RackHost]) -> None:
             if done.returncode:
                 raise ApplianceError(
                     f"{host.name}: {device_plugin.UNIT} cannot be switched: {done.stderr.strip()}",
-                    f"appliance lab down --name {rack.name}, then raise it again",
+                    f"appliance lab down --name {rack.name}, then start it again",
                 )
 
 

@@ -116,7 +116,7 @@ def _of_emulator() -> Iterator[tuple[str, str]]:
         )
     if find_spec("sushy_tools") is None:
         yield (
-            "sushy-tools, which simulates the management controllers, is not installed",
+            "sushy-tools, which simulates the BMCs, is not installed",
             "make tools",
         )
 

@@ -87,7 +87,7 @@ SERVICE_FAULTS = (
     ),
     Fault(
         "mount-options",
-        "no program runs from scratch any more",
+        "programs on scratch cannot be executed",
         _by("mount -o remount,bind,noexec /scratch", "storage"),
         _by("mount -o remount,bind,exec /scratch", "storage"),
         check=base_ids.DRIFT,
@@ -114,7 +114,7 @@ SERVICE_FAULTS = (
     Fault(
         "foreign-prolog",
         "an unmanaged prolog is next to the appliance's",
-        _by(f"echo '# somebody' > {PROLOG}", "slurm"),
+        _by(f"echo '# unmanaged' > {PROLOG}", "slurm"),
         _by(f"rm -f {PROLOG}", "slurm"),
         check=base_ids.FOREIGN,
         target=f"HOST{PROLOG}",

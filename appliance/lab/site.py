@@ -62,14 +62,14 @@ def _write_site(rack: Rack, file: Path, text: str, progress: Progress, reset: bo
     is_ours = found is None or digest(found) in {known, digest(text.encode())}
     if not (is_ours or reset):
         progress(
-            f"{file} was changed by hand and is kept; to write it anew: "
+            f"{file} was changed by hand and is kept; to overwrite it: "
             f"appliance lab up --name {rack.name} --reset-site"
         )
         return
     if found is not None and not is_ours:
         kept = file.with_name("site.yml.before")
         kept.write_bytes(found)
-        progress(f"{file} is written anew; the one before is {kept}")
+        progress(f"{file} is overwritten; the previous version is {kept}")
     # Write the note first: if the program is killed in between, the file is kept too long, but not lost.
     note.write_text(digest(text.encode()), encoding="utf-8")
     file.write_text(text, encoding="utf-8")

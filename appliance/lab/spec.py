@@ -120,13 +120,13 @@ class RackSpec:
     def _refuse_classes(self) -> None:
         if self.classes and len(self.class_of_each) + self.control != self.hosts:
             raise ConfigError(
-                f"{self.classes} are {len(self.class_of_each)} GPU hosts, and a rack of {self.hosts} hosts has {self.hosts - self.control}",
-                "leave --hosts out where --gpu-hosts says how many of each class there are",
+                f"{self.classes} gives {len(self.class_of_each)} GPU hosts, but a rack of {self.hosts} hosts has {self.hosts - self.control}",
+                "omit --hosts if --gpu-hosts gives the number of hosts of each class",
             )
         if self.classes and self.is_virtual:
             raise ConfigError(
-                "virtual machines of a rack have one class",
-                "give --profile in place of --gpu-hosts",
+                "the virtual machines of a rack must have the same class",
+                "use --profile instead of --gpu-hosts",
             )
 
     def _refuse_complete(self) -> None:
@@ -158,8 +158,8 @@ class RackSpec:
             )
         if self.plain and (self.driver or self.slurm or self.control != 1):
             raise ConfigError(
-                "plain hosts come with no driver, and their site says what each is",
-                "leave --driver, --slurm and --control out",
+                "--plain cannot be combined with --driver, --slurm or --control",
+                "omit --driver, --slurm and --control; the site sets the roles of plain hosts",
             )
         if self.kubernetes and self.plain not in ("", *CGROUPS_V1):
             raise ConfigError(

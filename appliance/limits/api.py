@@ -145,7 +145,7 @@ class Api:
 
     def _refusal(self, what: str, answer: web.Answer) -> Trouble:
         if answer.status == 401:
-            return Trouble(f"{what}: the token in {self._kubeconfig} is not accepted")
+            return Trouble(f"{what}: the API server rejected the token in {self._kubeconfig}")
         try:
             said = str(json.loads(answer.body)["message"])
         except (ValueError, KeyError, TypeError):
@@ -160,7 +160,7 @@ def _document(what: str, body: bytes) -> Resource:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise Trouble(f"{what}: the answer is no JSON object")
+        raise Trouble(f"{what}: the answer is not a JSON object")
     return found
 
 
@@ -168,7 +168,7 @@ def _read(file: str) -> tuple[str, str, ssl.SSLContext | None]:
     try:
         with open(file, encoding="utf-8") as opened:  # noqa: PTH123
             if stat.S_IMODE(os.fstat(opened.fileno()).st_mode) & 0o077:
-                raise Trouble(f"{file} is open to others: chmod 600 {file}")
+                raise Trouble(f"{file} is accessible to other users: chmod 600 {file}")
             document = json.load(opened)
         cluster = document["clusters"][0]["cluster"]
         server, token = cluster["server"], document["users"][0]["user"]["token"]
@@ -176,14 +176,14 @@ def _read(file: str) -> tuple[str, str, ssl.SSLContext | None]:
     except OSError as error:
         raise Trouble(f"{file}: {error.strerror}") from None
     except (ValueError, KeyError, IndexError, TypeError, binascii.Error):
-        raise Trouble(f"{file} is no kubeconfig of this program") from None
+        raise Trouble(f"{file} is not a kubeconfig of this program") from None
     if not web.secure(server):
         raise Trouble(f"{file}: {server} is not https")
     if not server.startswith("https:"):
         return server, token, None
     if not authority:
-        raise Trouble(f"{file} has no certificate authority, and verification is never skipped")
+        raise Trouble(f"{file} has no CA certificate, which is required")
     try:
         return server, token, ssl.create_default_context(cadata=authority)
     except ssl.SSLError:
-        raise Trouble(f"{file}: the certificate authority is no certificate") from None
+        raise Trouble(f"{file}: the CA certificate is invalid") from None

@@ -149,4 +149,4 @@ def _pod(found: Resource, doubt: Callable[[str, str], None]) -> Pod | None:
         doubt(f"Pod {found['metadata'].get('namespace')}/{found['metadata']['name']}", str(error))
         return None
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise Trouble("the API gave a pod this program cannot read") from None
+        raise Trouble("the API returned a pod that this program cannot read") from None

@@ -116,13 +116,13 @@ def look(keeper: Keeper, kubeconfig: str) -> dict[str, Any]:
         else:
             keeper.seen, waits = (
                 {},
-                "waits for appliance queue apply: there is no service account yet",
+                "waits for appliance queue apply: the service account does not exist yet",
             )
     except Trouble as error:
         problem = str(error)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         # An unexpected answer of a server must not stop the program: the next round tries again.
-        problem = f"an answer was not understood ({type(error).__name__}: {error})"
+        problem = f"an answer is invalid ({type(error).__name__}: {error})"
     return {**keeper.seen, "problem": problem, "waits": waits, "taken": time.time()}
 
 

@@ -88,7 +88,7 @@ class Host:
         if abs(self.age) > FRESH_S:
             return f"does not report: {LOOK}"
         if self.making and self.wish_age > PATIENCE_S:
-            return "has not carried out its last wish"
+            return "has not carried out its last request"
         return ""
 
     def suits(self, pod: Wants) -> bool:
@@ -169,7 +169,7 @@ class Demand:
             try:
                 host = Host(name, pool, node, now)
             except (ValueError, TypeError, ArithmeticError):
-                troubles.append(f"{name} reports what cannot be read: {LOOK}")
+                troubles.append(f"{name} has an unreadable report: {LOOK}")
                 continue
             if host.why_not:
                 troubles.append(f"{name} {host.why_not}")
@@ -192,15 +192,15 @@ class Demand:
             asked = f"{pod.name} waits for {pod.number} x {pod.profile}"
             if pod.affinity:
                 unmet.append(
-                    f"{asked}: it chooses hosts by affinity, and only nodeSelector is read here"
+                    f"{asked}: it selects hosts by affinity, but only nodeSelector is supported"
                 )
             elif not suited:
-                unmet.append(f"{asked}: no host it may run on divides GPUs into that")
+                unmet.append(f"{asked}: no host on which it may run offers that MIG profile")
             elif not able:
                 unmet.append(f"{asked}: no host has room now")
             elif self._tried.get(pod.uid, 0) >= TRIES:
                 unmet.append(
-                    f"{asked}: made {TRIES} times and not used, so it waits for something else"
+                    f"{asked}: created {TRIES} times but not used, so the pod waits for something else"
                 )
             else:
                 self._tried[pod.uid] = self._tried.get(pod.uid, 0) + 1
@@ -209,7 +209,7 @@ class Demand:
 
     def _wish(self, api: Api, host: Host, now: float) -> None:
         if not self._lease.held():
-            raise Trouble("the lease was not renewed in time: nothing more is wished in this round")
+            raise Trouble("the lease was not renewed in time: this round sends no more requests")
         wish = {"serial": f"{now:.0f}", "at": round(now), "make": host.new}
         notes = {WISH: json.dumps(wish, sort_keys=True)}
         api.patch(f"/api/v1/nodes/{quote(host.name)}", {"metadata": {"annotations": notes}})

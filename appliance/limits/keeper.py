@@ -69,10 +69,10 @@ class Keeper:
         spaces = cluster.spaces(api, names, self._doubt, self._trouble)
         self.seen["pods"] = sum(len(one.pods) for one in spaces)
         if jumped:
-            raise Trouble("this host's clock jumped: one round is left out")
+            raise Trouble("this host's clock jumped: one round is skipped")
         if api.skew is None or abs(api.skew) > CLOCK_S:
             told = "is not known" if api.skew is None else f"differs by {api.skew:.0f} s"
-            raise Trouble(f"the clock of the API server {told}: nothing is ended")
+            raise Trouble(f"the clock of the API server {told}: no work is ended")
         self.seen["demand"] = self._wish(api, names)
         self._judge_all(api, spaces, known, now)
         if self._troubles:
@@ -181,9 +181,9 @@ class Keeper:
 
     def _end(self, api: Api, work: Work, due: rules.Due, title: str) -> None:
         if not self._lease.held():
-            raise Trouble("the lease was not renewed in time: nothing more is ended in this round")
+            raise Trouble("the lease was not renewed in time: this round ends no more work")
         if self._dry_run:
-            self._journal.say(str(work.root), f"has reached {title}, and is left (dry run)")
+            self._journal.say(str(work.root), f"has reached {title}, but is not ended (dry run)")
             return
         again = work.root in self._ended
         how = owners.end(api, work.root, work.pods, again=again)
@@ -192,12 +192,12 @@ class Keeper:
         now = self._clocks.steady()
         self._ended[work.root] = (self._ended[work.root][0] if again else now, now)
         self.totals[due.limit] += 0 if again else 1
-        still = ", was ended before and is still there" if again else ""
+        still = ", was ended before but still exists" if again else ""
         self._tell(api, work, "LimitReached", f"{work.root} has reached {title}{still}: {how}")
 
     def _tell(self, api: Api, work: Work, reason: str, words: str) -> None:
         """Raises Trouble if no warning could be delivered: work that was not warned is not ended."""
-        words += " (dry run: it will be left)" if self._dry_run else ""
+        words += " (dry run: it will not be ended)" if self._dry_run else ""
         self._journal.say(str(work.root), words)
         first = min(work.pods, key=lambda pod: pod.me.name).me
         for about in dict.fromkeys((first, work.root)):

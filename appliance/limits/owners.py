@@ -62,7 +62,7 @@ class Owners:
             if known.owner is None or _kind(known.owner) in TOPMOST:
                 return here, queue
             here = known.owner
-        raise Unowned(f"it has more than {STEPS} owners above each other")
+        raise Unowned(f"it has more than {STEPS} levels of owners")
 
     def learn(self, api: Api, owners: Iterable[Owner]) -> None:
         """Read these and their owners in lists, if there are many. Raises Trouble."""
@@ -92,10 +92,10 @@ class Owners:
     def _read(self, api: Api, owner: Owner) -> Known:
         if owner not in self._known:
             if not NAME.fullmatch(owner.name):
-                raise Unowned(f"its {owner.kind} has a name that none can have")
+                raise Unowned(f"its {owner.kind} has an invalid name")
             found = None if owner in self._gone else api.get(path(owner))
             if found is None or found["metadata"].get("uid") != owner.uid:
-                raise Unowned(f"its {owner.kind} {owner.name} is gone")
+                raise Unowned(f"its {owner.kind} {owner.name} no longer exists")
             self._known[owner] = _known(found["metadata"], owner.namespace)
         return self._known[owner]
 
@@ -139,11 +139,11 @@ def _end(api: Api, root: Owner) -> str:
         return ""
     if root.kind == "Pod":
         api.delete(path(root), root.uid, grace_of(found))
-        return "deleted: a pod of its own cannot be stopped otherwise"
+        return "deleted: a pod without a controller cannot be stopped otherwise"
     if root.kind == "Job":
         # The Job's controller ends its pods, within their grace periods, and creates no new ones: it has failed, DeadlineExceeded.
         api.patch(path(root), {"metadata": {"uid": root.uid}, "spec": {"activeDeadlineSeconds": 1}})
-        return "its deadline is over: the Job stays to be read, as failed"
+        return "its deadline has passed: the Job is kept as failed"
     before = found.get("spec", {}).get("replicas", 1)
     api.patch(f"{path(root)}/scale", {"spec": {"replicas": 0}})
     return f"scaled from {before} to 0; kubectl scale --replicas={before} starts it again"

@@ -94,7 +94,7 @@ def _long_enough(work: Work, limit: float, now: float) -> bool:
 
 def _idle(pod: Pod, limit: float, idle: Callable[[Pod, float], float]) -> float:
     if pod.shared:
-        raise Unknown("it has a fraction of a GPU, and metrics do not show whose use it is")
+        raise Unknown("it has a fraction of a GPU, and metrics do not show the use of each pod")
     return idle(pod, limit)
 
 

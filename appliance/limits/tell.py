@@ -1,4 +1,4 @@
-"""What the program says: events beside the work, lines in the journal, metrics and its state in files."""
+"""Output of the program: events of workloads, lines in the journal, metrics and its state in files."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ STATE = "/run/appliance-limits/state.json"
 METRICS = "appliance_limits.prom"
 HELP = {
     "round_timestamp_seconds": ("gauge", "End of the last round"),
-    "success_timestamp_seconds": ("gauge", "End of the last round in which nothing went wrong"),
+    "success_timestamp_seconds": ("gauge", "End of the last round without an error"),
     "leader": ("gauge", "1: this host acts, 0: another one does"),
     "pods": ("gauge", "Pods in the projects' namespaces that have not ended"),
     "unknown": (
         "gauge",
-        "Workloads left alone because something about them is not known, by limit",
+        "Workloads not judged because data is missing, by limit",
     ),
-    "stuck": ("gauge", "Workloads that were ended and are still there"),
+    "stuck": ("gauge", "Workloads that were ended but still exist"),
     "ended_total": ("counter", "Workloads ended, by limit"),
 }
 
 
 class Journal:
-    """One line per news: what was said before is not said again until it is different."""
+    """One line for each change: an unchanged message is not repeated."""
 
     def __init__(self) -> None:
         self._said: dict[str, str] = {}
@@ -49,7 +49,7 @@ class Journal:
         sys.stderr.write(f"{subject}: {words or 'well again'}\n")
 
     def keep(self, subjects: set[str]) -> None:
-        """Forgets what was said of all others, but for those there was something to say of since the last time."""
+        """Forgets the messages of all subjects without a message since the last call."""
         left = subjects | self._spoken
         self._said = {key: said for key, said in self._said.items() if key in left}
         self._spoken = set()

@@ -88,7 +88,11 @@ def _ask(
     asked = {"query": expression, "start": end - (slices - 1) * step, "end": end, "step": step}
     answer = web.ask("GET", f"{prometheus}/api/v1/query_range?{urlencode(asked)}", {})
     if answer.skew is None or abs(answer.skew) > CLOCK_S:
-        told = "does not say its time" if answer.skew is None else f"differs by {answer.skew:.0f} s"
+        told = (
+            "is unknown: its answer has no date"
+            if answer.skew is None
+            else f"differs by {answer.skew:.0f} s"
+        )
         raise Trouble(f"the clock of Prometheus {told}")
     try:
         document = json.loads(answer.body)
@@ -96,10 +100,10 @@ def _ask(
             why = document.get("error") or "; ".join(
                 document.get("warnings") or ["no reason given"]
             )
-            raise Trouble(f"Prometheus refuses the question: {why} (HTTP {answer.status})")
+            raise Trouble(f"Prometheus rejected the query: {why} (HTTP {answer.status})")
         return [
             {"metric": dict(s["metric"]), "values": list(s["values"])}
             for s in document["data"]["result"]
         ]
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise Trouble(f"Prometheus answered something else (HTTP {answer.status})") from None
+        raise Trouble(f"Prometheus returned an invalid answer (HTTP {answer.status})") from None

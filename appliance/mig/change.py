@@ -53,7 +53,7 @@ def change(gpu: Gpu, wanted: Layout) -> Outcome:
     except _Waits:
         return Outcome(
             PENDING,
-            f"MIG mode {_word(wanted.on)} waits: something else uses the GPU; stop it or reboot the host",
+            f"MIG mode {_word(wanted.on)} needs an idle GPU: stop the programs that use it, or reboot the host",
             (),
             steps,
         )
@@ -78,7 +78,7 @@ def _make(gpu: Gpu, wanted: Layout) -> None:
     nodes.settle(gpu.minor, gpu.instances())
     left = differences(gpu.layout(), wanted)
     if left:
-        raise Failure(f"the driver made something else: {', '.join(left)} still to be done")
+        raise Failure(f"the driver created another layout: {', '.join(left)} still missing")
 
 
 def _mode(gpu: Gpu, on: bool) -> None:
@@ -107,7 +107,7 @@ def _check_places(gpu: Gpu, wanted: Layout) -> None:
         offered = gpu.places(spot.id)
         if (spot.start, spot.size) not in offered:
             starts = ", ".join(str(start) for start, _ in offered) or "nowhere"
-            raise Refused(f"{spot.name} can lie at {starts}, not at {spot.start}")
+            raise Refused(f"{spot.name} can start at {starts}, not at {spot.start}")
 
 
 def _restored(gpu: Gpu, before: Layout) -> str:
@@ -115,9 +115,9 @@ def _restored(gpu: Gpu, before: Layout) -> str:
     try:
         _make(gpu, before)
     except (_Waits, Failure, Refused) as error:
-        why = str(error) or "its mode waits for a reset"
-        return f"what was there before ({words(before)}) could not be put back: {why}"
-    return f"put back as it was ({words(before)})"
+        why = str(error) or "its MIG mode is pending until a reset"
+        return f"the previous layout ({words(before)}) could not be restored: {why}"
+    return f"the previous layout ({words(before)}) was restored"
 
 
 def _word(on: bool) -> str:

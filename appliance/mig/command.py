@@ -82,7 +82,7 @@ def text(results: list[dict[str, Any]]) -> str:
     for one in results:
         told = one.get("error") or one.get("why") or "; ".join(one.get("steps", ()))
         state = f"  {one['state']}" if "state" in one else ""
-        pending = "  (another mode waits for a reset)" if one.get("pending") else ""
+        pending = "  (another mode is pending until a reset)" if one.get("pending") else ""
         lines.append(
             f"GPU {one['gpu']}: {one.get('layout', '?')}{pending}{state}"
             + (f": {told}" if told else "")

@@ -84,7 +84,9 @@ def parse(text: str) -> Policy:
     try:
         said = json.loads(text)
         if said["version"] != VERSION:
-            raise Refused(f"{FILE} is of version {said['version']}, this program knows {VERSION}")
+            raise Refused(
+                f"{FILE} has version {said['version']}, but this program supports {VERSION}"
+            )
         return Policy(
             str(said["node"]),
             int(said["count"]),

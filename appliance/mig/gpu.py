@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from appliance.probe.nvml import Library
 
-NOT_PERMITTED = "MIG instances can be read by root only"
+NOT_PERMITTED = "only root can read MIG instances"
 
 
 class Gpu:

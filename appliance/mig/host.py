@@ -58,13 +58,13 @@ def alone(seconds: float = PATIENCE_S) -> Iterator[None]:
         private = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         lock = open(os.open(LOCK, private, 0o600), "w", encoding="utf-8")  # noqa: PTH123, SIM115 - closed below
     except OSError as error:
-        raise Refused(f"only root can divide GPUs: {error}") from None
+        raise Refused(f"only root can partition GPUs: {error}") from None
     with lock:
         end = time.monotonic() + seconds
         while not _locked(lock):
             if time.monotonic() >= end:
                 raise Refused(
-                    f"somebody else has divided GPUs of this host for {seconds:.0f} s: lsof {LOCK}"
+                    f"another process has held the MIG lock of this host for {seconds:.0f} s: lsof {LOCK}"
                 )
             time.sleep(PAUSE_S)
         try:
@@ -106,8 +106,8 @@ def disable(library: Library) -> list[dict[str, Any]]:
     count, present = answering(library), _present()
     if count < present:
         raise Refused(
-            f"{count} of {present} GPUs answer, and one that is missing stays divided: "
-            "nothing was touched; mend the missing ones first"
+            f"{count} of {present} GPUs answer, and a missing GPU would stay partitioned: "
+            "nothing was changed; repair the missing GPUs first"
         )
     results = [_applied(library, index, WHOLE) for index in range(count)]
     if good(results):
@@ -131,12 +131,14 @@ def check_count(library: Library, declared: Declared) -> None:
     count = answering(library)
     beyond = [index for index in declared.gpus if index >= declared.present]
     if beyond:
-        raise Refused(f"GPU {beyond[0]} is declared, but {declared.present} are counted from 0")
+        raise Refused(
+            f"GPU {beyond[0]} is declared, but the host has {declared.present}, counted from 0"
+        )
     same = len(declared.gpus) == declared.present and len(set(declared.gpus.values())) == 1
     if count != declared.present and not same:
         raise Refused(
-            f"{count} of {declared.present} GPUs answer, and their numbers move when one is missing: "
-            "nothing was touched; mend the missing ones first"
+            f"{count} of {declared.present} GPUs answer, and GPU numbers shift if one is missing: "
+            "nothing was changed; repair the missing GPUs first"
         )
 
 
@@ -144,7 +146,7 @@ def answering(library: Library) -> int:
     """Return the GPUs that the driver lists. Raises Refused if there is none, because an invisible GPU is not as declared."""
     count = library.number("nvmlDeviceGetCount_v2")
     if not count:
-        raise Refused("the driver shows no GPU: nothing is known, and nothing was touched")
+        raise Refused("the driver shows no GPU: nothing was changed")
     return count
 
 

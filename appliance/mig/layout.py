@@ -81,7 +81,7 @@ def parse(text: str) -> Declared:
         document = json.loads(text)
         if document["version"] != VERSION:
             raise Refused(
-                f"the declared layout is of version {document['version']}, this program knows {VERSION}"
+                f"the declared layout has version {document['version']}, but this program supports {VERSION}"
             )
         gpus = {int(index): _layout(spots) for index, spots in document["gpus"].items()}
         return Declared(int(document["count"]), gpus)

@@ -124,7 +124,7 @@ class Node:
 
         def hold() -> None:
             if self.closed:
-                raise Refused(f"nothing is divided on this host now: {self.closed}")
+                raise Refused(f"this host cannot change its GPUs now: {self.closed}")
             self._patch({DRAINED: REASON, AT_WORK: serial}, {"unschedulable": True})
 
         self._as_read(hold)
@@ -199,7 +199,7 @@ class Node:
         except ValueError:
             found = None
         if not isinstance(found, dict):
-            raise Refused(f"kubectl {words[0]} {words[1]}: the answer is no JSON object")
+            raise Refused(f"kubectl {words[0]} {words[1]}: the answer is not a JSON object")
         return found
 
     def _run(self, *words: str) -> str:
@@ -234,11 +234,9 @@ def _entries() -> dict[str, set[str]]:
                 devices = found.setdefault(str(one["PodUID"]), set())
                 devices.update(name.partition("::")[0] for name in _devices(one["DeviceIDs"]))
     except OSError as error:
-        raise Refused(
-            f"which GPUs pods have is not known: {CHECKPOINT}: {error.strerror}"
-        ) from None
+        raise Refused(f"the GPUs of pods are unknown: {CHECKPOINT}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise Refused(f"which GPUs pods have is not known: {CHECKPOINT} cannot be read") from None
+        raise Refused(f"the GPUs of pods are unknown: {CHECKPOINT} cannot be read") from None
     return found
 
 

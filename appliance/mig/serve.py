@@ -59,7 +59,7 @@ def look(server: Server) -> dict[str, Any]:
         report = {"problem": str(error)}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         # An unexpected answer of the API must not stop the program: the next round tries again.
-        report = {"problem": f"an answer was not understood ({type(error).__name__}: {error})"}
+        report = {"problem": f"an answer is invalid ({type(error).__name__}: {error})"}
     return {"waits": "", **report, "taken_at": time.time()}
 
 

@@ -83,7 +83,9 @@ class Server:
         self._done = due.serial if due else self._done
         if self._node.closed:
             self._since.clear()
-            return self._tell([], waits=f"nothing is divided on this host now: {self._node.closed}")
+            return self._tell(
+                [], waits=f"this host cannot change its GPUs now: {self._node.closed}"
+            )
         try:
             return self._tell(self._done_and_seen(due))
         except (Refused, Failure) as error:
@@ -122,7 +124,7 @@ class Server:
         count = host.answering(library)
         if count != self._policy.present:
             raise Refused(
-                f"{count} of {self._policy.present} GPUs answer, and numbers move when one is missing"
+                f"{count} of {self._policy.present} GPUs answer, and GPU numbers shift if one is missing"
             )
         given = self._node.given()
         for index in range(count):
@@ -146,11 +148,11 @@ class Server:
     def _carried_out(self, wish: demand.Wish) -> str:
         """Return the error, "" if there is none."""
         if abs(self._clock.wall() - wish.at) > WISH_S:
-            return "a wish of the cluster came too late, or clocks differ: nothing was made"
+            return "a request of the cluster came too late, or clocks differ: nothing was created"
         known = {size.name: size for size in self._policy.sizes}
         strange = sorted(wish.make.keys() - known.keys())
         if strange:
-            return f"{strange[0]} is not made on demand on this host"
+            return f"{strange[0]} is not created on demand on this host"
         wanted = [(known[name], count) for name, count in sorted(wish.make.items())]
         return self._changed(lambda: self._make(wanted))
 
@@ -185,7 +187,7 @@ class Server:
                 return
             if coming and waited > SETTLE_S:
                 raise Refused(
-                    f"{', '.join(coming)} has no devices yet: GPUs are divided when it has"
+                    f"{', '.join(coming)} has no devices yet: GPUs are partitioned when it has them"
                 )
 
     def _make(self, wanted: list[tuple[demand.Size, int]]) -> str:

@@ -307,7 +307,7 @@ class TakenNumber(Model):
 
 
 class ClosedAccount(Model):
-    """An account of a user by which nobody can log in."""
+    """A user's account that cannot log in."""
 
     user: Line
     trouble: Line
@@ -365,7 +365,7 @@ class Access(Model):
     nologin: tuple[Line, ...] = Field(default=(), description="Files that prevent logins")
     munge: Line | None = Field(
         default=None,
-        description="Error of munge for the user nobody; empty: it signs. None: not tried",
+        description="Error of munge for an unprivileged user; empty: it signs. None: not tried",
     )
     munge_key_is_newer: bool = Field(
         default=False, description="The key was written after munged started"

@@ -38,13 +38,13 @@ class HostStage(Model):
     action: Action
     why: Line = ""
     differences: tuple[Line, ...] = Field(
-        default=(), description="All changes since the stage; why shows the first"
+        default=(), description="All changes since the stage ran; the field why contains the first"
     )
     minutes: float = Field(default=0.0, ge=0)
     reboot: bool = False
     drain: bool = Field(default=False, description="The host must be drained for it")
     wave: int = Field(
-        default=0, ge=0, description="Its wave among those; 0: at once with the others"
+        default=0, ge=0, description="Number of its wave; 0: at the same time as the others"
     )
     known: bool = Field(default=False, description="The host has a receipt of this stage")
     fingerprint: Line = ""
@@ -56,7 +56,7 @@ class HostStage(Model):
         default=(), description="Units and static pods that it restarts or reloads"
     )
     may_restart: tuple[Line, ...] = Field(
-        default=(), description="Those that it may restart, which is unknown beforehand"
+        default=(), description="Units that it may restart; whether it does is unknown in advance"
     )
 
     @classmethod

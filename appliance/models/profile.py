@@ -205,7 +205,7 @@ class Profile(Model):
     hardware: Hardware = Field(description="Expected hardware, checked on the hosts")
     software: Software = Field(
         default=NO_SOFTWARE,
-        description="Software releases, which must be compatible; a class without GPUs may leave it to the site's",
+        description="Software releases, which must be compatible; optional for a class without GPUs",
     )
     stages: StageOptions = Field(
         default=StageOptions.model_construct(), description="Choices per stage"

@@ -135,7 +135,7 @@ class Host(Model):
     addresses: NamedFew[NetworkName, IPv4Address] = Field(
         default_factory=dict, description="Addresses in other networks, by network name"
     )
-    bmc: Bmc | None = Field(default=None, description="BMC (management controller)")
+    bmc: Bmc | None = Field(default=None, description="Baseboard management controller (BMC)")
     disk: SystemDisk | None = Field(
         default=None, description="System disk; default: provision.disk"
     )

@@ -50,7 +50,7 @@ class Budget:
         if fits:
             self.found[kind][name] = value
         else:
-            self.left_out(whose, told, f"more of kind {kind} than are told")
+            self.left_out(whose, told, f"too many findings of kind {kind} for one answer")
 
     def _fits(self, key: tuple[str, int], size: int, most: int, room: int) -> bool:
         spent = self._spent.setdefault(key, [0, 0])
@@ -79,12 +79,12 @@ class Budget:
     def gaps(self, name: Callable[[int], str]) -> Iterator[str]:
         """A line for each owner and reason."""
         for whose, reasons in sorted(self._gaps.items())[:GAPS]:
-            of = "everybody's" if whose == SHARED else f"of {name(whose)}"
+            of = "shared files" if whose == SHARED else f"files of {name(whose)}"
             for why, (first, count) in sorted(reasons.items())[:GAPS]:
                 more = f" and {int(str(count)) - 1} more" if count != 1 else ""
-                yield f"not looked at {of}: {shown(str(first))[:120]}{more} ({why})"
+                yield f"{of} not checked: {shown(str(first))[:120]}{more} ({why})"
         if len(self._gaps) > GAPS:
-            yield f"not looked at: places of {len(self._gaps) - GAPS} more owners"
+            yield f"not checked: files of {len(self._gaps) - GAPS} more owners"
 
 
 def shown(text: str, longest: int = LONGEST) -> str:

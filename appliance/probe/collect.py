@@ -147,7 +147,7 @@ def within(ask: Ask, ended: list[Running]) -> list[Running]:
     sizes = {one.area: len(json.dumps(one.answer, ensure_ascii=False)) for one in ended}
     while sum(sizes.values()) > most:
         largest = max(sizes, key=lambda area: sizes[area])
-        ask.problem(largest, f"{sizes.pop(largest) >> 10} KiB are more than one area may say")
+        ask.problem(largest, f"{sizes.pop(largest) >> 10} KiB exceed the size limit of the area")
     return [one for one in ended if one.area in sizes]
 
 

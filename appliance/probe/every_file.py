@@ -198,18 +198,18 @@ class Walk:
         if inner != stack[-1].whose:
             self._defer(told, inner)
         elif len(stack) > DEEPEST:
-            self._budget.left_out(inner, told, "folders within each other too deep")
+            self._budget.left_out(inner, told, "folders nested too deep")
         elif self._budget.enters(inner):
             fd = os.open(name, places.READ | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=stack[-1].fd)
             self._enter(stack, Folder(fd, told, inner))
         else:
-            self._budget.left_out(inner, told, "more files than are looked at")
+            self._budget.left_out(inner, told, "too many files to check")
 
     def _defer(self, told: str, whose: int) -> None:
         if self._budget.defers(whose):
             self._later[told] = whose
         else:
-            self._budget.left_out(whose, told, "more folders than are looked into")
+            self._budget.left_out(whose, told, "too many folders to check")
 
     def _enter(self, stack: list[Folder], folder: Folder) -> None:
         if os.fstat(folder.fd).st_dev != self._device:
@@ -426,7 +426,7 @@ class EveryFile:
         if self._whose != places.ROOT:
             self._looked[self._whose] = self._looked.get(self._whose, 0) + 1
             if self._looked[self._whose] > STRAYS:
-                self._budget.left_out(self._whose, told, "more programs than are looked at")
+                self._budget.left_out(self._whose, told, "too many programs to check")
                 return
         what = f"{is_now.st_size} bytes"
         if is_now.st_size <= WHOLE:

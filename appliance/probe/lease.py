@@ -101,7 +101,7 @@ def _opened(folder: str) -> int:
     state = os.fstat(number)
     if not stat.S_ISREG(state.st_mode) or state.st_nlink != 1:
         os.close(number)
-        raise OSError(errno.EPERM, "it is no file of its own", folder + "/" + NAME)
+        raise OSError(errno.EPERM, "it is not a separate regular file", folder + "/" + NAME)
     _own(state, folder + "/" + NAME)
     os.fchmod(number, 0o600)
     return number

@@ -264,7 +264,7 @@ def users(library: Library, device: Any) -> set[tuple[int, int]]:
             told = room[: min(count.value, 1024)]
             found |= {(int(one.pid), int(one.instance)) for one in told}
         elif kind == "Compute":
-            raise Failure("this driver does not tell who computes on a GPU")
+            raise Failure("this driver does not list the processes on a GPU")
     return found
 
 

@@ -153,7 +153,7 @@ class Posture:
         for name, value in pairs:
             room -= len(name) + len(value)
             if len(found) >= MOST or room < 0:
-                self._ask.problem("posture", f"{kind}: more than {len(found)} are not told")
+                self._ask.problem("posture", f"{kind}: more than {len(found)} are not listed")
                 break
             found[shown(name, LONGEST_LINE)] = shown(value, LONGEST_LINE)
         return found

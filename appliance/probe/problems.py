@@ -34,7 +34,7 @@ class Denied(Unreadable):
 def surprise(what: str, error: Exception) -> str:
     """One line on what met something that nobody foresaw, a text of a user's for example."""
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return f"{what} met something unforeseen on this host and gives no facts ({said}); look for odd names and texts there"
+    return f"{what} failed on unexpected data on this host and returns no facts ({said}); check for unusual names and texts there"
 
 
 def kind_of(error: OSError) -> str:

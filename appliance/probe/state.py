@@ -71,7 +71,7 @@ class Observer:
         state: Facts = {"kind": kind, "name": name}
         look = self._looks.get(kind)
         if look is None:
-            return {**state, "error": f'this probe knows no resource kind "{kind}"'}
+            return {**state, "error": f'this probe does not support resource kind "{kind}"'}
         try:
             return {**state, **look(name)}
         except PermissionError:

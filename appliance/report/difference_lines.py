@@ -41,4 +41,4 @@ def _difference_text(what: str, then: str, now: str, known: bool) -> str:
         return f"{what} has changed"
     if then and now:
         return f"{what}: {then} then, {now} now"
-    return f"{what} is new: {now}" if now else f"{what} is gone: {then}"
+    return f"{what} is new: {now}" if now else f"{what} was removed: {then}"

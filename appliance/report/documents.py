@@ -27,16 +27,16 @@ class Health(Document):
     results: tuple[CheckResult, ...]
     waivers: tuple[Waiver, ...] = ()
     report: str | None = None
-    since: str | None = Field(default=None, description="What it was compared with")
+    since: str | None = Field(default=None, description="Reference of the comparison")
     differences: tuple[Difference, ...] | None = None
     outdated: tuple[Line, ...] = Field(
         default=(),
-        description="Stages with complaints that another release of the program deployed",
+        description="Stages with findings that another release of the program deployed",
     )
 
 
 class TriedEvidence(Model):
-    """Evidence for a gate, honest or doctored, and whether the gate judged it correctly."""
+    """Evidence for a gate, genuine or forged, and whether the gate judged it correctly."""
 
     gate: Line
     case: Line
@@ -46,7 +46,7 @@ class TriedEvidence(Model):
 
 
 class SelfTest(Document):
-    """Every gate with all doctored evidence. ``blocked``: gates that no evidence closes, and why."""
+    """Every gate with all forged evidence. ``blocked``: gates that no evidence closes, and why."""
 
     site: Line
     profile: Line
@@ -74,7 +74,7 @@ class Machines(Document):
     site: Line
     verdict: Verdict
     seconds: float
-    machines: dict[Line, BmcFacts] = Field(description="By host; of controllers that answered")
+    machines: dict[Line, BmcFacts] = Field(description="By host, for BMCs that answered")
     results: tuple[CheckResult, ...]
     report: str | None = None
 

@@ -63,12 +63,12 @@ def render(
         _family("appliance_measurement", "Result of a benchmark", _measured(site, measurements)),
         _family(
             "appliance_verdict",
-            "1 for the verdict that holds, 0 for the others",
+            "1 for the current verdict, 0 for the others",
             [({"site": site, "verdict": v.value}, float(v is verdict)) for v in Verdict],
         ),
         _family(
             "appliance_checked_timestamp_seconds",
-            "When the checks were made",
+            "Time of the checks",
             [({"site": site}, at.timestamp())],
         ),
     )

@@ -18,52 +18,52 @@ LONG_SENTENCES = 185
 
 COINED = {
     r"strangers?": (1, 0),
-    r"(?:no|some|any)body(?:'s)?": (2, 14),
-    r"anew": (0, 3),
-    r"mend(?:s|ed|ing)?": (0, 7),
-    r"beside": (2, 12),
-    r"(?:is|are|was|were|be|been) (?:told|asked)": (1, 9),
-    r"tells?|telling": (1, 10),
-    r"says?|said": (0, 37),
-    r"sp(?:eaks?|oke|oken) of": (0, 1),
+    r"(?:no|some|any)body(?:'s)?": (1, 0),
+    r"anew": (0, 0),
+    r"mend(?:s|ed|ing)?": (0, 0),
+    r"beside": (0, 0),
+    r"(?:is|are|was|were|be|been) (?:told|asked)": (0, 0),
+    r"tells?|telling": (1, 0),
+    r"says?|said": (0, 0),
+    r"sp(?:eaks?|oke|oken) of": (0, 0),
     r"another than": (0, 0),
-    r"(?:stands?|lies?) (?:in|at|on|there|beside|within)": (0, 5),
-    r"makers?": (1, 2),
-    r"goes on|go on": (0, 7),
-    r"management controllers?": (3, 5),
-    r"in place of": (0, 1),
-    r"where (?:it|they|the|a|there) (?:is|are|has|have|does|do|can)": (1, 6),
-    r"takes? away|taken away": (0, 2),
-    r"(?:take|takes|taken) (?:it|them|\w+) out": (0, 6),
-    r"(?:be|was|were) had": (0, 2),
-    r"hangs? on": (0, 1),
+    r"(?:stands?|lies?) (?:in|at|on|there|beside|within)": (0, 0),
+    r"makers?": (1, 0),
+    r"goes on|go on": (0, 0),
+    r"management controllers?": (3, 1),
+    r"in place of": (0, 0),
+    r"where (?:it|they|the|a|there) (?:is|are|has|have|does|do|can)": (0, 0),
+    r"takes? away|taken away": (0, 0),
+    r"(?:take|takes|taken) (?:it|them|\w+) out": (0, 0),
+    r"(?:be|was|were) had": (0, 0),
+    r"hangs? on": (0, 0),
     r"red ink": (0, 0),
     r"no more than": (0, 0),
     r"(?:is|are|was|were) none of": (0, 0),
     r"(?:is|are) meant so": (0, 0),
-    r"(?:is|are) gone": (0, 6),
-    r"for (?:it|they|no|none|what) (?:is|are|has|have|does|can|was|would)": (0, 1),
+    r"(?:is|are) gone": (0, 0),
+    r"for (?:it|they|no|none|what) (?:is|are|has|have|does|can|was|would)": (0, 0),
     r"a person's": (0, 0),
     r"whoever": (0, 0),
     r"doctored": (0, 0),  # falsified
     r"made[ -]up": (0, 0),  # invented
-    r"ends? well": (0, 1),  # succeeds
+    r"ends? well": (0, 0),  # succeeds
     r"in force": (0, 0),  # enabled, active
     r"stays? shut": (0, 0),  # stays closed
-    r"puts? back": (0, 3),  # restores
-    r"any more": (2, 3),  # no longer
-    r"save for|but for": (0, 1),  # except
+    r"puts? back": (0, 0),  # restores
+    r"any more": (0, 0),  # no longer
+    r"save for|but for": (0, 0),  # except
     r"held against": (0, 0),  # compared with
     r"reckon(?:s|ed)?": (0, 0),  # calculates
     r"lets? go": (0, 0),  # releases, drops
     r"as (?:it|they) (?:is|are) typed": (0, 0),  # exactly as typed
-    r"for want of": (0, 1),  # without, because there is no
-    r"looked at": (0, 6),  # examined
-    r"a look": (0, 1),  # a check, a run
-    r"takes? for|taken for": (0, 1),  # treats as, counts as
-    r"come(?:s)? of": (0, 1),  # is caused by
-    r"at work": (1, 8),  # active, running
-    r"honest": (0, 2),  # legitimate, correct
+    r"for want of": (0, 0),  # without, because there is no
+    r"looked at": (0, 0),  # examined
+    r"a look": (0, 0),  # a check, a run
+    r"takes? for|taken for": (0, 0),  # treats as, counts as
+    r"come(?:s)? of": (0, 0),  # is caused by
+    r"at work": (1, 0),  # active, running
+    r"honest": (0, 0),  # legitimate, correct
 }
 """By pattern: its maximum in documents and in strings of the program."""
 

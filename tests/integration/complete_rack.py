@@ -119,7 +119,7 @@ def report(_: Seen) -> None:
     ]
     assert rows[-1] == "Difference"
     assert table["columns"] == ["", "1 node", "2 nodes"]
-    assert "says nothing of a GPU" in table["note"]
+    assert "but no GPU" in table["note"]
     passed = {r["id"] for r in record["results"] if r["status"] == "pass"}
     assert {"scheduler.pod", "slurm.job", "gpt3.loss"} <= passed
 

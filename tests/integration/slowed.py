@@ -122,7 +122,7 @@ def false_products(said: Callable[[str, str], str], host: str) -> Iterator[None]
 def assert_named(found: Mapping[tuple[str, str], Mapping[str, Any]], good: str, bad: str) -> None:
     """Of results of ``gemm``: who computes falsely is named, and who does not has figures."""
     said = found["gemm.rate", bad]
-    falsely = "it computes falsely: products in fp32, fp64 are wrong"
+    falsely = "it computes wrong results: products in fp32, fp64 are wrong"
     assert (said["status"], said["cause"]) == ("fail", falsely)
     for check in ("gemm.rate", "gemm.memory"):
         one = found[check, good]

@@ -131,7 +131,7 @@ def test_driver_that_does_not_load_is_rolled_back_stops_the_roll_and_leaves_some
         cause = str(_failures(bench)["gpu-1"]["cause"])
         assert f"driver {DEAD} does not come up" in cause
         assert f"rolled back to {NEW}, which works" in cause
-        assert "gpu-1 failed, so stage gpu goes no further" in text
+        assert "gpu-1 failed, so stage gpu stops here" in text
         assert _versions(bench) == {f"8 {NEW}"}
         assert "Reason=fan is loud" in _node(bench, "gpu-1")
         assert "DRAIN" not in _node(bench, "gpu-2")

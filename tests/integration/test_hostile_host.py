@@ -103,7 +103,7 @@ def test_payloads_in_every_text_are_refused_and_the_others_deployed(
     _lies(deployed, planted(HostFacts, bad, lambda _: bad))
     done = deployed.deploy("--full", "--stage", "slurm")
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "its answer is refused" in done.stdout
+    assert "its answer was rejected" in done.stdout
     _honest_hosts_are_proved(deployed, done)
     _nothing_ran(deployed)
 

@@ -117,7 +117,7 @@ CHAIN = (
 FAULTS = {
     # Slurm's live state and its accounts.
     "partition-down": Fault("head", "scontrol update partition=gpu state=DOWN", "slurm.submit", "cluster/partition gpu", "partition gpu is DOWN", "scontrol update partitionname=gpu state=up"),
-    "short-jobs-only": Fault("head", "scontrol update partition=gpu maxtime=1", "slurm.submit", "cluster/partition gpu", "MaxTime is 00:01:00, the site says UNLIMITED", "scontrol reconfigure"),
+    "short-jobs-only": Fault("head", "scontrol update partition=gpu maxtime=1", "slurm.submit", "cluster/partition gpu", "MaxTime is 00:01:00, but the site sets UNLIMITED", "scontrol reconfigure"),
     "no-default-partition": Fault("head", "scontrol update partition=gpu default=no", "slurm.submit", "cluster/partition gpu", "Default is NO", "scontrol reconfigure"),
     "limit-of-nothing": Fault("head", "sacctmgr -i modify account default set GrpTRES=gres/gpu=0", "slurm.submit", "cluster/account default", "has the limit GrpTRES=gres/gpu=0", "sacctmgr -i modify account default set GrpTRES=gres/gpu=-1"),
     "no-minutes-left": Fault("head", "sacctmgr -i modify account default set GrpTRESMins=gres/gpu=0", "slurm.submit", "cluster/account default", "has the limit GrpTRESMins=gres/gpu=0", "sacctmgr -i modify account default set GrpTRESMins=gres/gpu=-1"),

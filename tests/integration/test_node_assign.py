@@ -50,7 +50,7 @@ def test_pods_in_the_way_hold_the_host_and_consent_moves_it(cluster: Cluster) ->
     code, said = moved(cluster, "slurm", "--wait", "0")
     assert code == 1, said
     assert "gpu-1 is not free after 0 min" in said
-    assert "its disruption budget lets none go now" in said
+    assert "its disruption budget allows no eviction now" in said
     assert "pod default/train" in said
     assert site_of(cluster) == before
     assert cluster.ready() == set(cluster.hosts)

@@ -58,7 +58,7 @@ def test_fio_runs_as_jobs_of_the_cluster_and_leaves_a_cordoned_host_alone(opened
     opened.kubectl("cordon gpu-2")
     busy = told()
     opened.kubectl("uncordon gpu-2")
-    assert "Kubernetes gives it no work" in str(busy["gpu-2"]["cause"])
+    assert "Kubernetes does not schedule work on it" in str(busy["gpu-2"]["cause"])
     assert busy["gpu-2"]["status"] == "not_assessed"
     assert isinstance(busy["gpu-1"]["value"], float)
     left = opened.kubectl(f"-n {NAMESPACE} get jobs -o name")
@@ -110,7 +110,7 @@ def test_a_small_gpt_trains_in_pods_on_one_host_and_on_two(opened: Cluster) -> N
     ("number", "told"),
     [
         (9, "rank 1 on gpu-2: ended by signal 9"),
-        (19, r"rank 1 on gpu-2 (does not go on|never came)"),
+        (19, r"rank 1 on gpu-2 (does not respond|never started)"),
     ],
     ids=["killed", "stopped"],
 )

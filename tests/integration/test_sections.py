@@ -159,7 +159,7 @@ def test_kubernetes_stays_while_a_pod_runs(rack: Sections) -> None:
     rack.choose(kubernetes=False)
     refused = rack.deploy()
     assert refused.end(SECONDS) == 2, refused.tail
-    assert "pods of users are still there: default/at-work" in refused.text
+    assert "pods of users still run: default/at-work" in refused.text
     assert rack.ready() == set(rack.hosts)
     # The remedy, typed.
     rack.kubectl("delete pod at-work")

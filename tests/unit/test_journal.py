@@ -214,7 +214,7 @@ def test_damage_behind_the_head_of_a_journal_is_one_line_with_a_way_out(
     file.write_bytes(damage(file.read_bytes()))
     with Journal(tmp_path) as journal, pytest.raises(ApplianceError, match="cannot be") as caught:
         read(journal)
-    assert "move it aside" in caught.value.hint
+    assert "move it away" in caught.value.hint
 
 
 @pytest.mark.parametrize("damage", [_zeros, _cut, _no_json])

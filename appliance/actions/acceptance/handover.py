@@ -40,8 +40,8 @@ FILES = {
 }
 """The files of a hand-over, in reading order."""
 SIGNED_BY = """
-  (signed with key {fingerprint}; whoever changed a file could also have signed it again,
-  so get the key or this fingerprint from the signer over another channel than this archive)"""
+  (signed with key {fingerprint}; anyone who changed a file could also have signed it again,
+  so get the key or this fingerprint from the signer over a different channel)"""
 VERIFY = """Hand-over of site {site}, run {run}
 
 Start with handover.html. The files are:
@@ -178,7 +178,7 @@ def _copied(folder: Path, source: Path, place: str) -> KeptFile | None:
 
 
 def _report(session: Session, record: RunRecord, folder: Path) -> HandOver:
-    """Writes the report as HTML, as PDF if a browser is installed, and as JSON, which says why a PDF is missing."""
+    """Writes the report as HTML, as PDF if a browser is installed, and as JSON, which contains the reason for a missing PDF."""
     from appliance.report.html import render
 
     record = session.redact.texts(told(record, session.address))

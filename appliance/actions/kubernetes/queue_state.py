@@ -32,7 +32,7 @@ def state(loaded: LoadedSite, cluster: KubernetesApi, now: datetime | None = Non
     if site.scheduler.kind != "kai":
         raise ConfigError(
             f"queue status cannot read the queues of scheduler kind {site.scheduler.kind}",
-            "look at the scheduler's own console, or at kubectl get pods --all-namespaces",
+            "use the scheduler's own console, or kubectl get pods --all-namespaces",
         )
     rows = {row.name: row for row in tree(site, loaded.profile, site.scheduler).queues if row.work}
     offers = _offers(cluster, hosts_of(site))
@@ -135,7 +135,7 @@ def _cause(
         )
     if use.gpu_allocated is None:
         return (
-            f"the cluster has no queue {use.name}, or KAI does not count its GPUs",
+            f"the cluster has no queue {use.name}, or KAI does not report its GPUs",
             "appliance queue plan shows what is missing, appliance queue apply creates it",
         )
     for name, count in sorted(wanted.items()):
@@ -149,8 +149,8 @@ def _cause(
     said = one_line(verdict.get("message", ""))
     if verdict.get("reason") == "BindingError":
         return (
-            f"KAI chose a host and could not bind the pod: {said}",
-            "if a policy refused it, bring the policies to this release: appliance queue plan, then appliance queue apply",
+            f"KAI chose a host, but could not bind the pod: {said}",
+            "if a policy denied it, update the policies to this release: appliance queue plan, then appliance queue apply",
         )
     gpus = wanted[GPU]
     total = use.gpu_allocated + gpus

@@ -150,7 +150,7 @@ def _unmade(
         return
     named = [name for name in wanted if name != REACHABLE]
     for name, host in product(named, only or ("",)):
-        cause = f"{name} has nothing to judge" + (f" on {host}" if host else "")
+        cause = f"{name} found nothing to check" + (f" on {host}" if host else "")
         yield not_assessed(host or "cluster", cause, fix="list the checks: appliance explain").of(
             name
         )

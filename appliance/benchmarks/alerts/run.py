@@ -52,7 +52,7 @@ def _judged(at: Place, kind: str, server: str, output: str, errors: str) -> Judg
         state, why = said["state"], str(said.get("why", ""))
     except (ValueError, KeyError, TypeError):
         last = (errors.strip().splitlines() or ["it printed nothing"])[-1]
-        return not_assessed(at, f"the trial could not be sent from {server}: {last}")
+        return not_assessed(at, f"the test alert could not be sent from {server}: {last}")
     if state == "delivered":
         return passed(at, float(said["seconds"]), unit="s", evidence=f"taken by {kind}")
     if state == "silent":

@@ -52,7 +52,7 @@ def held_back(receiver: str, token: str) -> str:
     wanted = urllib.parse.quote(f'trial="{token}"')
     found = json.loads(asked(f"/api/v2/alerts?filter={wanted}"))
     if not any(to["name"] == receiver for alert in found for to in alert["receivers"]):
-        return "Alertmanager does not lead it to this receiver"
+        return "Alertmanager does not route it to this receiver"
     if all(alert["status"]["state"] == "suppressed" for alert in found):
         return "a silence or another alert suppresses it"
     return ""
@@ -79,8 +79,8 @@ def main() -> dict[str, object]:
         "severity": "critical",
     }
     told = {
-        "summary": f"A trial of site {site}: nothing is wrong",
-        "remedy": "None is needed. It was sent by: appliance validate alerts",
+        "summary": f"Test alert of site {site}: nothing is wrong",
+        "remedy": "No action is needed. It was sent by: appliance validate alerts",
     }
     ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began + 60))
     alert = {"labels": labels, "annotations": told, "endsAt": ends}

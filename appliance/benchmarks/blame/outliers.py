@@ -59,7 +59,9 @@ def compare(values: Mapping[str, float], *, least: float, more_is_better: bool =
     found.sort(key=lambda outlier: (-outlier.percent, outlier.name))
     if not found and _worst(values, middle, sign) >= least:
         spread = (max(values.values()) - min(values.values())) / middle * 100
-        why = f"they differ by {spread:.0f} % and no minority differs: no outlier can be identified"
+        why = (
+            f"they differ by {spread:.0f} %, but not because of a few: no outlier can be identified"
+        )
         return Compared(why=why)
     return Compared(tuple(found))
 

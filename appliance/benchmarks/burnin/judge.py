@@ -23,7 +23,7 @@ WARMED = 300.0
 """s until heat and clocks have settled; of short runs the second half counts."""
 SLACK = 2.0
 """Maximum time in s between the start of the load and its line."""
-AGAIN = "see what ended or held it, then again: appliance validate burnin"
+AGAIN = "find out what stopped or delayed it, then run again: appliance validate burnin"
 
 
 def judge(host: str, burn: Burn, asked: float, gpus: int, simulated: bool) -> Iterator[CheckResult]:
@@ -34,7 +34,9 @@ def judge(host: str, burn: Burn, asked: float, gpus: int, simulated: bool) -> It
         seen = min(len(m.gpus) for m in burn.moments)
         cause = f"{seen} of {gpus} GPUs answered throughout"
         if seen > 0:
-            yield failed(host, cause, "appliance health: one fell off the bus", **common).of(ERRORS)
+            yield failed(
+                host, cause, "a GPU is missing from the PCI bus: appliance health", **common
+            ).of(ERRORS)
         for check in (CLOCKS, HEAT, *([ERRORS] * (seen == 0))):
             yield not_assessed(host, cause, **common).of(check)
         return
@@ -55,10 +57,10 @@ def _done(host: str, burn: Burn, asked: float, gpus: int, common: dict[str, Any]
     if not burn.done or burn.lasted < asked - SLACK:
         return failed(host, f"it ended after {hours:.3g} h", AGAIN, **shown).of(DONE)
     if burn.asked < asked - SLACK:
-        told = f"it was to last {burn.asked / 3600:.3g} h: this is a different burn-in"
+        told = f"it was to last {burn.asked / 3600:.3g} h: this is a different burn-in run"
         return failed(host, told, AGAIN, **shown).of(DONE)
     if burn.failed:
-        fix = "its log in Slurm; then the diagnostics of that host: appliance validate dcgm"
+        fix = "check the job's log in Slurm, then run diagnostics on that host: appliance validate dcgm"
         return failed(host, f"{plural(burn.failed, 'worker')} of it died", fix, **shown).of(DONE)
     if burn.hung:
         return failed(
@@ -69,7 +71,7 @@ def _done(host: str, burn: Burn, asked: float, gpus: int, common: dict[str, Any]
         cause = f"nothing was sampled for {burn.gap:.0f} s"
         return not_assessed(host, cause, fix=AGAIN, **shown).of(DONE)
     if burn.load != "gpu":
-        cause = "processors were loaded, no GPU: PyTorch with CUDA is missing"
+        cause = "only CPUs were loaded, no GPU: PyTorch with CUDA is missing"
         fix = (
             "set a container with PyTorch in slurm.containers.benchmark, or install it on the hosts"
         )
@@ -85,9 +87,7 @@ def _done(host: str, burn: Burn, asked: float, gpus: int, common: dict[str, Any]
         ]
         if not use or mean(use) < BUSY:
             told = f"{mean(use):.0f} % of the time" if use else "for an unknown time"
-            return not_assessed(host, f"GPU {index} was at work {told}", fix=AGAIN, **shown).of(
-                DONE
-            )
+            return not_assessed(host, f"GPU {index} was busy {told}", fix=AGAIN, **shown).of(DONE)
     return passed(host, **shown).of(DONE)
 
 
@@ -116,7 +116,9 @@ def _of_gpus(
         elif status == "unknown":
             yield not_assessed(at, cause, **common).of(check)
     if check == HEAT and (spread := _spread(burn)) is not None:
-        yield warned(host, spread, "air flow and seating of the warmest", **common).of(check)
+        yield warned(host, spread, "check air flow and seating of the warmest GPU", **common).of(
+            check
+        )
     elif not bad and not unknown:
         yield passed(host, len(during), unit="samples", **common).of(check)
 
@@ -129,8 +131,8 @@ def _slowed(own: list[Gpu]) -> Seen:
         if count := sum(bool(reasons & bit) for reasons in known):
             return "fail", f"{cause}: in {count} of {len(known)} samples", fix
     if count := sum(bool(reasons & SW_THERMAL) for reasons in known):
-        cause = f"the driver lowered its clocks to keep it cool: in {count} of {len(known)} samples"
-        return "warn", cause, "fans, air flow and inlet temperature"
+        cause = f"the driver lowered its clocks because of heat: in {count} of {len(known)} samples"
+        return "warn", cause, "check fans, air flow and inlet temperature"
     return "", "", ""
 
 
@@ -138,7 +140,7 @@ def _heated(own: list[Gpu]) -> Seen:
     known = [g.temperature for g in own if g.temperature is not None]
     if not known:
         return "unknown", "the driver does not report its temperature", ""
-    fix = "fans, air flow and inlet temperature; compare with its neighbours"
+    fix = "check fans, air flow and inlet temperature; compare with neighbouring hosts"
     if max(known) >= HOT:
         return "fail", f"it reached {max(known):g} C ({HOT:g} is critical)", fix
     if max(known) > WARM:
@@ -170,22 +172,24 @@ def _errors(host: str, burn: Burn, common: dict[str, Any]) -> Iterator[CheckResu
         if len({g.uuid for g in own}) > 1:
             told += 1
             yield failed(
-                at, "another GPU took its place meanwhile", "appliance health", **common
+                at, "another GPU replaced it during the run", "appliance health", **common
             ).of(ERRORS)
         elif len(counts) < len(own):
             told += 1
-            yield not_assessed(at, "its memory errors were not reported throughout", **common).of(
-                ERRORS
-            )
+            yield not_assessed(
+                at, "its memory errors were not reported in all samples", **common
+            ).of(ERRORS)
         # A GPU that was reset counts from nought again.
         elif risen := sum(max(0, later - earlier) for earlier, later in pairwise(counts)):
             told += 1
             cause = f"{plural(int(risen), 'uncorrectable memory error')} came up"
-            yield failed(at, cause, "reset the GPU; again: return it", **common).of(ERRORS)
+            yield failed(at, cause, "reset the GPU; if the errors return, replace it", **common).of(
+                ERRORS
+            )
     if burn.xids is None:
         told += 1
         yield not_assessed(
-            place(host, "kernel log"), "it could not be read throughout", **common
+            place(host, "kernel log"), "it could not be read in all samples", **common
         ).of(ERRORS)
     for address, code in burn.xids or ():
         row = xid_map().row(code)
@@ -216,5 +220,5 @@ def _rate(host: str, burn: Burn, common: dict[str, Any]) -> CheckResult:
     shown = common | {"value": round(worst, 1), "unit": "%", "limit": JITTER}
     if worst > JITTER:
         cause = f"the rate of GPU {slowest} varies by {worst:.1f} %"
-        return warned(host, cause, "its clocks and its power limit", **shown).of(RATE)
+        return warned(host, cause, "check its clocks and its power limit", **shown).of(RATE)
     return passed(host, **shown).of(RATE)

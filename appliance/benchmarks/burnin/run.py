@@ -74,7 +74,7 @@ def run(
     controls = view.site.with_role(Role.CONTROL)
     hosts = tuple(host.name for host in view.site.gpu_hosts_of(Owner.SLURM))
     if not controls or not hosts:
-        why = "burn-in is a job of Slurm, and no GPU host is Slurm's"
+        why = "burn-in runs as a Slurm job, but Slurm owns no GPU host"
         return Outcome(
             tuple(not_assessed(CLUSTER, why, required=False).of(check) for check in CHECKS)
         )
@@ -114,7 +114,7 @@ def _through(
             began = clock()
         if began is not None and clock() - began > wanted.seconds + LATE:
             _cancel(remote, wanted)
-            fix = "slurmd's log on the hosts: one hangs"
+            fix = "check slurmd's log on the hosts: one of them hangs"
             raise Undone("it did not end and was cancelled", fix, is_error=True)
         sleep(POLL)
         state = _state(remote, wanted)
@@ -198,7 +198,7 @@ def _short_of(result: CheckResult, wanted: BurnInRequest, least: float) -> Check
     """A pass of fewer hours than required is not a pass."""
     if result.id != DONE or result.status is not Status.PASS or wanted.seconds >= least:
         return result
-    cause = f"good for {wanted.seconds / 3600:.3g} h; site or profile ask for {least / 3600:g} h"
+    cause = f"passed {wanted.seconds / 3600:.3g} h; site or profile ask for {least / 3600:g} h"
     fix = "appliance validate burnin"
     owed = {"limit": round(least / 3600, 3), "limit_source": "site or profile"}
     short = {"status": Status.NOT_ASSESSED, "cause": cause, "fix": fix}
@@ -214,17 +214,15 @@ def _judged(view: View, remote: Remote, wanted: BurnInRequest, least: float) -> 
         script = f"[ ! -e {FOLDER}/judged ] && head -c {LARGEST + 1} {FOLDER}/samples.jsonl"
         text = _ask(remote, host, ["sh", "-c", script])
         if text is None:
-            cause = f"there are no samples of it in {FOLDER}"
-            fix = (
-                "is the host up, and did the job begin there? then again: appliance validate burnin"
-            )
+            cause = f"{FOLDER} has no samples of it"
+            fix = "check that the host is up and that the job started there, then run again: appliance validate burnin"
             results.append(judged(host, Status.ERROR, cause=cause, fix=fix).of(DONE))
             continue
         raw.append(Raw(f"{host}.jsonl", text[:LARGEST]))
         try:
             burn = read(text)
         except Unread as error:
-            fix = "was Slurm's job cancelled? then again: appliance validate burnin"
+            fix = "check whether the Slurm job was cancelled, then run again: appliance validate burnin"
             results.append(judged(host, Status.ERROR, cause=str(error), fix=fix).of(DONE))
             continue
         gpus = gpu_count(view.profile, view.site.host(host))

@@ -90,7 +90,7 @@ def read(text: str) -> Burn:
     samples = [line for line in found if line.kind == "sample"]
     during = [line for line in samples if line.time >= begin.time]
     if not during:
-        raise Unread("there is no sample of it")
+        raise Unread("it has no samples")
     end = next((line for line in found if line.kind == "end"), None)
     last = end or during[-1]
     times = [begin.time, *(line.time for line in during), last.time]
@@ -132,7 +132,7 @@ def _gpu(row: str) -> Gpu:
         raise Unread(f"a GPU's row is none: {quoted(row)}")
     warmth, power, clock, use, lost, mended = map(_number, words[2:8])
     if use is not None and use > 100:
-        raise Unread(f"a GPU cannot be at work {use:g} % of the time")
+        raise Unread(f"GPU utilization of {use:g} % is impossible")
     uuid, reasons = shortened(words[1], 80), _reasons(words[8])
     # No GPU under load is that cold: the sensor does not work.
     warmth = warmth or None

@@ -21,7 +21,7 @@ DEFAULT = 2
 SECONDS = {1: 300.0, 2: 900.0, 3: 3600.0, 4: 4 * 3600.0}
 """Deadlines. NVIDIA and AWS give seconds, 2 min, 15 min, and 45 min to 2.3 h."""
 TOOLS = {
-    "dcgmi": "install datacenter-gpu-manager (3.x) or datacenter-gpu-manager-4-core there, of NVIDIA's repository"
+    "dcgmi": "install datacenter-gpu-manager (3.x) or datacenter-gpu-manager-4-core there, from NVIDIA's repository"
 }
 SCRIPT = """
 dcgmi discovery -l >/dev/null 2>&1 || { nv-hostengine >/dev/null 2>&1; sleep 2; started=yes; }
@@ -38,10 +38,8 @@ BY_LEVEL: Mapping[int, tuple[str, ...]] = {
 """Tests that a level adds: each GPU must have a verdict on all tests up to its level. The tests of level 1 differ by release."""
 OPTIONAL = frozenset({"nvbandwidth", "eud", "eud_test", "cpu_eud", "nccl_tests", "context_create"})
 """Tests that DCGM skips on good hosts: nvbandwidth is supported on few products, the others are in separate packages."""
-SERVICE = (
-    "take the GPU out of service: appliance health, then NVIDIA's field diagnostic for a return"
-)
-SKIPPED = "that test's limits may be missing for this product (DCGM's diag-skus.yaml), or it is divided (MIG): see DCGM's log"
+SERVICE = "drain the host: appliance health, then run NVIDIA's field diagnostic for a replacement"
+SKIPPED = "limits of that test may be missing for this product (DCGM's diag-skus.yaml), or MIG is enabled: check DCGM's log"
 
 
 def run(view: View, remote: Remote, level: int = 0, book: Book | None = None) -> Outcome:
@@ -69,7 +67,7 @@ def _short_of(result: CheckResult, level: int, wanted: int) -> CheckResult:
     """A pass at a lower level than required is not a pass."""
     if result.status is not Status.PASS or level >= wanted:
         return result
-    cause = f"good at level {level}; site or profile ask for level {wanted}"
+    cause = f"passed level {level}; site or profile require level {wanted}"
     fix = f"appliance validate dcgm --level {wanted}"
     return result.model_copy(update={"status": Status.NOT_ASSESSED, "cause": cause, "fix": fix})
 
@@ -94,7 +92,7 @@ def judge(host: str, said: HostOutput, gpus: int, level: int) -> Iterator[CheckR
     if common:
         yield _of(Place(host), common, report, level)
     if said.code and all(v.word in {Word.PASS, Word.SKIP} for v in report.verdicts):
-        cause = f"dcgmi ended with {said.code}, though no test of its report failed"
+        cause = f"dcgmi ended with {said.code}, but no test in its report failed"
         at = place(host, "diagnostic")
         yield judged(at, Status.ERROR, cause=cause, fix="read DCGM's log on the host").of(CHECK)
 
@@ -109,9 +107,9 @@ def _of_gpu(at: Place, gpu: int, own: Sequence[Verdict], report: Report, level: 
     if any(v.word is Word.FAIL for v in own) or not (lacking or not known):
         return _of(at, own or common, report, level)
     cause = (
-        f"DCGM has no verdict on it of {first_few(lacking)}" if own else "DCGM did not report it"
+        f"DCGM has no result for it from {first_few(lacking)}" if own else "DCGM did not report it"
     )
-    fix = "appliance health: is it on the bus? Else dcgmi diag by hand, and DCGM's log"
+    fix = "check that it is on the PCI bus: appliance health; then run dcgmi diag by hand and check DCGM's log"
     return not_assessed(at, cause, fix=fix, evidence=_evidence(report, level)).of(CHECK)
 
 

@@ -16,12 +16,12 @@ from appliance.text import first_few, one_line, shortened
 
 PROGRAM = Path(__file__).with_name("seen.py")
 WITHIN = Limit(
-    value=1.0, unit="s", source="own choice: programs that hand files to each other wait no longer"
+    value=1.0, unit="s", source="own choice: programs that exchange files do not wait longer"
 )
 SECONDS = 180.0
 TOOLS = {"python3": "apt-get install python3 there (Debian, Ubuntu), dnf install python3 (RHEL)"}
-CACHES = "there: the mount's options (actimeo, lookupcache), and the server's load"
-NO_LOCKS = "there: mount without nolock and local_lock; NFS 3 needs rpc.statd on both sides, a firewall its ports"
+CACHES = "check there the mount options (actimeo, lookupcache), and the server's load"
+NO_LOCKS = "mount there without nolock and local_lock; NFS 3 needs rpc.statd on both sides, and its ports open in the firewall"
 
 
 class Met(Foreign):
@@ -94,13 +94,13 @@ def _visible(view: View, at: Place, met: Mapping[str, Met], simulated: bool) -> 
         )
     places = sorted(-1 if one.place is None else one.place for one in met.values())
     if places != list(range(len(met))):
-        cause = "of files that one host alone can make several made the same"
+        cause = "several hosts created the same file exclusively"
         return failed(at, cause, CACHES, **shown)
     # There and back: each way is half of it.
     late = longest / 2
     value = round(late, 3)
     if late > float(bound.value or 0):
-        cause = f"what one host has written is seen by all {late:.4g} s later"
+        cause = f"all hosts see a file {late:.4g} s after it was written"
         return failed(at, cause, CACHES, value=value, **shown)
     return passed(at, value, **shown)
 
@@ -111,20 +111,20 @@ def _locks(at: Place, met: Mapping[str, Met], simulated: bool) -> Judgement:
     first = next((one for one in met.values() if one.place == 0), None)
     common: dict[str, Any] = {"simulated": simulated}
     if also:
-        cause = f"{first_few(also)} got a lock that {holder or 'another host'} held: locks hold on one host alone"
+        cause = f"{first_few(also)} got a lock that {holder or 'another host'} held: locks apply only within one host"
         return failed(at, cause, NO_LOCKS, names=tuple(also), **common)
     if any(one.longest is None for one in met.values()):
         return not_assessed(at, "the hosts did not see each other's files", **common)
     if _meeting_text(met) or first is None:
         return failed(
             at,
-            f"a lock could not be had: {_meeting_text(met) or 'no host was the first'}",
+            f"a file lock could not be acquired: {_meeting_text(met) or 'no host got it first'}",
             NO_LOCKS,
             **common,
         )
     odd = [h for h, one in met.items() if one.lock != ("held" if one is first else "refused")]
     if odd or first.added <= 0:
-        cause = f"{first_few(odd) or 'nobody'} did not report the result of the lock"
+        cause = f"{first_few(odd) or 'no host'} did not report the result of the lock"
         return not_assessed(at, cause, **common)
     if first.counted != first.added:
         cause = f"{first.added - first.counted} of {first.added} additions under a lock were lost"

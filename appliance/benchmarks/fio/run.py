@@ -22,10 +22,10 @@ from appliance.stages.storage.site import NfsMount
 from appliance.text import first_few
 
 FIX = {
-    "scratch": "there: nvme smart-log and dmesg for errors, and what else writes to that disk",
-    "shared": "there: nfsstat -c and the link to the server (ethtool); compare with its equals",
+    "scratch": "check there nvme smart-log and dmesg for errors, and other programs that write to that disk",
+    "shared": "check there nfsstat -c and the link to the server (ethtool); compare with equal hosts",
 }
-LIMITS = "set its limit in site.yml (limits), from what the storage was sold for"
+LIMITS = "set its limit in site.yml (limits), from the specification of the storage"
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,11 @@ def _gpu_hosts(view: View) -> frozenset[str]:
 
 
 def _no_client(view: View, mount: NfsMount, host: str, way: Route | str) -> Iterator[CheckResult]:
-    why = way if isinstance(way, str) else f"{mount.at} is no kernel mount there ({way.way})"
+    why = (
+        way
+        if isinstance(way, str)
+        else f"{mount.at} is not mounted by the kernel there ({way.way})"
+    )
     required = isinstance(way, str)
     at = place(host, mount.at.removeprefix("/"))
     for check in _asked_for(view, "shared"):
@@ -168,7 +172,7 @@ def _sweeps(
                 raise Unread(f"fio ended with {one.code}: {one.last or 'no reason given'}")
             sweeps[host] = sweep.read(one.output, parts)
         except Unread as error:
-            fix = "try it there by hand: fio --output-format=json"
+            fix = "run it there by hand: fio --output-format=json"
             bad = judged(where, Status.ERROR, cause=str(error), fix=fix)
             troubles += [bad.of(check) for check in checks]
     return sweeps, troubles
@@ -208,9 +212,7 @@ def _totals(
         shown |= {"limit": bound.value, "limit_source": bound.source}
         if sums[part] < float(bound.value or 0):
             cause = f"{len(sweeps)} hosts together reach {sums[part]:.3g} GB/s"
-            yield failed(at, cause, "the server's disks, its processors and its links", **shown).of(
-                check
-            )
+            yield failed(at, cause, "check the server's disks, CPUs and links", **shown).of(check)
         else:
             yield passed(at, **shown).of(check)
     yield _decay(view, at, sweeps, simulated)
@@ -221,11 +223,11 @@ def _decay(view: View, at: Place, sweeps: Mapping[str, Sweep], simulated: bool) 
     held_to = held(view, DECAY, sweeps)
     bound = held_to.limit
     if not known or bound is None:
-        why = held_to.why if known else "the parts were too short to see it"
+        why = held_to.why if known else "the parts were too short to measure it"
         seen = {"value": round(max(known), 1), "unit": "%"} if known else {}
         return not_assessed(at, why, required=False, simulated=simulated, **seen).of(DECAY)
     if lacking := [host for host, found in sweeps.items() if not found.decay]:
-        why = f"nothing is known of {first_few(lacking)}: its logs are too short, or have holes"
+        why = f"no result for {first_few(lacking)}: its logs are too short or have gaps"
         return not_assessed(at, why, unit="%", simulated=simulated).of(DECAY)
     worst = max(known)
     shown: dict[str, Any] = {
@@ -237,7 +239,7 @@ def _decay(view: View, at: Place, sweeps: Mapping[str, Sweep], simulated: bool) 
     }
     if worst > float(bound.value or 0):
         cause = f"the last third is {worst:.4g} % slower than the first"
-        fix = "caches fill: the disks behind them are slower"
+        fix = "caches fill up, and the disks behind them are slower"
         return failed(at, cause, fix, **shown).of(DECAY)
     return passed(at, **shown).of(DECAY)
 

@@ -166,7 +166,7 @@ def read(output: str, parts: Sequence[str]) -> Sweep:
             raise Unread(f"part {part} moved no byte")
         if moved.contradicts_itself:
             raise Unread(
-                f"part {part} contradicts itself: its rates are not what it moved in its time"
+                f"part {part} contradicts itself: its rates do not match its bytes and time"
             )
         if moved.bw_bytes > MOST:
             raise Unread(f"part {part} cannot have reached {moved.bw_bytes:.3g} bytes/s")
@@ -183,7 +183,7 @@ def _decay(log: str) -> list[tuple[str, float]]:
     for line in filter(str.strip, lines.splitlines()):
         words = [word.strip() for word in line.split(",")]
         if len(words) < 3:
-            raise Unread(f"a line of the log of {name[:20]} breaks off")
+            raise Unread(f"a line of the log of {name[:20]} is incomplete")
         at = round(number(words[0], "the time") / 500)
         sums[at] = sums.get(at, 0.0) + number(words[1], "the bandwidth")
     steps = [sums[at] for at in sorted(sums)]

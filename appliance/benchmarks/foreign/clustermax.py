@@ -28,9 +28,7 @@ DATED = "the audit's own clock"
 LARGEST = 16 << 20
 """Bytes; an audit of two hosts has 53 KB."""
 SECONDS = 120.0
-GET = (
-    "put its program cmax on PATH: python3 -m venv audit && audit/bin/pip install clustermax==0.2.1"
-)
+GET = "install its program cmax on PATH: python3 -m venv audit && audit/bin/pip install clustermax==0.2.1"
 GIVE = "give the file audit.values.json that cmax audit wrote, or a report of nvcrectl (--results-file) or isvctl (--junitxml)"
 SHOWN = ("fail", "warning")
 ITEM = re.compile(r"(PASS|SKIPPED|WARNING|FAIL) +(\S.*?)  \[([\w.-]+)\]")
@@ -110,7 +108,7 @@ def read(file: Path, now: datetime) -> Audit:
     try:
         values = document(Values, text)
     except Unread as error:
-        raise ConfigError(f"{file} is no audit of ClusterMAX: {error}", GIVE) from None
+        raise ConfigError(f"{file} is not an audit of ClusterMAX: {error}", GIVE) from None
     refuse_future(file, values.cluster.audited_at, now)
     release = _cmax("--version").partition(" ")[2].strip()
     review = _cmax("audit", "review", str(file.absolute()), "--no-interactive")
@@ -139,7 +137,7 @@ def _cmax(*words: str) -> str:
         return process.run(["cmax", *words], timeout=SECONDS, hint=GET).stdout
     except (CommandFailed, DeadlineExceeded) as error:
         raise ConfigError(
-            f"ClusterMAX's own program has to judge its values: {error.message}", GET
+            f"its values must be judged by ClusterMAX's own program: {error.message}", GET
         ) from None
 
 
@@ -153,8 +151,8 @@ def _items(file: Path, review: str) -> tuple[Item, ...]:
     if told is None or tuple(map(int, told.groups())) != counted:
         said = told[0] if told else "no count"
         raise ConfigError(
-            f"the review of {file} says {said}, and {len(items)} items were read",
-            "this program knows cmax 0.2.1; with another release report the review",
+            f"the summary of {file} counts {said}, but {len(items)} items were read",
+            "this program supports cmax 0.2.1; if you use it, report a bug with this file",
         )
     return items
 

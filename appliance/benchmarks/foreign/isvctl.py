@@ -30,7 +30,7 @@ from appliance.errors import ConfigError
 from appliance.text import first_few, one_line, quoted, shortened
 
 NAME = "isvctl"
-GIVE = "give what isvctl test run --junitxml FILE wrote, once it has ended"
+GIVE = "use the file that isvctl test run --junitxml FILE wrote, after it has ended"
 ITS_OWN, OF_THE_FILE = "the report's own clock", "the file's own time"
 ROOT = "isvctl validation tests"
 SUITE = re.compile(r"([\w.-]{1,40})/[\w.-]{1,40}", re.ASCII)
@@ -75,14 +75,14 @@ def read(file: Path, text: str, now: datetime) -> ForeignReport:
         items = tuple(item for suite in suites for item in _items(suite))
         began, dated_by = _began(suites, file)
     except ValueError as error:
-        raise ConfigError(f"{file} is no report of isvctl: {clean(str(error))}", GIVE) from None
+        raise ConfigError(f"{file} is not a report of isvctl: {clean(str(error))}", GIVE) from None
     refuse_future(file, began, now)
     found = Counter(item.says for item in items if not item.is_part)
     counts = ", ".join(f"{found[word]} {word}" for word in WORDS)
     found_there = table(
         f"NVIDIA's AI Cloud Validation Suite, {platform}, foreign: {counts}",
         tuple(_rows(items)),
-        f"of {began:%Y-%m-%d %H:%M %Z} by {dated_by}; its demo mode, without a machine, reports alike",
+        f"of {began:%Y-%m-%d %H:%M %Z} by {dated_by}; its demo mode, which uses no machine, writes the same report",
     )
     of = f"run of isvctl on {platform} in {file.absolute()}"
     raw = (Raw("junit.xml", text),)
@@ -96,9 +96,9 @@ def _suites(text: str) -> Sequence[Element]:
     if (top.tag, name) != ("testsuites", ROOT):
         raise Unread(f"it begins with {quoted(top.tag)} named {quoted(name)}, not with {ROOT!r}")
     if strays := {child.tag for child in top.children} - {"testsuite"}:
-        raise Unread(f"it has {quoted(min(strays))} beside its suites")
+        raise Unread(f"it contains {quoted(min(strays))} in addition to its suites")
     if not any(suite.children for suite in top.children):
-        raise Unread("no item stands in it")
+        raise Unread("it contains no items")
     return top.children
 
 
@@ -115,14 +115,14 @@ def _items(suite: Element) -> Sequence[Item]:
     """Raises Unread if the suite's own counts differ, whether its parts are counted once or twice."""
     of = quoted(suite.attributes["name"])
     if strays := {child.tag for child in suite.children} - {"testcase", *BESIDE}:
-        raise Unread(f"suite {of} has {quoted(min(strays))}, a word that is not known here")
+        raise Unread(f"suite {of} has {quoted(min(strays))}, which is not supported")
     items = [_item(case) for case in suite.named("testcase")]
     once = _counted(items)
     twice = _counted([*items, *(i for i in items if i.is_part and i.bears != "skipped")])
     for word, count in once.items():
         told = suite.attributes.get(word, "")
         if not COUNT.fullmatch(told) or int(told) not in (count, twice[word]):
-            raise Unread(f"suite {of} tells {word}={quoted(told)}, and {count} stand in it")
+            raise Unread(f"suite {of} declares {word}={quoted(told)}, but contains {count}")
     return items
 
 
@@ -138,9 +138,7 @@ def _item(case: Element) -> Item:
     if not name:
         raise Unread("a case without a name")
     if strays := {child.tag for child in case.children} - {*SAYS, *BESIDE}:
-        raise Unread(
-            f"case {quoted(name)} has {quoted(min(strays))}, a word that is not known here"
-        )
+        raise Unread(f"case {quoted(name)} has {quoted(min(strays))}, which is not supported")
     for tag, says in SAYS.items():
         if found := [*case.named(tag)]:
             reason = _reason(found[-1])

@@ -29,7 +29,7 @@ from appliance.errors import ConfigError
 from appliance.text import first_few, plural, shortened
 
 NAME = "nvcre"
-GIVE = "give what nvcrectl certification report NAME --results-file FILE wrote, once it has ended"
+GIVE = "use the file that nvcrectl certification report NAME --results-file FILE wrote, after it has ended"
 DATED = "the file's own time"
 MOST = 10_000
 Word = Annotated[str, Field(max_length=4096)]
@@ -108,11 +108,11 @@ def read(file: Path, text: str, now: datetime) -> ForeignReport:
     try:
         reports = tuple(_reports(text))
     except Unread as error:
-        raise ConfigError(f"{file} is no report of NVCRE: {error}", GIVE) from None
+        raise ConfigError(f"{file} is not a report of NVCRE: {error}", GIVE) from None
     running = [report.name for report in reports if report.result == "RUNNING"]
     if running or not reports:
         said = f"{first_few(running)} has not ended" if running else "no report"
-        raise ConfigError(f"{file} is no report of NVCRE: {clean(said)}", GIVE)
+        raise ConfigError(f"{file} is not a report of NVCRE: {clean(said)}", GIVE)
     began = datetime.fromtimestamp(file.stat().st_mtime, UTC)
     refuse_future(file, began, now)
     rows = tuple(row for report in reports for row in _rows(report))
@@ -150,7 +150,7 @@ def _rows(report: Report) -> Iterator[Row]:
         yield "failed", "hosts", clean(first_few(alone)), HOSTS.by, HOSTS.why
     ended = any(category.status == "Failed" for category in report.categories or ())
     if report.result == "FAILED" and not ended and not report.failedNodes:
-        yield "failed", clean(report.name), "it failed, and no category did", WHOLE.by, WHOLE.why
+        yield "failed", clean(report.name), "it failed, but no category failed", WHOLE.by, WHOLE.why
     if report.excludedNodes:
         why = f": {report.exclusionReason}" if report.exclusionReason else ""
         yield (
@@ -163,10 +163,10 @@ def _rows(report: Report) -> Iterator[Row]:
 
 
 HOSTS = Ours(
-    by="appliance health", why="a host is judged by its own checks, and by pairs with good ones"
+    by="appliance health", why="a host is judged by its own checks, and in pairs with good hosts"
 )
-LEFT = Ours(by="appliance accept", why="a host that was not measured keeps its gates open")
-WHOLE = Ours(by="appliance accept", why="what was not measured keeps its gates open")
+LEFT = Ours(by="appliance accept", why="the gates of a host that was not measured stay open")
+WHOLE = Ours(by="appliance accept", why="gates without a measurement stay open")
 
 
 def _tried(category: Category) -> str:

@@ -58,7 +58,7 @@ def table(title: str, rows: tuple[Row, ...], word: str) -> Table:
         title=title,
         columns=("it says", "of", "observed", "here", "because"),
         rows=rows,
-        note=f"another program's word {word}; it counts for no gate",
+        note=f"result of another program: {word}; it closes no gate",
     )
 
 
@@ -67,7 +67,7 @@ def refuse_future(file: Path, began: datetime, now: datetime) -> None:
     if began > now:
         raise ConfigError(
             f"{file} is of the future ({began:%Y-%m-%d %H:%M %Z})",
-            "set the clocks of both machines alike, and make it again",
+            "synchronize the clocks of both machines, and create it again",
         )
 
 

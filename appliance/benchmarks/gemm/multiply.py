@@ -160,7 +160,7 @@ class Bench:
             torch.cuda.empty_cache()
             octets = min(octets, torch.cuda.mem_get_info()[0] // 4)
             if octets < LEAST_STREAMED:
-                raise RuntimeError("its memory is taken: another program is at work on it")
+                raise RuntimeError("its memory is in use: another program is running on it")
         rows = octets // 4 // PATTERN
         first, second = (torch.randint(0, 1000, (1, PATTERN)).float() for _ in "bc")
         b, c = (one.to(self.device).repeat(rows, 1) for one in (first, second))

@@ -33,10 +33,10 @@ GET_TORCH = "install PyTorch with CUDA there (pip install torch), or set a conta
 TOOLS = {"python3": GET_TORCH}
 START, EACH = 120.0, 160.0
 """s for PyTorch to load, and for each device; its own bound, within, is shorter."""
-SERVICE = "take the GPU out of service: appliance validate dcgm --level 3, then a field diagnostic"
+SERVICE = "drain the host: appliance validate dcgm --level 3, then run a field diagnostic"
 FIXES = {
-    RATE: "there: nvidia-smi -q -d PERFORMANCE,CLOCK,POWER,TEMPERATURE: a low power limit, locked clocks, heat, other work",
-    MEMORY: "there: nvidia-smi -q -d ECC,ROW_REMAPPER,CLOCK: a low memory clock, remapped rows, other work",
+    RATE: "check there for a low power limit, locked clocks, heat or other work: nvidia-smi -q -d PERFORMANCE,CLOCK,POWER,TEMPERATURE",
+    MEMORY: "check there for a low memory clock, remapped rows or other work: nvidia-smi -q -d ECC,ROW_REMAPPER,CLOCK",
 }
 LEAST = {RATE: 10.0, MEMORY: 5.0}
 """Percent behind equals: own choice; in what power lets them multiply GPUs of one product differ by more than in their memory."""
@@ -122,7 +122,7 @@ def _read(view: View, host: str, one: HostOutput, found: Found) -> None:
     seen = {device.index for device in sweep.devices if device.kind == "gpu"}
     for index in sorted(set(range(_gpus(view, host))) - seen) if seen else ():
         cause = "PyTorch does not see it"
-        fix = "appliance health: is it on the bus? Else CUDA_VISIBLE_DEVICES, and the driver's release"
+        fix = "check that it is on the PCI bus: appliance health; then check CUDA_VISIBLE_DEVICES and the driver's release"
         at = place(host, f"GPU {index}")
         bad = judged(at, Status.ERROR, cause=cause, fix=fix, simulated=simulated)
         found.results.extend(bad.of(check) for check in CHECKS)
@@ -135,11 +135,11 @@ def _unfit(view: View, host: str, sweep: Sweep) -> tuple[str, str] | None:
     if not sweep.devices:
         return f"PyTorch {sweep.torch} sees no GPU there", GET_TORCH
     if any(device.kind != "gpu" for device in sweep.devices) and not in_container(view, host):
-        return "its processors were measured, no GPU", GET_TORCH
+        return "only its CPUs were measured, no GPU", GET_TORCH
     if any("MIG" in device.name or device.uuid.startswith("MIG") for device in sweep.devices):
         return (
-            "its GPUs are divided (MIG)",
-            "appliance mig: whole GPUs for the time of the measurement",
+            "its GPUs are in MIG mode",
+            "disable MIG during the measurement: appliance mig",
         )
     return None
 
@@ -148,8 +148,8 @@ def _sort(host: str, device: Device, simulated: bool, found: Found) -> None:
     at = place(host, device.part)
     shown: dict[str, Any] = {"evidence": _who(device), "simulated": simulated}
     if device.error:
-        fix = "appliance health; dmesg there for Xids and memory; free it of other work"
-        cause = f"nothing was measured of it: {device.error}"
+        fix = "run appliance health; check dmesg there for Xids and out of memory; stop other work on it"
+        cause = f"it was not measured: {device.error}"
         bad = judged(at, Status.ERROR, cause=cause, fix=fix, **shown)
         found.results.extend(bad.of(check) for check in CHECKS)
         return
@@ -159,10 +159,10 @@ def _sort(host: str, device: Device, simulated: bool, found: Found) -> None:
         found.devices[at] = device
         return
     if wrong:
-        cause = f"it computes falsely: products in {', '.join(sorted(wrong))} are wrong"
+        cause = f"it computes wrong results: products in {', '.join(sorted(wrong))} are wrong"
         found.results.append(failed(at, cause, SERVICE, **shown).of(RATE))
     if spoiled:
-        cause = f"its memory does not return the written values: {', '.join(sorted(spoiled))}"
+        cause = f"its memory returns other values than were written: {', '.join(sorted(spoiled))}"
         found.results.append(failed(at, cause, SERVICE, **shown).of(MEMORY))
     # An earlier run's word on it is overtaken.
     why = "it computes wrong values, so none of its figures count"
@@ -253,7 +253,7 @@ def _behind(view: View, devices: Mapping[Place, Device], dtype: str) -> Iterator
     for one in compare(values, least=LEAST[RATE]).outliers:
         at = named[one.name]
         host = at.host or ""
-        cause = f"its rate of {dtype} products is {one.percent:.0f} % worse than the median of {len(values)} equals"
+        cause = f"its rate of {dtype} products is {one.percent:.0f} % worse than the median of {len(values)} equal GPUs"
         yield failed(
             place(host, *at.parts, dtype),
             cause,

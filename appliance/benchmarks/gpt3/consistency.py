@@ -28,7 +28,7 @@ SLOW = 1.5
 LEAST_SPAN = 20
 """Minimum length of a time span, in units of the clock, before it is compared."""
 RISEN = 1.5
-UNSTAMPED = "one of both is wrong: give the log as the program wrote it, or train again without validation and checkpoints"
+UNSTAMPED = "one of them is wrong: use the unmodified log, or train again without validation and checkpoints"
 
 
 def batch(log: Log, global_batch: int) -> None:
@@ -39,8 +39,8 @@ def batch(log: Log, global_batch: int) -> None:
     low, high = found
     if high * BATCH_SLACK < global_batch or low > global_batch * BATCH_SLACK:
         raise UnusableLog(
-            f"{log.source}: its consumed samples grow by {(low + high) / 2:,.0f} a step, and the global batch is {global_batch}",
-            "correct global_batch in runs.yml: a wrong batch makes a wrong figure",
+            f"{log.source}: its consumed samples grow by {(low + high) / 2:,.0f} a step, but the global batch is {global_batch}",
+            "correct global_batch in runs.yml: a wrong batch gives a wrong result",
         )
 
 
@@ -53,10 +53,10 @@ def row(log: Log, selection: Selection) -> None:
         missing += odd
         first, last = selection.steps[0].number, selection.steps[-1].number
         raise UnusableLog(
-            f"{log.source}: logs every {every:,}. step, and from step {first} to {last} lacks {missing} beside {len(selection.steps)}"
+            f"{log.source}: logs one step in {every:,}; from step {first} to {last}, {plural(missing, 'step is', 'steps are')} missing, {len(selection.steps)} present"
             if every > 1
-            else f"{log.source}: from step {first} to {last} lacks {missing} beside {len(selection.steps)}",
-            "give the log as the program wrote it, with one log interval from its beginning to its end",
+            else f"{log.source}: from step {first} to {last}, {plural(missing, 'step is', 'steps are')} missing, {len(selection.steps)} present",
+            "use the unmodified log, with the same log interval from beginning to end",
         )
 
 
@@ -85,7 +85,7 @@ def throughput(log: Log, run: Run, reference: Reference) -> None:
         ours = tflops_per_gpu(run, gpt, Formula.CAUSAL)
         if not log.tflops / FLOPS_SLACK < ours < log.tflops * FLOPS_SLACK:
             raise UnusableLog(
-                f"{log.source}: prints {log.tflops:,.4g} TFLOPS per GPU, and step time, batch and {run.gpus} GPUs give {ours:,.4g}",
+                f"{log.source}: reports {log.tflops:,.4g} TFLOPS per GPU, but step time, batch and {run.gpus} GPUs give {ours:,.4g}",
                 "one of model, hosts, batch, sequence and unit of time is wrong: compare runs.yml with the run",
             )
 
@@ -102,8 +102,8 @@ def clock(log: Log, selection: Selection) -> float | None:
     by_clock = span / steps
     if selection.seconds > CLOCK_SLACK * by_clock:
         raise UnusableLog(
-            f"{log.source}: prints {selection.seconds:,.4g} s a step, and by its clock a step took {by_clock:,.4g} s",
-            "look at the units of the step times, milliseconds or seconds",
+            f"{log.source}: reports {selection.seconds:,.4g} s a step, but by its clock a step took {by_clock:,.4g} s",
+            "check the unit of the step times, milliseconds or seconds",
         )
     return by_clock
 
@@ -123,7 +123,7 @@ def _between(log: Log, selection: Selection) -> None:
     holes = [gap for gap in gaps if gap[1] >= 0 and gap[0] > every]
     most = max(2, len(gaps) // PAUSED)
     if len(gaps) - len(forward) - len(holes) > most:
-        raise UnusableLog(f"{log.source}: its time stamps run backwards", UNSTAMPED)
+        raise UnusableLog(f"{log.source}: its time stamps are not in order", UNSTAMPED)
     steady = forward[: max(0, len(forward) - most)] + holes
     passed, printed = (sum(gap[i] for gap in steady) for i in (1, 2))
     slack = 2 * log.resolution
@@ -131,12 +131,12 @@ def _between(log: Log, selection: Selection) -> None:
         hidden = sum(gap[1] - gap[2] for gap in holes)
         if hidden > passed - printed - hidden:
             raise UnusableLog(
-                f"{log.source}: lacks steps, and by its time stamps these took {hidden:,.4g} s more than the others",
-                "give the log as the program wrote it, from its beginning to its end",
+                f"{log.source}: steps are missing, and by its time stamps these took {hidden:,.4g} s more than the others",
+                "use the complete, unmodified log",
             )
         times = passed / printed
         raise UnusableLog(
-            f"{log.source}: prints {selection.seconds:,.4g} s a step, and by its own time stamps most steps took {times:,.3g} times as long",
+            f"{log.source}: reports {selection.seconds:,.4g} s a step, but by its own time stamps most steps took {times:,.3g} times as long",
             UNSTAMPED,
         )
     forward += holes
@@ -145,8 +145,8 @@ def _between(log: Log, selection: Selection) -> None:
         (all_passed + slack) * CLOCK_SLACK < all_printed
     ):
         raise UnusableLog(
-            f"{log.source}: prints {selection.seconds:,.4g} s a step, and by its clock all steps took {all_passed:,.4g} s",
-            "look at the units of the step times, milliseconds or seconds",
+            f"{log.source}: reports {selection.seconds:,.4g} s a step, but by its clock all steps took {all_passed:,.4g} s",
+            "check the unit of the step times, milliseconds or seconds",
         )
 
 

@@ -23,7 +23,7 @@ DESCRIPTION = "runs.yml"
 NO_LOGS = (".sbatch", ".json", ".yml", ".yaml", ".bak", ".orig", ".old", ".swp", "~")
 """Job files next to the logs, and copies that editors and users create."""
 NODES = re.compile(r"(\d{1,5})n(?=[.\-_]|$)")
-LAYOUT = "lay logs out as MODEL/bare-metal|kubernetes/NODESn*.log (5b/kubernetes/2n-a.log), or describe them in runs.yml"
+LAYOUT = "arrange logs as MODEL/bare-metal|kubernetes/NODESn*.log (5b/kubernetes/2n-a.log), or describe them in runs.yml"
 OTHER_CLASS = "name the profile of the hosts that ran it with --profile, or correct runs.yml"
 
 
@@ -117,7 +117,7 @@ class _Words:
             has = f"{self.hardware.of} has {hosts}" if self.hardware and hosts else "at least 1"
             message = f"{run.log}: {plural(run.nodes, 'GPU host')}; {has}"
             yield self._finding(
-                ("runs", index, "nodes"), message, "give logs of runs on these hosts"
+                ("runs", index, "nodes"), message, "use logs of runs on these hosts"
             )
 
     def named(self, run: Recorded, given: Description) -> Recorded:
@@ -188,7 +188,8 @@ def _laid_out(folder: Path) -> Iterator[Recorded]:
             found = True
             if not int(nodes[1]):
                 raise ConfigError(
-                    f"{path}: a run on 0 hosts", "name the file by its hosts, as 2n.log"
+                    f"{path}: a run on 0 hosts",
+                    "name the file by its number of hosts, such as 2n.log",
                 )
             yield Recorded.model_validate(
                 {

@@ -101,7 +101,7 @@ def read(source: str, file: Once) -> Log:
         why = f" ({first[0].reason})" if first else ""
         raise UnusableLog(
             f"{source}: no scalar train_step_timing or iteration-time in this TensorBoard file{why}",
-            "switch on exp_manager.log_step_timing in NeMo, --log-timers-to-tensorboard in Megatron-LM, or give the right events file",
+            "enable exp_manager.log_step_timing in NeMo or --log-timers-to-tensorboard in Megatron-LM, or use the right events file",
         )
     return Log(
         source=source,
@@ -141,7 +141,7 @@ class _Found:
         for tag, value in event.scalars:
             kind = TAGS.get(tag)
             if kind and event.step >= MOST:
-                self.refused.add(Refusal(line=index, reason="its step is no number of a step"))
+                self.refused.add(Refusal(line=index, reason="its step is not a valid step number"))
             elif kind in FIRST:
                 self.timed = self.timed or kind
                 if kind == self.timed:
@@ -184,14 +184,14 @@ class _Found:
         if abs(before - seconds) > SAME * max(before, seconds):
             raise UnusableLog(
                 f"{self.source}: step {event.step} has two times, {before:.4g} s and {seconds:.4g} s (record {index})",
-                "one is a mean or another writer's: have the program write one of both, and give an events file of one run",
+                "one is a mean or from another writer: let the program write only one of them, and use the events file of one run",
             )
 
     def notes(self) -> Iterator[str]:
         """Notes that a reader of the results needs."""
         yield f"lines are record numbers; {NOTES[self.timed]}"
         if self.restarted:
-            yield f"the run began again at record {self.restarted}; only what follows counts"
+            yield f"the run restarted at record {self.restarted}; only later records count"
 
 
 @dataclass(frozen=True)

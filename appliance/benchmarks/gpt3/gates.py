@@ -74,4 +74,4 @@ def _unpublished(view: View, reference: Reference) -> str:
         return ""
     count = f"{least}" if least == most else f"{least} to {most}"
     mine = f"{count} x {' or '.join(sorted(accepted))}"
-    return f"no figure is published for {mine} a host, so no log can be judged"
+    return f"no result is published for {mine} per host, so no log can be judged"

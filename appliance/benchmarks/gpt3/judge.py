@@ -27,11 +27,11 @@ LEAST = 0.5
 """% of the peak. A thousandth of the usual value means that units were confused."""
 MOST_APART = 10.0
 """% between the slowest and the fastest of several equal runs. Own choice: the published runs repeat within 3 %."""
-ONE_SLOW = "find out why the slowest was slow, correct that, and train again; or give the logs of one configuration alone"
-FINER = "give the TensorBoard file of the same run, or the JSON of NeMo's DLLogger: they keep seven digits"
-WITH_NEMO = "train it with NeMo, or give logs of NeMo: appliance validate gpt3 --from-logs DIR"
+ONE_SLOW = "find out why the slowest run was slow, fix that, and train again; or use logs of only one configuration"
+FINER = "use the TensorBoard file of the same run, or the JSON of NeMo's DLLogger: both have seven digits"
+WITH_NEMO = "train it with NeMo, or use logs of NeMo: appliance validate gpt3 --from-logs DIR"
 SLOW_FIX = (
-    "look for one slow host first: train on each alone (1n logs) and compare; then clocks, power limits, "
+    "first look for one slow host: train on each host alone (1n logs) and compare; then check clocks, power limits, "
     "errors of GPUs and fabric (appliance health), and the training configuration"
 )
 
@@ -124,23 +124,21 @@ def _against(
         "limit_source": f"{cut(published, decimals):,.{decimals}f} less {percent:g} %: {reference.appliance.source}; {allowed.source}",
     }
     if values.low >= floor and run.apart > MOST_APART:
-        cause = (
-            f"its runs are {run.apart:.0f} % apart: a fault of one of them is no matter of the mean"
-        )
+        cause = f"its runs are {run.apart:.0f} % apart, so their mean is not meaningful"
         return not_assessed(target(run), cause, fix=ONE_SLOW, **shown, **bounds).of(check_id)
     if values.low >= floor:
         return passed(target(run), **shown, **bounds).of(check_id)
     if values.high >= floor:
         digits = 0 if check_id == THROUGHPUT else 3
         cause = (
-            f"the log's step times are too coarse to tell: {values.low:,.{digits}f} to "
+            f"the log's step times are too coarse to judge: {values.low:,.{digits}f} to "
             f"{values.high:,.{digits}f}, and the limit is {floor:,.{digits}f}"
         )
         return not_assessed(target(run), cause, fix=FINER, **shown, **bounds).of(check_id)
     short = (1 - (values.low + values.high) / 2 / published) * 100
     cause = f"{short:.1f} % below the published figure ({percent:g} % allowed)"
     if run.plain and check_id == THROUGHPUT:
-        cause += ", and PyTorch alone does without the kernels that it was reached with"
+        cause += "; PyTorch alone does not have the kernels of the published result"
         return not_assessed(target(run), cause, fix=WITH_NEMO, **shown, **bounds).of(check_id)
     return failed(target(run), cause, SLOW_FIX, **shown, **bounds).of(check_id)
 
@@ -161,14 +159,14 @@ def _comparable(run: Run, reference: Reference) -> tuple[Cell | None, str, bool]
         return None, "the GPU of this run is unknown: set gpu in runs.yml", True
     if (run.gpu, run.gpus_per_node) != (series.gpu, series.gpus_per_node):
         mine = f"{run.gpus_per_node} x {run.gpu}"
-        return None, f"no figure is published for {mine} a node; record a baseline", False
+        return None, f"no result is published for {mine} per node; record a baseline", False
     if (run.global_batch, run.sequence) != (gpt.global_batch, gpt.sequence):
         mine = f"global batch {run.global_batch}, sequence {run.sequence}"
         return None, f"{mine}; published with {gpt.global_batch} and {gpt.sequence}", True
     cell = series.cell(run.model, run.platform, run.nodes)
     if cell is None:
         where = PLATFORMS.get(run.platform, run.platform)
-        return None, f"no figure is published for {plural(run.nodes, 'node')} on {where}", False
+        return None, f"no result is published for {plural(run.nodes, 'node')} on {where}", False
     return cell, "" if cell.gate else f"not a gate: {cell.note}", cell.gate
 
 
@@ -178,7 +176,7 @@ def _impossible(run: Run, reference: Reference) -> str:
         return ""
     share = mfu(tflops_per_gpu(run, gpt, Formula.CAUSAL), gpu.peak)
     if share > 100:
-        return f"{share:.0f} % of the GPU's peak, which cannot be"
+        return f"{share:.0f} % of the GPU's peak, which is impossible"
     return f"{share:.2g} % of the GPU's peak: no GPU trains so slowly" if share < LEAST else ""
 
 
@@ -189,7 +187,7 @@ def _evidence(run: Run) -> str:
 def _facts(run: Run) -> Iterator[str]:
     yield f"{run.seconds:.4g} s a step +- {run.deviation:.2g} ({plural(run.used, 'value')}, {run.rule})"
     if cut(run.rates.low) != cut(run.rates.high):
-        yield f"by the digits of the log {run.rates} tokens/s"
+        yield f"{run.rates} tokens/s, from the digits of the log"
     yield f"global batch {run.global_batch}, sequence {run.sequence}"
     yield f"{run.source} ({'PyTorch alone' if run.plain else run.family})"
     yield from run.notes

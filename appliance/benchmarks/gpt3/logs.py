@@ -46,7 +46,7 @@ MARKS = (*(family.mark for family in FAMILIES), *STARTS)
 TIMING_BAR = NEMO_1.key.encode()
 OLD_NEMO = (
     "NeMo before 1.21 prints no step time, and its s/it counted micro-batches in some versions",
-    "give the TensorBoard file of the same run (events.out.tfevents.*, scalar train_step_timing)",
+    "use the TensorBoard file of the same run (events.out.tfevents.*, scalar train_step_timing)",
 )
 NO_TEXT = {
     b"\x1f\x8b": ("compressed with gzip", "unpack it first: gunzip FILE"),
@@ -370,9 +370,9 @@ def _text(found: re.Match[bytes]) -> str:
 def _notes(best: _Reading, readings: list[_Reading]) -> Iterator[str]:
     yield best.family.note
     if best.restarted:
-        yield f"the run began again at line {best.restarted}; only what follows counts"
+        yield f"the run restarted at line {best.restarted}; only later lines count"
     if best.repeated:
-        yield f"{plural(best.repeated, 'line')} of steps came late, as of another rank, and did not count"
+        yield f"{plural(best.repeated, 'line')} of steps were out of order, as if from another rank, and did not count"
     if best.family is MEGATRON and any(r.seen for r in readings if r.family is BRIDGE):
         yield "written by Megatron-Bridge; its separate Step Time lines were not used"
 
@@ -381,7 +381,8 @@ def _no_steps(reading: _Reading, source: str) -> UnusableLog:
     if not reading.seen:
         known = ", ".join(family.name for family in FAMILIES)
         return UnusableLog(
-            f"{source}: no line of a known training log", f"known: {known}, TensorBoard event files"
+            f"{source}: no line in a supported training log format",
+            f"known: {known}, TensorBoard event files",
         )
     if reading.family is NEMO_1 and not reading.keyed:
         return UnusableLog(f"{source}: {OLD_NEMO[0]}", OLD_NEMO[1])
@@ -389,5 +390,5 @@ def _no_steps(reading: _Reading, source: str) -> UnusableLog:
     said = f"line {why.line}: {why.reason}" if why else f"no {reading.family.key} in any line"
     return UnusableLog(
         f"{source}: {reading.family.name} log without a usable step time ({said})",
-        "check that the run logs step times and ended in good order",
+        "check that the run logs step times and ended without errors",
     )

@@ -207,7 +207,7 @@ def _table(paper: Paper, table: PaperTable) -> Table:
         title=f"GPT-3 {title}, as printed in the {paper.short}",
         columns=("", *(f"{n} node{'s' * (n > 1)} / {n * 8} GPUs" for n in NODES)),
         rows=tuple(rows),
-        note=f"{paper.title}. *: does not follow from the tokens/s of its own table.",
+        note=f"{paper.title}. *: does not match the tokens/s of its own table.",
         plot=_plot(title, paper, table),
     )
 

@@ -58,4 +58,4 @@ def _how(rank: Rank) -> str:
     if code > KILLED:
         return f"ended by signal {code - KILLED}"
     said = rank.said.strip().splitlines()
-    return shortened(one_line(said[-1]), 300) if said else "it said nothing"
+    return shortened(one_line(said[-1]), 300) if said else "it printed nothing"

@@ -130,7 +130,7 @@ def _distinct(
             del runs[i]
         if len({one.cell for one in alike}) == 1 and not _in_parts(alike):
             others = ", ".join(taken[i].trace.source for i in members if i != slowest)
-            note = f"of the same training, and not counted again: {others}"
+            note = f"from the same training, not counted again: {others}"
             own = taken[slowest].run
             runs[slowest] = own.model_copy(update={"notes": (note, *own.notes)})
         else:
@@ -146,10 +146,10 @@ def _one_training(alike: Sequence[_Taken]) -> steps.UnusableLog:
     named = ", ".join(f"{one.trace.source} ({one.cell})" for one in alike)
     said = f"one training is given as {len(alike)} results"
     if any(_cannot_tell(a.trace, b.trace) for a in alike for b in alike):
-        said += ", or nothing tells them apart: the steps of one follow those of another, and not both are dated"
+        said += ", or they cannot be distinguished: the steps of one follow those of another, and at least one log has no dates"
     return steps.UnusableLog(
         f"{said}: {named}",
-        "give each training once, in one file, where it ran, from its first step on; train again for the other figures",
+        "use each training only once: one complete file, in the folder of its configuration; train again for the other results",
     )
 
 
@@ -196,7 +196,7 @@ def run_of(
     consistency.row(log, selection)
     theirs = hardware.gpu if hardware and not recorded.gpu else None
     if hardware and theirs:
-        notes = (*notes, f"GPU not named in runs.yml: {theirs}, as {hardware.of} has it, assumed")
+        notes = (*notes, f"no GPU in runs.yml: assumed {theirs}, as in {hardware.of}")
     run = Run(
         model=recorded.model,
         platform=recorded.platform,
@@ -246,26 +246,29 @@ def _size(
     """Returns the size, and a note if only the published configuration contains it. Raises UnusableLog."""
     if said is not None and printed and said not in printed:
         raise steps.UnusableLog(
-            f"{log.source}: prints {what} {_listed(printed)}, runs.yml says {said}",
-            f"correct runs.yml: a wrong {what} makes a wrong figure",
+            f"{log.source}: the log has {what} {_listed(printed)}, but runs.yml has {said}",
+            f"correct runs.yml: a wrong {what} gives a wrong result",
         )
     if said is None and len(printed) > 1:
         key = what.replace(" length", "").replace(" ", "_")
         raise steps.UnusableLog(
-            f"{log.source}: prints several values of {what}: {_listed(printed)}",
-            f"say in runs.yml which one was trained with, as {key}: {printed[-1]}",
+            f"{log.source}: the log has several values of {what}: {_listed(printed)}",
+            f"set the value of the training in runs.yml, such as {key}: {printed[-1]}",
         )
     size = said or next(iter(printed), 0)
     if size:
         return size, ""
-    return published, f"{what} not in the log: the model's published one, {published}, assumed"
+    return (
+        published,
+        f"{what} not in the log: assumed the published value of the model, {published}",
+    )
 
 
 def _world(log: steps.Log, nodes: int, gpus_per_node: int) -> Iterator[str]:
     """Returns a note if the log does not contain the number of its GPUs. Raises UnusableLog if it contains another number."""
     expected = nodes * gpus_per_node
     if not log.printed.world:
-        yield f"number of GPUs not in the log: {nodes} x {gpus_per_node} assumed"
+        yield f"number of GPUs not in the log: assumed {nodes} x {gpus_per_node}"
     elif log.printed.world != (expected,):
         raise steps.UnusableLog(
             f"{log.source}: ran on {_listed(log.printed.world)} GPUs, and {nodes} x {gpus_per_node} are {expected}",

@@ -41,17 +41,17 @@ from appliance.text import plural
 
 LOSS = "gpt3.loss"
 NO_TORCH = 75
-UNREAL = "trained on processors: proves launch, rendezvous and log reading, says nothing of a GPU"
+UNREAL = "trained on CPUs: tests launch, rendezvous and log reading, but no GPU"
 GET_TORCH = (
     "install python3-torch on the GPU hosts (Debian and Ubuntu package; on RHEL: pip install torch)"
 )
 NO_GPU = "appliance: no GPU "
-SEES_NONE = "appliance health --check gpu; the PyTorch there needs a CUDA that the driver knows (pip install torch); of divided GPUs (MIG) it sees one part"
-NOBODY = "every GPU host is of Kubernetes, so Slurm has none to train on"
+SEES_NONE = "appliance health --check gpu; PyTorch on the host must use a CUDA release that the driver supports (pip install torch); with MIG, it sees one instance only"
+NOBODY = "Kubernetes owns every GPU host, so Slurm has none for a training"
 IN_CLUSTER = "appliance validate gpt3 --through kubernetes"
 NOT_STARTED = "free the hosts (squeue) or resume them (sinfo -R), then validate again"
 TOO_SLOW = "check for other programs on the hosts; libopenblas0-pthread, installed with python3-torch, makes steps 20 times shorter"
-IN_PODS = "on the host it names: dmesg (out of memory), journalctl -u kubelet; between hosts: appliance health --check kubernetes"
+IN_PODS = "check on that host dmesg (out of memory) and journalctl -u kubelet; between hosts: appliance health --check kubernetes"
 NO_PYXIS = "appliance health --check slurm.pyxis --check slurm.enroot; on {control}: sinfo -R"
 GET_IMAGE = "fetch the image once with srun --container-image={image} true, then validate again"
 
@@ -114,7 +114,7 @@ def run(
 
 def _at_work(left: JobLeft) -> CheckResult:
     """A training that another run has submitted occupies the hosts, and its results would be lost."""
-    why = f"run {left.run} has submitted a training ({left.job.key}) that was not judged yet"
+    why = f"run {left.run} submitted a training ({left.job.key}) that is not judged yet"
     return not_assessed("cluster", why, fix=left.again).of(LOSS)
 
 
@@ -210,7 +210,7 @@ def _in_pods(view: View, trial: Trial, pods: PodRemote) -> tuple[CheckResult, Ru
     except ConnectionFailed as error:
         return not_assessed(trial.target, error.message, fix=error.hint).of(LOSS), None, ""
     except DeadlineExceeded as error:
-        cause = f"not done within {trial.deadline:g} s; {error.host or 'a host'} was still at it"
+        cause = f"not done within {trial.deadline:g} s; {error.host or 'a host'} was still running"
         return _error(trial, cause, IN_PODS if trial.on_gpus else TOO_SLOW), None, ""
     return *_judged(view, trial, done), done.stdout
 
@@ -230,7 +230,7 @@ def _judged(view: View, trial: Trial, done: Completed) -> tuple[CheckResult, Run
         if trial.hosts:
             cause = f"the training ended with {done.returncode}: {done.stderr}"
             return _error(trial, cause, IN_PODS), None
-        fix = f"on {trial.control}: sinfo -R; on the host it names: journalctl -u slurmd"
+        fix = f"on {trial.control}: sinfo -R; on the host that it lists: journalctl -u slurmd"
         if trial.container:
             fix = NO_PYXIS.format(control=trial.control)
         said = _culprit(done)
@@ -285,7 +285,7 @@ def _on_processors(trial: Trial, log: steps.Log) -> Run:
 
 def _loss(trial: Trial, log: steps.Log, diverged: str) -> CheckResult:
     losses = [step.loss for step in log.steps if step.loss is not None]
-    fix = "compare with a run on one host, then look at that host's memory and the fabric between the hosts"
+    fix = "compare with a run on one host, then check that host's memory and the fabric between the hosts"
     if diverged:
         return failed(trial.target, f"the training diverged: {diverged}", fix).of(LOSS)
     wanted = launch.STEPS if trial.on_gpus else STEPS

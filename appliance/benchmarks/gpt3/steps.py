@@ -20,7 +20,7 @@ WARM_UP = 5
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)(\.0*)?", re.IGNORECASE)
 WINDOW = re.compile(r"window:(\d{1,9})-(\d{1,9})")
-RULES = "take default, second-half or window:FIRST-LAST"
+RULES = "use default, second-half or window:FIRST-LAST"
 LONGEST = 40
 """Maximum length of a printed number, in characters."""
 KEPT = 100
@@ -269,11 +269,11 @@ class Selection:
 def number(text: str) -> float:
     """Parses a finite number, with exponent. Raises ValueError with the text that is not a number."""
     if len(text) > LONGEST:
-        raise ValueError(f"has {len(text):,} characters, which is no number")
+        raise ValueError(f"has {len(text):,} characters, which is not a number")
     if not NUMBER.fullmatch(text):
         if NOT_FINITE.fullmatch(text):
             raise ValueError(f"is {text}")
-        raise ValueError(f"reads {text!r}, which is no number")
+        raise ValueError(f"reads {text!r}, which is not a number")
     if not isfinite(found := float(text)):
         raise ValueError(f"is {text}, which is too large")
     return found
@@ -303,7 +303,7 @@ def one_batch(sizes: Iterable[int], source: str) -> int | None:
     if len(batches) > 1:
         raise UnusableLog(
             f"{source}: the global batch changes ({', '.join(map(str, batches))})",
-            "log a run without batch ramp-up, or cut the log to one batch size",
+            "use a run without batch ramp-up, or the part of the log with one batch size",
         )
     return next(iter(batches), None)
 
@@ -323,9 +323,9 @@ def select(log: Log, rule: str = "default") -> Selection:
     if not log.refused.diverged and log.refused.count * 10 > log.steps.dropped + len(log.steps):
         first = log.refused.first[0]
         raise UnusableLog(
-            f"{log.source}: {plural(log.refused.count, 'value is', 'values are')} refused beside {len(log.steps)} good ones "
+            f"{log.source}: {plural(log.refused.count, 'value is', 'values are')} invalid, {len(log.steps)} are valid "
             f"(line {first.line}: {first.reason})",
-            "find out what spoilt this log, then give a sound one",
+            "find out what damaged this log, then use an intact one",
         )
     if window := WINDOW.fullmatch(rule):
         return _window(log, int(window[1]), int(window[2]))
@@ -349,7 +349,7 @@ def _window(log: Log, first: int, last: int) -> Selection:
     if missing or last < first:
         raise UnusableLog(
             f"{log.source}: steps {', '.join(map(str, missing[:5])) or 'none'} of {first}-{last} are missing",
-            f"of so long a log the latest {len(log.steps)} steps are kept: choose a later window"
+            f"only the last {len(log.steps)} steps of this long log are kept: choose a later window"
             if log.steps.dropped
             else "log every step, or choose a window the run covers",
         )

@@ -148,8 +148,8 @@ def _note(runs: Sequence[Run]) -> str:
     batches = sorted({(run.global_batch, run.sequence) for run in runs})
     configured = "; ".join(f"global batch {b}, sequence {s}" for b, s in batches)
     both = len({run.platform for run in runs}) > 1
-    caution = " Difference = (bare metal - Kubernetes) / bare metal; honest only if both ran one configuration."
-    digits = " As in the papers rates are cut, factors come of cut rates and are cut, differences are rounded. ±: what the log's digits leave open."
+    caution = " Difference = (bare metal - Kubernetes) / bare metal; valid only if both ran the same configuration."
+    digits = " As in the papers, rates are truncated, factors are calculated from truncated rates and truncated, differences are rounded. ±: uncertainty from the log's digits."
     return f"{configured}.{digits}{caution if both else ''}"
 
 
@@ -179,11 +179,11 @@ def _published(runs: Sequence[Run], reference: Reference) -> tuple[tuple[float, 
 def _against(runs: Sequence[Run], reference: Reference) -> Table:
     gate, beside = reference.appliance, reference.nvidia
     return Table(
-        title="GPT-3 against the published figures (tokens/s)",
+        title="GPT-3 compared with published results (tokens/s)",
         columns=("Run", "Measured", "Published", "% of it", "NVIDIA 2023", "% of it", "Gate"),
         rows=tuple(_compared(run, gate, beside, reference) for run in runs),
-        note=f"Published: {gate.source}. NVIDIA 2023: {beside.source}; shown, never a gate. "
-        "-: none with this run's GPUs, batch and sequence.",
+        note=f"Published: {gate.source}. NVIDIA 2023: {beside.source}; shown for comparison, not a gate. "
+        "-: no result with this run's GPUs, batch and sequence.",
     )
 
 
@@ -223,4 +223,6 @@ def _peaks(runs: Sequence[Run], reference: Reference) -> str:
         f"{name}: {reference.gpus[name].peak:g} TFLOPS ({reference.gpus[name].source})"
         for name in used
     )
-    return "MFU against the dense peak. " + "; ".join(peaks) if used else "No GPU named, so no MFU."
+    return (
+        "MFU of the dense peak. " + "; ".join(peaks) if used else "The GPU is not set, so no MFU."
+    )

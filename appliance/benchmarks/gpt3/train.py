@@ -184,7 +184,7 @@ class Ranks:
         try:
             return str(self.store.get(f"host-{other}").decode())
         except RuntimeError:
-            say(f"appliance: rank {other} never came")
+            say(f"appliance: rank {other} never started")
             raise
 
     def silent(self) -> list[str]:
@@ -295,7 +295,7 @@ def main() -> int:
     rank = int(os.environ.get("SLURM_PROCID") or os.environ.get("RANK") or 0)
     world = int(os.environ.get("SLURM_NTASKS") or os.environ.get("WORLD_SIZE") or 1)
     if args.global_batch % world:
-        say(f"appliance: a global batch of {args.global_batch} does not divide by {world} ranks")
+        say(f"appliance: a global batch of {args.global_batch} is not divisible by {world} ranks")
         return 2
     try:
         torch = importlib.import_module("torch")
@@ -326,7 +326,7 @@ def main() -> int:
         # An error of this rank itself; gloo reports errors of other ranks.
         if "gloo" in str(error) or IN_VAIN in str(error):
             for name in ranks.silent():
-                say(f"appliance: {name} does not go on")
+                say(f"appliance: {name} does not respond")
         else:
             say(f"appliance: rank {rank} on {ranks.hosts[rank]}: {first_line(error)}")
         say(str(error))

@@ -34,7 +34,9 @@ TIMEOUT = 600
 """Time in s for which ranks on GPUs wait for one that does not respond."""
 SCRIPT = Path(__file__).with_name("train.py")
 _DIED = re.compile(r"srun: error: ([\w.-]+): tasks? ([\d,-]+): (.+)")
-_NAMED = re.compile(r"^appliance: rank (\d+)(?: on ([\w.-]+))? (does not go on|never came)$", re.M)
+_NAMED = re.compile(
+    r"^appliance: rank (\d+)(?: on ([\w.-]+))? (does not respond|never started)$", re.M
+)
 _OWN = re.compile(r"^appliance: (rank \d+ on [\w.-]+: .+)$", re.M)
 _TAKEN_ALONG = re.compile(r"Terminated|Exited with exit code (15|143)")
 
@@ -201,7 +203,7 @@ def died(errors: str) -> str:
 
 
 def named_by_others(said: str, hosts: Sequence[str] = ()) -> str:
-    """Returns the rank for which the others wait, as one of them reports: "rank 1 on gpu-2 does not go on"; "" if none reports it.
+    """Returns the rank for which the others wait, as one of them reports: "rank 1 on gpu-2 does not respond"; "" if none reports it.
 
     ``hosts``: by rank, for a rank that never joined and therefore never reported its host.
     """

@@ -25,10 +25,10 @@ SECONDS, SMALL_SECONDS = 3600.0, 240.0
 SHARE = 0.1
 """Share of the memory for the matrix: enough to exceed the caches in less than an hour."""
 SMALL_ORDER = 1500
-SHARED = "the host shares its machine"
+SHARED = "the host shares its machine with others"
 FIXES = {
-    STREAM: "there: dmidecode -t memory (a missing or slow module), numactl -H, the BIOS's NUMA and power settings",
-    HPL: "there: cpupower frequency-info, temperatures, and what else runs; appliance health",
+    STREAM: "check there dmidecode -t memory (a missing or slow module), numactl -H, NUMA and power settings of the BIOS",
+    HPL: "check there cpupower frequency-info, temperatures and other programs; appliance health",
 }
 
 # $1 order of the matrix, $2 rows and $3 columns of ranks. hpcc reads its input from its working directory, and writes there. MPI stays
@@ -204,11 +204,11 @@ def _read(
         if found.right:
             summaries[host] = found
         else:
-            cause = "HPL's solution is wrong: processors or memory compute falsely"
-            fix = "take it out of service; run a memory test, and check the kernel log for machine checks"
+            cause = "HPL's solution is wrong: a CPU or memory fault corrupts results"
+            fix = "drain the host; run a memory test, and check the kernel log for machine checks"
             results.append(failed(host, cause, fix, simulated=simulated).of(HPL))
             # An earlier run's word on it is overtaken.
-            why = "its processors or memory compute falsely, so that no figure of theirs counts"
+            why = "its CPUs or memory compute wrong results, so none of their figures count"
             results.append(not_assessed(host, why, simulated=simulated).of(STREAM))
     return summaries, results
 

@@ -53,7 +53,7 @@ def read(text: str) -> Summary:
 
 def _section(lines: list[str]) -> list[str]:
     if BEGIN not in lines or END not in lines:
-        raise Unread("its summary is missing: it did not come to its end")
+        raise Unread("its summary is missing: it did not finish")
     if lines.count(BEGIN) > 1 or lines.count(END) > 1:
         raise Unread("it has several summaries: two runs in one output")
     return lines[lines.index(BEGIN) + 1 : lines.index(END)]

@@ -105,5 +105,5 @@ def read(text: str, asked: Collection[str]) -> Answer:
         if (measured.kind == "s3") != measured.place.startswith(OBJECTS):
             raise ValueError(f"{measured.place} cannot be of kind {quoted(measured.kind)}")
         if not (measured.bytes and measured.tensors):
-            raise ValueError(f"{measured.place} was loaded, and its file holds nothing")
+            raise ValueError(f"{measured.place} was loaded, but its file is empty")
     return answer

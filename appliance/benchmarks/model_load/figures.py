@@ -73,7 +73,7 @@ def warm(place: Measured, load: Load) -> str:
         return why
     if place.kind in BLOCK and 0 <= load.fetched < FETCHED * place.bytes:
         share = load.fetched / place.bytes if place.bytes else 0
-        return f"storage was asked for {share:.0%} of the file"
+        return f"only {share:.0%} of the file was read from storage"
     return ""
 
 

@@ -15,16 +15,18 @@ from appliance.text import first_few, plural
 
 CHECKS = (TENSORS, SPEEDUP, SHARE)
 OWN_LIMIT = 0.95
-OWN_SOURCE = "own choice: not slower than safetensors, less 5 % for the spread of medians of three"
+OWN_SOURCE = (
+    "own choice: not slower than safetensors, with 5 % tolerance for medians of three loads"
+)
 INSTALL = (
     "on the host: python3 -m venv /opt/model-load && /opt/model-load/bin/pip install {packages}, "
     "then validate again with --python /opt/model-load/bin/python3"
 )
-DAMAGED = (
-    "read the file again with sha256sum on two hosts; then memory, disk and network of this one"
-)
+DAMAGED = "read the file again with sha256sum on two hosts; then check memory, disk and network of this host"
 BROKEN = "on the host: pip check shows missing packages of a loader, dmesg errors of memory or disk; for a slow one, use a smaller --size, or omit it with --loaders"
-SLOW = "try other levels of --concurrency; then compare the storage's own rate with what was bought"
+SLOW = (
+    "try other levels of --concurrency; then compare the storage's own rate with its specification"
+)
 Limits = Mapping[str, Limit | None]
 
 
@@ -51,12 +53,12 @@ def _tensors(measured: Measured, at: Place, versions: str) -> CheckResult:
         return not_assessed(at, measured.trouble, fix=measured.remedy).of(TENSORS)
     known = reference().files.get(measured.bytes)
     if known and measured.sha256 and known != measured.sha256:
-        cause = f"the model file is not what it has to be: SHA-256 {measured.sha256[:12]}"
+        cause = f"the model file has the wrong content: SHA-256 {measured.sha256[:12]}"
         return failed(at, cause, DAMAGED).of(TENSORS)
     lacking = sorted({name for m in measured.missing for name in m.packages})
     remedy = INSTALL.format(packages=" ".join(lacking)) if lacking else ""
     if not measured.loads:
-        why = f"no loader could be tried: {', '.join(lacking) or 'none was asked for'} missing"
+        why = f"no loader could be tested: {', '.join(lacking) or 'none was requested'} missing"
         return not_assessed(at, why, fix=remedy).of(TENSORS)
     if known and not measured.sha256:
         why = "the digest of the model file is unknown"
@@ -122,10 +124,10 @@ def _unmeasured(measured: Measured) -> str:
         why for load in measured.loads if load.seconds and (why := f.warm(measured, load))
     )
     if warm:
-        return f"the cache could not be made cold: {first_few(list(warm), 2)}"
+        return f"the cache could not be cleared: {first_few(list(warm), 2)}"
     if measured.missing:
-        return f"not tried for lack of packages: {', '.join(m.loader for m in measured.missing)}"
-    return f"fewer than {LEAST_REPEATS} loads of the streamer or of safetensors came to their end"
+        return f"not tested because packages are missing: {', '.join(m.loader for m in measured.missing)}"
+    return f"fewer than {LEAST_REPEATS} loads of the streamer or of safetensors finished"
 
 
 def _packages(measured: Measured) -> str:

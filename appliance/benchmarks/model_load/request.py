@@ -54,5 +54,5 @@ def size_of(text: str) -> int:
     """Bytes of "16G" or "900M", in powers of 1,024. Raises ValueError."""
     found = SIZE.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"{text!r} is no size; write it as 16G")
+        raise ValueError(f"{text!r} is not a size; write it as 16G")
     return int(found[1]) * FACTORS[found[2].lower()]

@@ -26,7 +26,7 @@ MODULE = "appliance.benchmarks.model_load.host.__main__"
 WHAT = "the measurement"
 SLACK = 120.0
 """Seconds in addition to the loads: creating the file, starting Python."""
-NO_PYTHON = "name one that is there with --python"
+NO_PYTHON = "set one that exists there with --python"
 
 
 @cache
@@ -111,7 +111,7 @@ def _read(
 ) -> Outcome:
     at = host or CLUSTER
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        said = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
         why = f"the measurement ended with {done.returncode}: {said[:300]}"
         return _only(not_assessed(at, why, fix=NO_PYTHON).of(TENSORS))
     try:

@@ -9,7 +9,7 @@ from appliance.benchmarks.model_load.reference import Experiment, load
 from appliance.models.result import Measurement, Value, place
 from appliance.models.run import Plot, Series, Table
 
-WARM_SERVER = "What a server keeps in its own memory is not known"
+WARM_SERVER = "The server's own cache is unknown"
 
 
 def measurements(answer: Answer, host: str, simulated: bool) -> Iterator[Measurement]:

@@ -25,18 +25,18 @@ from appliance.models.site import Owner
 from appliance.report.formatting import fold
 from appliance.text import plural
 
-INSTALL = "put nccl-tests (github NVIDIA/nccl-tests, built with MPI=1) into /opt/nccl-tests/build, or set a container that has them: slurm.containers.benchmark"
+INSTALL = "install nccl-tests (github NVIDIA/nccl-tests, built with MPI=1) in /opt/nccl-tests/build, or set a container that has them: slurm.containers.benchmark"
 TOO_SHORT = 1 << 30
 """Bytes: a smaller largest message has not reached the plateau to which limits apply."""
 UNWIRED = "traffic between ports of one adapter need not cross the wire"
 NO_RATE = "the class has no ports of known rate"
 LONE = "one GPU took part: without transfers between GPUs, there is no bandwidth to judge"
 OTHERS = ("all_gather", "reduce_scatter", "alltoall")
-NO_MPI = "between hosts of Kubernetes nothing starts nccl-tests: it is started by Slurm's PMIx"
+NO_MPI = "nccl-tests between hosts needs Slurm's PMIx, which hosts of Kubernetes do not have"
 ASSIGN = "appliance node assign HOST slurm, then appliance validate nccl"
-FIX_HOST = "there: nvidia-smi nvlink -s and nvidia-smi topo -m; then appliance validate dcgm"
+FIX_HOST = "check there nvidia-smi nvlink -s and nvidia-smi topo -m; then appliance validate dcgm"
 FIX_HIGH = "unset NCCL_ALGO and SHARP settings of the site, and check which nccl-tests ran"
-FIX_FABRIC = "there: ibstat, port counters, ACS and GPUDirect (nvidia-peermem); then appliance validate perftest"
+FIX_FABRIC = "check there ibstat, port counters, ACS and GPUDirect (nvidia-peermem); then appliance validate perftest"
 
 # $1 collective, $2 GPUs of one process, $3 largest message, then variables for NCCL.
 SCRIPT = """
@@ -69,7 +69,7 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
     alone = [*hosts, *sorted(of_pods)]
     found, reach = Findings(), HostAccess(remote, book or Memory())
     if not alone:
-        why = "no GPU host is Slurm's, and these tests are its jobs"
+        why = "these tests run as Slurm jobs, but Slurm owns no GPU host"
         return Outcome((not_assessed(CLUSTER, why, required=False).of(HOST),))
     _alone(view, reach, alone, found, HOST, floors.floor(view, HOST), ())
     if view.profile.hardware.fabric.ports:
@@ -83,7 +83,7 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
             # An earlier run's word on all of them is overtaken.
             left = fold(host for host in hosts if host not in sound)
             at = place(CLUSTER, f"{len(hosts)} hosts")
-            why = f"not over all of them: {left} not known to be good"
+            why = f"not over all hosts: {left} not known to be good"
             found.results.append(not_assessed(at, why, fix=FIX_FABRIC).of(ALL))
         if len(sound) > 1:
             _clustered(view, reach, sound, found)
@@ -143,7 +143,7 @@ def measured_of(said: HostOutput, gpus: int, hosts: Sequence[str]) -> Collective
     took = {name.partition(".")[0]: count for name, count in table.hosts.items()}
     if took != dict.fromkeys((h.partition(".")[0] for h in hosts), gpus):
         shown = ", ".join(f"{count} of {host}" for host, count in sorted(took.items()))
-        return f"other GPUs took part than were asked to: {shown}"
+        return f"the benchmark ran on the wrong GPUs: {shown}"
     return table
 
 
@@ -183,13 +183,13 @@ def _peak(
     if bound:
         shown |= {"limit": bound.value, "limit_source": bound.source}
     if measured.wrong:
-        cause = f"{plural(measured.wrong, 'value is', 'values are')} wrong: data was corrupted on the way"
-        return failed(at, cause, "take it out of service; appliance validate dcgm", **shown).of(
-            check
-        )
+        cause = f"{plural(measured.wrong, 'value is', 'values are')} wrong: data was corrupted in transit"
+        return failed(
+            at, cause, "drain the affected hosts, then run appliance validate dcgm", **shown
+        ).of(check)
     # A tree over two hosts or in-network reduction passes the wire, and hides a bad port (nccl#1576).
     if isinstance(most, Most) and most.passed_by(peak.busbw):
-        cause = f"{peak.busbw:g} GB/s is more than {most.why} ({most.value:.4g}): this measured something else"
+        cause = f"{peak.busbw:g} GB/s is more than {most.why} ({most.value:.4g}): the measurement is wrong"
         return judged(
             at,
             Status.ERROR,
@@ -264,10 +264,10 @@ def grouped(
         yield failed(host, cause, FIX_FABRIC, value=best.get(host), unit="GB/s", **shown).of(GROUPS)
     for one, other in paths:
         cause = f"{one} and {other} are slow together and good with others: the path between them"
-        fix = "appliance fabric: cables and switch ports between the two"
+        fix = "check cables and switch ports between the two: appliance fabric"
         yield failed(place(one, f"to {other}"), cause, fix, names=(one, other), **shown).of(GROUPS)
     for host in left:
-        cause = why.get(host) or "no host that is known to be good was there to compare it with"
+        cause = why.get(host) or "no known good host was available for comparison"
         yield not_assessed(host, cause, value=best.get(host), unit="GB/s", **shown).of(GROUPS)
     for host in good:
         yield passed(host, best.get(host), unit="GB/s", **shown).of(GROUPS)

@@ -76,13 +76,13 @@ def read(output: str) -> Collective:
     heads = sum(bool(HEADER.match(line.strip())) for line in lines)
     if heads > 1 or len(footers) > 1:
         raise Unread(
-            f"{max(heads, len(footers))} tables: each rank ran alone, for nccl-tests were built without MPI, "
+            f"{max(heads, len(footers))} tables: each rank ran alone, because nccl-tests was built without MPI, "
             "or Slurm's plugin pmix is missing"
         )
     if not heads:
         raise Unread("it printed no table")
     if not footers:
-        raise Unread("its table breaks off: the last lines are missing")
+        raise Unread("its table is incomplete: the last lines are missing")
     units = [match for line in lines if (match := UNITS.match(line.strip()))]
     if not units or units[0].groups() != ("us", "GB/s", "GB/s"):
         raise Unread("the units of its table are not us and GB/s")
@@ -96,7 +96,7 @@ def read(output: str) -> Collective:
     rows, table = every[empty:], table[empty:]
     sizes = [row.size for row in rows]
     if not rows or sizes != sorted(set(sizes)) or not all(sizes):
-        raise Unread("its sizes do not rise")
+        raise Unread("its sizes do not increase")
     for line, row in zip(table, rows, strict=True):
         _require_consistent(line, row)
     hosts: dict[str, int] = {}
@@ -110,11 +110,11 @@ def _row(line: str, counted: bool) -> Row:
     """size count type redop root, then time algbw busbw #wrong out of place and in place; older ones lack redop or root."""
     words = line.split()
     if not 11 <= len(words) <= 13:
-        raise Unread(f"a line of its table breaks off: {quoted(line.strip())}")
+        raise Unread(f"a line of its table is incomplete: {quoted(line.strip())}")
     out, back = words[-8:-4], words[-4:]
     size = number(words[0], "a size")
     if size != int(size):
-        raise Unread(f"a size is no whole number: {quoted(words[0])}")
+        raise Unread(f"a size is not an integer: {quoted(words[0])}")
     if out[3] == NOT_CHECKED:
         raise Unread("its values were not checked: run it with -c 1")
     # Some collectives cannot run in place.
@@ -131,11 +131,11 @@ def _require_consistent(line: str, row: Row) -> None:
     slack = _half(bandwidth) + made * (_half(time) / took if took else 0.0)
     if abs(rate - made) > SAME * max(rate, made) + slack:
         raise Unread(
-            f"a line contradicts itself: {row.size} bytes in {took:g} us are {made:.4g} GB/s, and it says {rate:g}"
+            f"a line contradicts itself: {row.size} bytes in {took:g} us are {made:.4g} GB/s, but the line reports {rate:g}"
         )
     if row.busbw > MOST_FACTOR * (rate + slack) + _half(bus):
         raise Unread(
-            f"a line contradicts itself: {rate:g} GB/s make no bus bandwidth of {row.busbw:g}"
+            f"a line contradicts itself: {rate:g} GB/s do not give a bus bandwidth of {row.busbw:g}"
         )
 
 
@@ -151,7 +151,7 @@ def _count(word: str) -> int:
     """Wrong values of a column that counts them."""
     found = number(word, "#wrong")
     if found != int(found):
-        raise Unread(f"a number of wrong values is no whole number: {quoted(word)}")
+        raise Unread(f"a number of wrong values is not an integer: {quoted(word)}")
     return int(found)
 
 

@@ -30,8 +30,8 @@ CASES = {
 }
 """Copies by the GPU's copy engines, one at a time. Of two GPUs each writes to the other and reads from it."""
 TOOLS = {
-    "nvbandwidth": "put nvbandwidth (github NVIDIA/nvbandwidth, 0.7 or newer, built with CUDA) into /opt/nvbandwidth there, "
-    "or into the container of slurm.containers.benchmark"
+    "nvbandwidth": "install nvbandwidth (github NVIDIA/nvbandwidth, 0.7 or newer, built with CUDA) in /opt/nvbandwidth there, "
+    "or in the container of slurm.containers.benchmark"
 }
 NEWER = "use nvbandwidth 0.7 or newer"
 SECONDS = 900.0
@@ -44,18 +44,18 @@ at_work=$(nvidia-smi --query-compute-apps=pid --format=csv,noheader 2>/dev/null 
 [ "$at_work" -gt 0 ] && {{ echo "{BUSY}$at_work"; exit 0; }}
 exec nvbandwidth --json --bufferSize 512 --testcase "$@"
 """
-FIX_SLOT = "appliance health: gpu.pcie there; then dmesg for AER errors, the slot, the riser, power settings of the BIOS"
-FIX_PEER = "there: nvidia-smi nvlink -s, nvidia-smi topo -m, ACS of the bridges; then appliance validate dcgm"
+FIX_SLOT = "check gpu.pcie there (appliance health); then dmesg for AER errors, the slot, the riser, power settings of the BIOS"
+FIX_PEER = "check there nvidia-smi nvlink -s, nvidia-smi topo -m, ACS of the bridges; then appliance validate dcgm"
 FIX_HIGH = "run it by hand on the host; check the version of nvbandwidth and the clock"
 FIX_HAND = "run it by hand on the host: nvbandwidth --json; check dmesg for Xid messages"
-FIX_CORRUPT = "take it out of service; appliance validate dcgm"
-FIX_WAIVED = "there: nvidia-smi topo -p2p r; IOMMU and ACS of the bridges keep GPUs apart"
+FIX_CORRUPT = "drain the host, then run appliance validate dcgm"
+FIX_WAIVED = "check there nvidia-smi topo -p2p r: IOMMU and ACS of the bridges isolate GPUs"
 WHAT = {
     TO_GPU: "the rate from the host's memory",
     FROM_GPU: "the rate to the host's memory",
     PEER: "the slowest rate between the two",
 }
-DIVIDED = "its GPUs are divided (MIG): programs see one part of one of them"
+DIVIDED = "its GPUs are in MIG mode: programs see only one instance"
 
 
 @dataclass
@@ -122,7 +122,7 @@ def take(view: View, host: str, count: int, said: HostOutput, found: Figures) ->
         found.results += [said.verdict(check, host, simulated=simulated) for check in asked]
         return
     if busy := re.fullmatch(rf"{BUSY}(\d{{1,6}})\s*", said.output):
-        why = f"programs are at work on its GPUs: {busy[1]}"
+        why = f"programs are running on its GPUs: {busy[1]}"
         fix = "nvidia-smi on the host shows them; then run it again"
         found.results += [not_assessed(host, why, fix=fix).of(check) for check in asked]
         return
@@ -132,7 +132,7 @@ def take(view: View, host: str, count: int, said: HostOutput, found: Figures) ->
         cause, fix = _unread(said, str(refused))
         for check in asked:
             if corrupted(said.output):
-                why = "data was corrupted on the way, and its report cannot be read"
+                why = "data was corrupted in transit, and its report cannot be read"
                 found.results.append(failed(host, why, FIX_CORRUPT).of(check))
             else:
                 found.error(check, host, cause, fix)
@@ -142,7 +142,7 @@ def take(view: View, host: str, count: int, said: HostOutput, found: Figures) ->
     for check in asked:
         bad = [name for name in CASES[check] if not _whole(report.cases.get(name))]
         if corrupted(said.output) and (bad or ended):
-            cause = f"data was corrupted on the way, in {first_few(bad or names)}"
+            cause = f"data was corrupted in transit, in {first_few(bad or names)}"
             found.results.append(failed(host, cause, FIX_CORRUPT).of(check))
         elif bad:
             found.results.append(_left(view, host, check, bad[0], report, said))
@@ -159,9 +159,9 @@ def _whole(case: Matrix | None) -> bool:
 def _unread(said: HostOutput, refused: str) -> tuple[str, str]:
     """The message if there is no document."""
     if not said.code and not said.output.strip():
-        return "it printed nothing, as release 0.6 does with --json", NEWER
+        return "it printed nothing, like release 0.6 with --json", NEWER
     if said.code and "Invalid Arguments" in said.output:
-        return "it does not know --json, as releases before 0.5", NEWER
+        return "it does not support --json, like releases before 0.5", NEWER
     ended = f"; it ended with {said.code}: {said.last or 'no reason given'}" if said.code else ""
     return f"{refused}{ended}", FIX_HAND
 
@@ -171,7 +171,7 @@ def _why(name: str, case: Matrix | None, report: Report, said: HostOutput) -> st
     what = f"{name} did not end" if case else f"it does not report {name}" if name else ""
     told = (case.said if case else "") or report.error or said.last
     ended = f"nvbandwidth ended with {said.code}" if said.code else ""
-    return "; ".join(filter(None, (what, ended, told))) or "it did not end well"
+    return "; ".join(filter(None, (what, ended, told))) or "it failed without a message"
 
 
 def _left(
@@ -222,7 +222,7 @@ def _rates(view: View, host: str, count: int, check: str, report: Report, found:
 def _unmeasured(view: View, check: str, at: Place) -> CheckResult:
     if check != PEER:
         return not_assessed(at, "it was not measured (N/A)", fix=FIX_HAND).of(check)
-    cause = "a way between them was not measured (N/A): one may not reach the other's memory"
+    cause = "a path between them was not measured (N/A): one GPU cannot access the other's memory"
     required = view.limit(check) is not None
     return not_assessed(at, cause, fix=FIX_WAIVED, required=required).of(check)
 
@@ -241,13 +241,13 @@ def _order(view: View, host: str, count: int, report: Report, width: int) -> lis
     devices = {_address(gpu): gpu.index for gpu in _devices(view, host)}
     if report.gpus and devices:
         if len(report.gpus) != width:
-            raise Unread(f"it lists {len(report.gpus)} GPUs, and measured {width}")
+            raise Unread(f"it lists {len(report.gpus)} GPUs, but measured {width}")
         strange = [at for at in report.gpus if at not in devices]
         if strange:
             raise Unread(f"it measured a GPU at {strange[0]} that the host does not have")
         return [devices[at] for at in report.gpus]
     if width != count:
-        raise Unread(f"it measured {width} GPUs, and {count} are there")
+        raise Unread(f"it measured {width} GPUs, but the host has {count}")
     return list(range(count))
 
 

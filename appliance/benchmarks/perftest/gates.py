@@ -29,7 +29,9 @@ def gates(view: View) -> tuple[Requirement, ...]:
     expected = view.profile.hardware.fabric.ports
     # A rail that is down has no evidence, and would otherwise not be noticed.
     if short := [host for host, own in found_rails.items() if len(own) < max(1, expected)]:
-        blocked = f"fewer active ports are known of {fold(short)} than the class has ({expected}): appliance health"
+        blocked = (
+            f"fewer active ports than the class has ({expected}) on {fold(short)}: appliance health"
+        )
     found: tuple[Requirement, ...] = ()
     for check, what in ((BW, "bandwidth"), (LAT, "latency")):
         title = f"RDMA write {what} of every rail"

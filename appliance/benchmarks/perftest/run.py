@@ -27,9 +27,9 @@ ABOVE_WIRE = 1.02
 TOOLS = {
     "ib_write_bw": "apt-get install perftest there (Debian, Ubuntu), dnf install perftest (RHEL)"
 }
-FIX = "there: ibstat and port counters of this adapter, its cable, its PCIe width (lspci -vv)"
-PATH_FIX = "appliance fabric: cable and switch ports between the two"
-NO_CUDA = "this perftest was built without CUDA; that of DOCA-OFED, or one built with it, reads GPU memory"
+FIX = "check there ibstat and port counters of this adapter, its cable, its PCIe width (lspci -vv)"
+PATH_FIX = "check the cable and switch ports between the two: appliance fabric"
+NO_CUDA = "this perftest was built without CUDA; install that of DOCA-OFED, or one built with CUDA, to test GPU memory"
 
 # $1 seconds, $2 the server's name, $3 its address, then rails as device:gpu. A separate port for each part prevents a late server
 # from answering for the next part. A server that is not ready is tried again; a missing device
@@ -237,7 +237,7 @@ def _verdicts(
         else:
             yield not_assessed(at, _why(end, results, bound, found, check), **common).of(check)
     for one, other in isolated.paths:
-        cause = f"slow together, and each is good with another host: the path to {other}"
+        cause = f"slow together, but each is good with another host: check the path to {other}"
         at = place(one.partition("/")[0], one.partition("/")[2], f"to {other.partition('/')[0]}")
         yield failed(at, cause, PATH_FIX, names=(one, other), **limit).of(check)
 

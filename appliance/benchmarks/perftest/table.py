@@ -58,7 +58,7 @@ def _rows(output: str, head: re.Pattern[str]) -> tuple[re.Match[str], list[str]]
         if line[:1].isdigit():
             rows.append(line)
     else:
-        raise Unread("its table breaks off")
+        raise Unread("its table is incomplete")
     if match is None or not rows:
         raise Unread("its table is empty")
     return match, rows
@@ -67,7 +67,7 @@ def _rows(output: str, head: re.Pattern[str]) -> tuple[re.Match[str], list[str]]
 def _words(line: str, least: int) -> list[str]:
     words = line.split()
     if len(words) < least:
-        raise Unread(f"a line of its table breaks off: {quoted(line)}")
+        raise Unread(f"a line of its table is incomplete: {quoted(line)}")
     return words
 
 

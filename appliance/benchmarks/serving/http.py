@@ -68,7 +68,7 @@ async def lines(at: Server, method: str, path: str, body: Any = None) -> AsyncIt
             for line in whole:
                 yield line.rstrip(b"\r")
             if len(rest) > LONGEST_LINE:
-                raise Refused("a line of the answer has no end")
+                raise Refused("a line of the answer is incomplete")
         if rest:
             yield rest
     finally:
@@ -90,7 +90,7 @@ async def _headers(reader: asyncio.StreamReader) -> bool:
         name, _, value = line.partition(b":")
         chunked |= name.strip().lower() == b"transfer-encoding" and b"chunked" in value.lower()
     else:
-        raise Refused("the answer's head has no end")
+        raise Refused("the headers of the answer are incomplete")
     if status[1] != b"200":
         raise Refused(f"the server answers with status {quoted(status[1].decode('latin-1'))}")
     return chunked
@@ -100,9 +100,9 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
     try:
         line = await reader.readline()
     except ValueError:
-        raise Refused("a line of the answer has no end") from None
+        raise Refused("a line of the answer is incomplete") from None
     if not line.endswith(b"\n"):
-        raise Refused("the connection was closed within the answer")
+        raise Refused("the connection was closed during the answer")
     return line.rstrip(b"\r\n")
 
 
@@ -111,7 +111,7 @@ async def _pieces(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
     while piece := await reader.read(65536):
         total += len(piece)
         if total > MOST_BYTES:
-            raise Refused("the answer has no end")
+            raise Refused("the answer is incomplete")
         yield piece
 
 
@@ -121,15 +121,15 @@ async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
         try:
             size = int((await _line(reader)).split(b";")[0], 16)
         except ValueError:
-            raise Refused("a chunk of the answer has no length") from None
+            raise Refused("a chunk of the answer does not declare its length") from None
         total += size
         if size < 0 or total > MOST_BYTES:
-            raise Refused("the answer has no end")
+            raise Refused("the answer is incomplete")
         if not size:
             return
         try:
             yield await reader.readexactly(size)
         except asyncio.IncompleteReadError:
-            raise Refused("the connection was closed within the answer") from None
+            raise Refused("the connection was closed during the answer") from None
         if await _line(reader):
             raise Refused("a chunk of the answer exceeds its declared length")

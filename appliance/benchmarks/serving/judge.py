@@ -11,11 +11,11 @@ from appliance.models.profile import Limit
 from appliance.models.result import CLUSTER, CheckResult
 from appliance.text import first_few, plural
 
-SERVER = "read the server's own log; then ask it once by hand: curl ENDPOINT/models"
+SERVER = "check the server's own log; then query it by hand: curl ENDPOINT/models"
 UNNAMED = f"set the served model: --served-model NAME; otherwise {SERVER}"
-SLOW = "search for the cause in the server's metrics: queue, cache of keys and values, preemptions; then GPUs: appliance health"
-CLIENT = "measure from a machine with a free processor, or at lower --rates"
-MORE = "ask for more: --seconds, or --least 20"
+SLOW = "check the server's metrics: queue, KV cache, preemptions; then check the GPUs: appliance health"
+CLIENT = "measure from a machine with idle CPUs, or at lower --rates"
+MORE = "send more requests: --seconds, or --least 20"
 Limits = Mapping[str, Limit | None]
 
 
@@ -36,7 +36,7 @@ def _answers(lowest: Figure) -> CheckResult:
     if not lowest.asked:
         return not_assessed(CLUSTER, "no request was sent", fix=MORE).of(ANSWERS)
     shown: dict[str, Any] = {"unit": "answers", "limit": lowest.asked}
-    shown["limit_source"] = "every request at the lowest rate is answered well"
+    shown["limit_source"] = "every request at the lowest rate succeeds"
     if lowest.good == lowest.asked:
         return passed(CLUSTER, lowest.good, evidence=asked, **shown).of(ANSWERS)
     reasons = [f"{count} x {why}" for why, count in lowest.refused.items()]
@@ -75,7 +75,7 @@ def _against(check: str, kept: Figure, found: Sequence[Figure], limit: Limit) ->
         good, unit, how = (
             value >= bound,
             "tokens/s",
-            "the most of any rate at which 99 % were answered",
+            "the maximum of all rates at which 99 % were answered",
         )
     else:
         times = kept.ttft if check == TTFT else kept.tpot

@@ -103,7 +103,7 @@ async def _first_model(at: Server) -> str:
     try:
         document = json_answers.parsed(text.decode())
     except ValueError:
-        raise Refused("its list of models is no JSON") from None
+        raise Refused("its list of models is not JSON") from None
     data = document.get("data") if isinstance(document, dict) else None
     first = data[0] if isinstance(data, list) and data else None
     name = first.get("id") if isinstance(first, dict) else None
@@ -165,7 +165,7 @@ def why(error: BaseException) -> str:
     if isinstance(error, Refused):
         return str(error)
     if isinstance(error, TimeoutError):
-        return "no whole answer in time"
+        return "no complete answer in time"
     if isinstance(error, ssl.SSLError):
         return f"TLS: {error.reason or 'no connection'}"
     if isinstance(error, OSError):

@@ -37,7 +37,7 @@ class Published(Model):
             if len(row.cells) != len(self.columns):
                 raise ValueError(f"row {row.at} has {len(row.cells)} cells")
             if row.doubtful and not row.doubt:
-                raise ValueError(f"row {row.at} does not say what is doubtful")
+                raise ValueError(f"row {row.at} is doubtful, but gives no reason")
         return self
 
 

@@ -37,14 +37,14 @@ class Request(Model):
         if at is None:
             raise ValueError("write it as https://HOST:PORT/v1")
         if at.username or at.password:
-            raise ValueError("no keys in an address: use --api-key-file")
+            raise ValueError("the address must not contain a key: use --api-key-file")
         return text.rstrip("/")
 
     @model_validator(mode="after")
     def _keeps_its_key(self) -> Self:
         at = urlsplit(self.endpoint)
         if self.key and at.scheme == "http" and not LOOPBACK.fullmatch(at.hostname or ""):
-            raise ValueError("a key is sent by https only")
+            raise ValueError("a key can only be sent over https")
         return self
 
     def count(self, rate: float) -> int:

@@ -9,7 +9,7 @@ from appliance.text import quoted
 
 MOST_PER_EVENT = 16
 """Tokens of one event that are believed; servers send one, or a few with speculative decoding."""
-NO_ANSWER = "the server's answer is none: "
+NO_ANSWER = "the server's answer is invalid: "
 
 
 class Refused(Exception):
@@ -50,7 +50,7 @@ class StreamedAnswer:
     def counted(self, most: int) -> int:
         """Number of its tokens: the server's count if it is plausible, otherwise one per event. Raises Refused."""
         if not self.ended:
-            raise Refused("the stream ended before it was done")
+            raise Refused("the stream ended early")
         events = len(self.times)
         if not events:
             raise Refused("the answer has no text")
@@ -58,7 +58,7 @@ class StreamedAnswer:
             return events
         if not events <= self.tokens <= min(most, events * MOST_PER_EVENT):
             raise Refused(
-                f"it counts {self.tokens} tokens, sent {events} events, and was asked for {most}"
+                f"it counts {self.tokens} tokens and sent {events} events; the request was for {most}"
             )
         return self.tokens
 

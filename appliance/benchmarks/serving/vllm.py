@@ -60,7 +60,7 @@ def read(text: str) -> tuple[str, Figure]:
         name = ".".join(map(str, first["loc"]))
         if first["type"] == "missing" and (metric := METRIC.fullmatch(name)):
             raise OtherOptions(
-                f"it has no {name}: vllm bench serve was told to leave {metric[1]} out",
+                f"it has no {name}: vllm bench serve ran without metric {metric[1]}",
                 "measure again with --percentile-metrics ttft,tpot,itl,e2el",
             ) from None
         raise ValueError(f"{name}: {first['msg']}") from None
@@ -70,7 +70,7 @@ def read(text: str) -> tuple[str, Figure]:
     made = one.total_output_tokens / one.duration
     if abs(made - one.output_throughput) > SAME * max(made, one.output_throughput):
         raise ValueError(
-            f"output_throughput is {one.output_throughput:g}, its tokens and duration make {made:g}"
+            f"output_throughput is {one.output_throughput:g}, but its tokens and duration give {made:g}"
         )
     _keeps_order(one)
     rate = one.request_rate if isinstance(one.request_rate, float) else None
@@ -103,7 +103,7 @@ def _require_one(text: str) -> None:
     if text.lstrip()[end:].lstrip().startswith("{"):
         raise OtherOptions(
             "it contains several documents, as vllm bench serve --append-result writes them",
-            "give a file of one run: split it, or measure without --append-result",
+            "use a file with one run: split it, or measure without --append-result",
         )
 
 
@@ -120,7 +120,7 @@ def _keeps_order(one: _Written) -> None:
         if more is not None and less is not None and more < less:
             raise ValueError(f"{high} is {more:g}, and {low} {less:g}")
     if one.completed and not one.median_ttft_ms:
-        raise ValueError(f"{one.completed} requests are completed, and none took any time")
+        raise ValueError(f"{one.completed} requests are completed, but all took no time")
 
 
 def _times(median: float | None, high: float | None) -> dict[int, float]:

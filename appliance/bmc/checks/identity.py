@@ -15,7 +15,7 @@ FILLER = "to be filled by o.e.m"
 NO_UUID = frozenset({"", "0" * 32, "f" * 32, "03000200040005000006000700080009"})
 """Missing UUIDs, and the one that AMI's firmware gives to every board by default."""
 TWICE = (
-    "one of the two hosts[].bmc.address in site.yml leads to the other's BMC, or two boards were programmed alike: "
+    "one of the two hosts[].bmc.address in site.yml is the address of the other's BMC, or two boards have the same identity: "
     "compare the labels"
 )
 

@@ -266,11 +266,11 @@ def _unmeasured(wanted: Requirement, left: Sequence[Target]) -> dict[str, object
 def _beyond(wanted: Requirement, left: Iterable[Target]) -> dict[str, object]:
     """Return the state if the remaining targets are on unreachable hosts: which hosts, and how to reach them."""
     if wanted.no_run:
-        why = "not measured: this release has no run of it through Kubernetes"
+        why = "not measured: this release cannot run it through Kubernetes"
         return {"why": why, "close": WAIVE.format(wanted.id)}
     hosts = dict.fromkeys(h for target in left for h in target.hosts if h in wanted.beyond)
     verb = "is" if len(hosts) == 1 else "are"
-    why = f"not measured: it runs as a job of Slurm, and {fold(hosts)} {verb} not Slurm's"
+    why = f"not measured: it runs as a Slurm job, but {fold(hosts)} {verb} not owned by Slurm"
     return {"why": why, "close": f"appliance node assign {next(iter(hosts))} slurm"}
 
 
@@ -279,9 +279,9 @@ def _unfit(wanted: Requirement, good: CheckResult) -> str:
     if wanted.limit and good.value is None:
         return "it passed without a value"
     if wanted.limit and not _is_measured(good.value):
-        return f"it passed with {good.value}, which is no measurement"
+        return f"it passed with {good.value}, which is not a measurement"
     if good.value is not None and good.unit != wanted.expected_unit:
-        return f"it was measured in {good.unit or 'no unit'}, the gate is in {wanted.expected_unit or 'no unit'}"
+        return f"it was measured in {good.unit or 'no unit'}, but the gate uses {wanted.expected_unit or 'no unit'}"
     return ""
 
 
@@ -300,5 +300,5 @@ def _listed(wanted: Requirement, targets: Sequence[str]) -> str:
 
 
 def _named(wanted: Requirement, target: str) -> str:
-    """Remove what the gate's name already says from a target: ``bare-metal 2n`` of "cluster/5b bare-metal 2n"."""
+    """Remove from a target what the gate's name already contains: ``bare-metal 2n`` of "cluster/5b bare-metal 2n"."""
     return target.removeprefix(f"{CLUSTER}/").removeprefix(f"{wanted.part} ")

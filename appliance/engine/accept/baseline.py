@@ -81,11 +81,11 @@ def differences(
         if built is None:
             found.append(Difference(host=host.name, what="host", now="of the site"))
         elif facts is None:
-            found.append(_unknown(host.name, "what it is now is not known: appliance health"))
+            found.append(_unknown(host.name, "its current state is unknown; run appliance health"))
         elif gone:
-            found.append(_unknown(host.name, f"it was silent when it was asked last: {gone}"))
+            found.append(_unknown(host.name, f"the host did not answer the last run: {gone}"))
         elif built.unreachable:
-            found.append(_unknown(host.name, f"what it was then is not known: {built.unreachable}"))
+            found.append(_unknown(host.name, f"its earlier state is unknown: {built.unreachable}"))
         else:
             found += _of_host(built, host_record(host, facts), facts)
             found += _of_versions(host.name, then.versions.get(host.name, {}), host_versions(facts))
@@ -116,12 +116,12 @@ def _of_host(then: HostRecord, now: HostRecord, facts: HostFacts) -> Iterator[Di
             yield _changed(now.name, field, was, is_now)
     if then.gpus and facts.gpus is None:
         yield _unknown(
-            now.name, f"its GPUs are not known: {facts.gap('gpus', 'no driver answers').text}"
+            now.name, f"its GPUs are unknown: {facts.gap('gpus', 'no driver answers').text}"
         )
     else:
         yield from _parts(now.name, _gpus(then), _gpus(now))
     if then.ports and not facts.ports and "ports" in facts.errors:
-        yield _unknown(now.name, f"its ports are not known: {facts.gap('ports').text}")
+        yield _unknown(now.name, f"its ports are unknown: {facts.gap('ports').text}")
     else:
         yield from _parts(now.name, _ports(then), _ports(now))
 

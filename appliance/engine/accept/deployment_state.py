@@ -44,7 +44,7 @@ def record_deployment(session: Session, record: RunRecord) -> None:
 
 def deployment_state(session: Session, waivers: Sequence[Waiver] = ()) -> DeploymentState:
     """Return whether the last deployment of the whole site, and all after it, succeeded or is waived."""
-    found = DeploymentState("no deployment of the whole site is proved")
+    found = DeploymentState("no deployment of the whole site has passed")
     for entry in session.journal.entries(DEPLOYMENT):
         used = () if entry.data["verdict"] == Verdict.PASSED.value else _waived(entry, waivers)
         if used is None:
@@ -77,7 +77,7 @@ def _what(session: Session) -> dict[str, object]:
 def declared_digests(session: Session) -> dict[str, str]:
     """Return digests of everything that is proved, by section. They cover models, not files, so comments do not count.
 
-    Queues are not included: projects come and go on a proved site.
+    Queues are not included: projects change on a deployed site.
     """
     site = session.site.model_dump(mode="json", exclude={"scheduler": {"departments", "projects"}})
     profile = session.profile.model_dump(mode="json")
@@ -118,7 +118,7 @@ def _differs(session: Session, entry: Entry) -> str:
         return f"run {entry.run} deployed another site, class or hosts"
     then, now = entry.data["declared"], wanted["declared"]
     if not isinstance(then, dict) or not isinstance(now, dict):
-        return f"what run {entry.run} deployed cannot be read"
+        return f"the record of run {entry.run} cannot be read"
     changed = sorted(key for key in then.keys() | now.keys() if then.get(key) != now.get(key))
     if not changed:
         return ""

@@ -1,4 +1,4 @@
-"""Self-test of the gates: doctored evidence of every known kind, none of which may pass its gate.
+"""Self-test of the gates: forged evidence of every known kind must not pass its gate.
 
 Each trial has a journal of its own; no host is contacted, and nothing is stored.
 """
@@ -26,12 +26,12 @@ from appliance.models.result import CheckResult, Status
 from appliance.stages.gpu.facts import Gpu
 
 OTHER_LIMIT = Limit(value=-1, unit="", source="another")
-HONEST = "honest evidence"
+HONEST = "genuine evidence"
 
 
 @dataclass(frozen=True)
 class EvidenceTrial:
-    """One piece of evidence for one gate. ``refused``: the gate did not pass; honest evidence must pass."""
+    """One piece of evidence for one gate. ``refused``: the gate did not pass; genuine evidence must pass."""
 
     gate: str
     case: str
@@ -46,7 +46,7 @@ class EvidenceTrial:
 
 @dataclass(frozen=True)
 class GateCase:
-    """The gate under test, its site, and honest evidence for it."""
+    """The gate under test, its site, and genuine evidence for it."""
 
     session: Session
     view: View
@@ -66,11 +66,11 @@ class GateCase:
 
 
 Doctor = Callable[[GateCase], View | None]
-"""Store doctored evidence; return the view to judge by if it differs."""
+"""Store forged evidence; return the view to judge by if it differs."""
 
 
 def self_test(session: Session, facts: dict[str, HostFacts]) -> list[EvidenceTrial]:
-    """Test every gate of the site with honest evidence and with each kind of doctored evidence.
+    """Test every gate of the site with genuine evidence and with each kind of forged evidence.
 
     ``session``: the site and its profile; its journal is not written. ``facts``: the facts of its hosts.
     """
@@ -165,7 +165,7 @@ def _cases(wanted: Requirement) -> Iterator[tuple[str, Doctor]]:
             yield "of which no file could be read", _as(lambda e: {"files": ()})
     for stage in wanted.stages:
         yield f"older than a change of stage {stage}", _changed(stage)
-        yield f"measured while stage {stage} was at work", _begun(stage)
+        yield f"measured while stage {stage} was running", _begun(stage)
     if wanted.of_gpus:
         yield "of another GPU", _as(lambda e: {"gpu": "another"})
         yield "of another number of GPUs a host", _as(lambda e: {"gpus_per_host": 1})

@@ -52,14 +52,14 @@ def _foreign(view: View, wanted: Requirement, recorded: Recorded) -> str:
     """Return why it belongs to another site, class or limit."""
     evidence = recorded.evidence
     if (evidence.site, evidence.profile) != (view.site.name, view.profile.name):
-        return f"the evidence is of site {evidence.site} with profile {evidence.profile}"
+        return f"the evidence is from site {evidence.site} with profile {evidence.profile}"
     if evidence.simulated:
         return f"it was measured on simulated hardware ({', '.join(evidence.simulated)})"
     if wanted.of_gpus and wanted.gpus and wanted.gpus != {evidence.gpu}:
         then = evidence.gpu or "GPUs of several models"
-        return f"the evidence is of {then}, the site has {', '.join(sorted(wanted.gpus))}"
+        return f"the evidence is from {then}, but the site has {', '.join(sorted(wanted.gpus))}"
     if wanted.of_gpus and evidence.gpus_per_host != gpu_least(view.profile, view.site):
-        return f"the evidence is of {evidence.gpus_per_host} GPUs a host"
+        return f"the evidence is from hosts with {evidence.gpus_per_host} GPUs"
     was, now = evidence.limits.get(wanted.id), wanted.limit
     if was != now:
         return f"the limit has changed since: {_bound(was)} then, {_bound(now)} now"
@@ -75,9 +75,9 @@ def _resized(view: View, recorded: Recorded) -> str:
     then, now = recorded.evidence, [host.name for host in view.site.with_role(Role.GPU)]
     if then.size != len(now):
         hosts = plural(then.size, "GPU host")
-        return f"the evidence is of a site with {hosts}, this one has {len(now)}"
+        return f"the evidence is from a site with {hosts}, but this one has {len(now)}"
     if then.hosts and set(then.hosts) != set(now):
-        return f"the evidence is of {fold(then.hosts)}, the site's GPU hosts are {fold(now)}"
+        return f"the evidence is from {fold(then.hosts)}, but the site's GPU hosts are {fold(now)}"
     return ""
 
 
@@ -96,8 +96,8 @@ def _outlived(
     began, dated_by = found
     if recorded.since is None and began > recorded.time + SLACK:
         yield (
-            f"it began at {_day(began)} by {dated_by}, after it was entered ({_day(recorded.time)}):"
-            " clocks or time zones differ; set them alike, then enter it again"
+            f"it began at {_day(began)} by {dated_by}, after it was recorded ({_day(recorded.time)}):"
+            " clocks or time zones differ; synchronize them, then record it again"
         )
     until = _until(session, recorded, began)
     for host in hosts:
@@ -137,9 +137,9 @@ def _exchanged(
     now = frozenset(gpu.uuid for gpu in facts.gpus.devices) if facts and facts.gpus else None
     then = gpus_up_to(session, host, until)
     if not now:
-        yield f"which GPUs {host} has is not known: appliance health"
+        yield f"the GPUs of {host} are unknown; run appliance health"
     elif then is None:
-        yield f"which GPUs {host} had on {_day(began)} is not recorded: measure the site as it is deployed"
+        yield f"the GPUs of {host} on {_day(began)} were not recorded: measure the site in its current state"
     elif now != then:
         yield f"the evidence, of {_day(began)}, is older than {plural(len(now ^ then) // 2 or 1, 'GPU')} of {host}"
 

@@ -76,7 +76,7 @@ def excess(answer: Mapping[str, object]) -> str:
             return f"it has {found} of {place or 'its fields'}; {bound} is the limit"
         left -= found
         if left < 0:
-            return f"it has more than {MOST_IN_ALL} members in all"
+            return f"it has more than {MOST_IN_ALL} members in total"
     return ""
 
 

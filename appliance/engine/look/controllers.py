@@ -23,7 +23,7 @@ REACHABLE = extra_results.CONTROLLER
 NO_BMC = "write its address, user and password: hosts[].bmc (docs/discover.md)"
 
 
-DEFECT = "look for what is odd in the answers of that controller; where nothing is, report this as a defect of appliance"
+DEFECT = "check the BMC's responses for invalid data; if they are valid, report a bug in appliance"
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def controllers(session: Session, names: Iterable[str] = ()) -> dict[str, Contro
     wanted = named_hosts(names, list(hosts))
     for name in wanted:
         if hosts[name].bmc is None:
-            raise ConfigError(f"{name} has no management controller in site.yml", NO_BMC)
+            raise ConfigError(f"{name} has no BMC in site.yml", NO_BMC)
     pinned = known_bmcs.read(session.folder)
     found = {
         name: _controller(session, host, pinned)
@@ -51,9 +51,7 @@ def controllers(session: Session, names: Iterable[str] = ()) -> dict[str, Contro
         if host.bmc and (not wanted or name in wanted)
     }
     if not found:
-        raise ConfigError(
-            f"no host of site {session.site.name} has a management controller", NO_BMC
-        )
+        raise ConfigError(f"no host of site {session.site.name} has a BMC", NO_BMC)
     return found
 
 
@@ -84,7 +82,7 @@ def ask(known: Mapping[str, Controller], patience: Patience | None = None) -> Co
         except Exception as error:  # noqa: BLE001 - a controller answers what it likes, and ends no look at the others
             said = shortened(one_line(f"{type(error).__name__}: {error}"), 200)
             return Unanswered(
-                name, f"its controller's answers cannot be read ({said})", DEFECT, away=True
+                name, f"its BMC's responses cannot be read ({said})", DEFECT, away=True
             )
         return found.model_copy(update={"default_password": str(known[name].password) in SOLD_WITH})
 
@@ -111,7 +109,7 @@ def judge(view: View, found: ControllerRound) -> list[CheckResult]:
 
 def hosts_without_controller(view: View) -> list[CheckResult]:
     """Return hosts for which the site names no BMC; nothing is known of their hardware."""
-    why = "site.yml names no management controller for it"
+    why = "site.yml sets no BMC for it"
     return [
         not_assessed(host.name, why, required=False, fix=NO_BMC).of(REACHABLE)
         for host in view.site.hosts

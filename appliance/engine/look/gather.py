@@ -36,19 +36,17 @@ FEW = 8
 200 KB more traffic, 50 ms less of its processor time. For more hosts the transfer takes longer than it saves.
 """
 LONGEST_FIELD = 80
-DEFECT = (
-    "look at the host: a sound one answers no such thing; if it is sound, report this as a defect"
-)
+DEFECT = "check the host; if it is healthy, report this as a bug in appliance"
 
 
 LOGIN = (
-    "look at what runs at a login there: the account's .bashrc and .profile, /etc/profile.d, /etc/bash.bashrc, "
+    "check what runs at login there: the account's .bashrc and .profile, /etc/profile.d, /etc/bash.bashrc, "
     "ForceCommand of sshd_config; it may print, but must not end the shell"
 )
 BY_HAND = (
     "log in there by hand with the account of access.user and run "
     + PYTHON
-    + " -V: what hinders that hinders the probe"
+    + " -V: whatever blocks that command also blocks the probe"
 )
 HINDRANCES: tuple[tuple[str, str], ...] = (
     (r"you must have a tty to run sudo", "visudo there: Defaults:ACCOUNT !requiretty"),
@@ -66,7 +64,7 @@ HINDRANCES: tuple[tuple[str, str], ...] = (
     (r"unable to resolve host", "give the host its own name in /etc/hosts there"),
     (
         r"^exit [0-9]+$",
-        "something runs in the place of the probe: ForceCommand of sshd_config, command= of authorized_keys, or the account's shell",
+        "another program runs instead of the probe: check ForceCommand of sshd_config, command= of authorized_keys, or the account's shell",
     ),
 )
 """Output of programs that run before the probe, and what to do about it; ACCOUNT stands for access.user."""
@@ -178,7 +176,7 @@ def _answer(
         return Unanswered(host, f"the probe did not run: {said}", _hindrance(said))
     most = LONGEST_BESIDE if "posture" in _areas(request) else LONGEST
     if len(done.stdout) > most:
-        said = f"its answer is refused: it is longer than {most >> 20} MiB"
+        said = f"its answer was rejected: it is longer than {most >> 20} MiB"
         return Unanswered(host, said, DEFECT)
     # Output of login scripts comes first; the answer is one line.
     before, _, line = done.stdout.rstrip().rpartition("\n")
@@ -189,7 +187,7 @@ def _answer(
     if not isinstance(answer, dict):
         return Unanswered(host, "the probe's answer cannot be read: it has no fields", DEFECT)
     if len(done.stdout) > SMALL and (too_much := excess(answer)):
-        return Unanswered(host, f"its answer is refused: {too_much}", DEFECT)
+        return Unanswered(host, f"its answer was rejected: {too_much}", DEFECT)
     if "error" in answer:
         return Unanswered(host, f"the probe did not run: {answer['error']}", "")
     try:
@@ -212,7 +210,7 @@ def _hindrance(said: str) -> str:
     """Return what to do about the obstacle to the probe."""
     if ("not found" in said and "Event" not in said) or "No such file" in said:
         return (
-            f"install Python 3.8 or newer as {PYTHON}; where only that name is gone: "
+            f"install Python 3.8 or newer as {PYTHON}; if only that name is missing: "
             f"ln -s $(ls /usr/bin | grep -m1 -x 'python3[.][0-9]*') {PYTHON}"
         )
     fixes = (fix for pattern, fix in HINDRANCES if re.search(pattern, said))
@@ -238,4 +236,4 @@ def _refused(error: ValidationError) -> str:
         case _:
             what = f"{field} cannot be {quoted(first['input'])} ({first['msg']})"
     more = f", and {error.error_count() - 1} more" if error.error_count() > 1 else ""
-    return f"its answer is refused: {what}{more}"
+    return f"its answer was rejected: {what}{more}"

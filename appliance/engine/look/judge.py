@@ -59,7 +59,7 @@ def judge_cluster(view: View, ids: Iterable[str]) -> list[CheckResult]:
 def judge_all(view: View, found: Round, ids: Iterable[str]) -> list[CheckResult]:
     """Judge every host and the cluster, in the site's order, reachability first, then the hardware.
 
-    If a stage is not finished, one result reports that in place of all failures that follow from it.
+    If a stage is not finished, one result reports that instead of all its consequences.
     A result that follows from another failure names it.
     """
     wanted = frozenset(ids)
@@ -87,7 +87,7 @@ def _with_remedy(view: View, result: CheckResult) -> CheckResult:
     """Add the remedy for data that an ordinary user may not read, if the result has no better one."""
     asked_as = {view.facts[name].user for name in _concerned(view, result) if name in view.facts}
     users = ", ".join(sorted(asked_as - {"root"}))
-    fix = f"{users} may not see it: access.become: true in site.yml, or access.user: root"
+    fix = f"{users} has no permission to read it: set access.become: true in site.yml, or access.user: root"
     return result.model_copy(update={"fix": fix}) if users else result
 
 
@@ -111,7 +111,7 @@ def _by_stage(view: View, host: Host, wanted: Mapping[str, frozenset[str]]) -> l
             results.append(
                 not_assessed(
                     host.name,
-                    f"stage {stage.name} is not finished here, so its checks were not made",
+                    f"stage {stage.name} is not finished here, so its checks did not run",
                     fix=f"appliance deploy --limit {host.name}",
                 ).of(f"stage.{stage.name}")
             )
@@ -123,7 +123,7 @@ def _unproved(view: View, host: Host, stage: Stage) -> list[CheckResult]:
     cause = view.unproved.get((stage.name, host.name))
     if cause is None:
         return []
-    why = f"stage {stage.name} failed here and was not proved since: {cause}"
+    why = f"stage {stage.name} failed here and has not passed since: {cause}"
     fix = f"appliance deploy --limit {host.name}"
     return [not_assessed(host.name, why, fix=fix).of(f"stage.{stage.name}")]
 
@@ -132,7 +132,7 @@ def _unread_receipts(facts: HostFacts, wanted: frozenset[str]) -> list[CheckResu
     """Report that it is unknown whether the stages are finished, however good the checks look."""
     if "receipts" not in facts.errors or not wanted - OF_HARDWARE:
         return []
-    why = facts.gap("receipts").after("which stages are finished here is not known: ")
+    why = facts.gap("receipts").after("the finished stages of this host are unknown: ")
     return [not_assessed(facts.host, why).of(RECEIPTS)]
 
 

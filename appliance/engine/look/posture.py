@@ -114,10 +114,10 @@ def posture_differences(
         then, now = posture_of(session, host.name, day), _safe(session, facts.posture)
         if now is None:
             why = facts.gap("posture", "not asked").text
-            yield _unknown(host.name, f"accounts, packages and files beside the stages: {why}")
+            yield _unknown(host.name, f"unmanaged accounts, packages and files are unknown: {why}")
         elif then is None:
             yield _unknown(
-                host.name, "accounts, packages and files beside the stages were not kept then"
+                host.name, "unmanaged accounts, packages and files were not recorded then"
             )
         else:
             left_out = {
@@ -168,7 +168,7 @@ def _between(
             if kind not in DEEP and not any(line.startswith(f"{kind}: ") for line in unread):
                 yield _unknown(host, f"each {kind} could not be read")
         elif was is None:
-            yield _unknown(host, f"each {kind} was not kept then")
+            yield _unknown(host, f"each {kind} was not recorded then")
         else:
             for name in sorted(was.keys() | is_now.keys()):
                 # An item without content is reported as "", which differs from an absent one.

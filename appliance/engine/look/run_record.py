@@ -37,7 +37,7 @@ from appliance.report.advice import told
 from appliance.report.findings import findings as findings_of
 from appliance.stages.kubernetes.checks.images import running
 
-AGAIN = "deploy again: only what is not finished is done"
+AGAIN = "deploy again: finished stages are not repeated"
 
 
 @dataclass

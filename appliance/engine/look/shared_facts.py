@@ -75,9 +75,11 @@ def shareable_facts(
 def _isolation(why: str) -> Contradiction:
     fix = (
         "boot it with systemd.unified_cgroup_hierarchy=1 on the kernel's command line; "
-        "or write slurm.constrain: false, which ends isolation of jobs on all hosts"
+        "or set slurm.constrain: false, which disables isolation of jobs on all hosts"
     )
-    return Contradiction("isolation", f"that it {why}", "the site holds jobs by cgroup v2", fix)
+    return Contradiction(
+        "isolation", f"that it {why}", "the site isolates jobs with cgroup v2", fix
+    )
 
 
 NEVER = "1970-01-01T00:00:00Z"

@@ -65,10 +65,10 @@ def _divided_otherwise(index: int, claimed: Division, kept: Division | None) -> 
     known = (
         f"{_division_text(kept)} was accepted"
         if kept is not None
-        else "no GPU of the class can be so"
+        else "no GPU of the class supports this layout"
     )
     fix = (
-        "write it in the site's section mig, or divide the GPU as it was (docs/mig.md)"
+        "declare it in the site's section mig, or restore the GPU's layout (docs/mig.md)"
         if kept is not None
         else "nvidia-smi mig -lgi there"
     )

@@ -26,7 +26,7 @@ MOST_CPUS = 65_000
 """slurm.conf(5): CPUs, Sockets, CoresPerSocket and ThreadsPerCore are 16 bits each."""
 MOST_MEMORY = (1 << 20) * GIB
 """As much as a profile may declare."""
-IMPOSSIBLE = "no host is of that size: compare lscpu and free there, and reinstall the host if it was tampered with"
+IMPOSSIBLE = "no host has that size: compare lscpu and free there, and reinstall the host if it was tampered with"
 MOST_THREADS = 8
 """Threads per core: POWER has 8, x86 2."""
 

@@ -11,7 +11,7 @@ from appliance.stages.context import Shared
 from appliance.text import first_few
 
 KIND = "variable"
-SECRET = "a secret of the site, by which the digests of all settings are keyed"
+SECRET = "a secret of the site, which is the key of all settings' digests"
 KEYS = ("name", "path", "at")
 """Keys that identify an item of a list, in this order."""
 

@@ -20,7 +20,7 @@ def refuse_leaving(session: Session, found: Round, plan: Plan) -> None:
         return
     names = ", ".join(node.name for node in busy)
     raise ApplianceError(
-        f"{plural(len(busy), 'host')} that the site does not name any more still {'runs' if len(busy) == 1 else 'run'} jobs: {names}; "
+        f"{plural(len(busy), 'host')} no longer in the site still {'runs' if len(busy) == 1 else 'run'} jobs: {names}; "
         "stage slurm would end them",
         LEAVE.format(names.replace(" ", "")),
     )

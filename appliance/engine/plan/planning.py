@@ -86,7 +86,7 @@ def _behind_unfit(session: Session, stage: Stage, cells: list[HostStage]) -> lis
         return cells
     update = {
         "action": Action.BLOCKED,
-        "why": f"waits for {unfit[0]}, which comes first",
+        "why": f"waits for {unfit[0]}, which must finish first",
         "minutes": 0.0,
     }
     return [c.model_copy(update=update) if c.action.changes else c for c in cells]
@@ -121,7 +121,7 @@ def _learning(
         teachers = [t for t in stage.facts_from if t in pending]
         host, facts = session.site.host(cell.host), found.facts[cell.host]
         update = {
-            "why": f"looked at again after {first_few(teachers)}",
+            "why": f"checked again after {first_few(teachers)}",
             "may_restart": possible_restarts(stage, host, facts, prepared[cell.stage, cell.host]),
         }
         return cell.model_copy(update=update)
@@ -223,14 +223,14 @@ def _reason(
     errors = view.facts[host.name].errors
     if receipt is None:
         if "receipts" in errors and not view.facts[host.name].receipts:
-            return Action.RUN, f"not known whether it is done: {errors['receipts']}"
+            return Action.RUN, f"unknown whether it is finished: {errors['receipts']}"
         failed = session.journal.last("host_failed", stage=stage.name, host=host.name)
         return (
             Action.RUN,
             f"failed last time: {failed.data.get('cause')}" if failed else "not done yet",
         )
     if stage.is_removal(session.site, host, view.facts[host.name]):
-        return Action.RUN, "the site no longer asks for it: what it made is taken away"
+        return Action.RUN, "no longer enabled in the site: its changes will be removed"
     if full:
         return Action.RUN, "--full"
     if receipt.fingerprint != known.fingerprint:
@@ -245,7 +245,7 @@ def _reason(
     if broken:
         return Action.REPAIR, first_few([_short(r) for r in broken])
     if cause := view.unproved.get((stage.name, host.name)):
-        return Action.REPAIR, f"not proved since it failed: {cause}"
+        return Action.REPAIR, f"not passed since it failed: {cause}"
     return Action.SKIP, ""
 
 
@@ -258,7 +258,7 @@ def _lacks(view: View, stage: Stage, host: Host) -> str:
 
 def _changed(session: Session, stage: Stage, receipt: Receipt, known: Prepared) -> str:
     if ALL_MODULES in receipt.inputs:
-        return "its receipt is of a release up to 0.1.0, which counted all modules as one"
+        return "its receipt is from release 0.1.0 or older, which did not record modules separately"
     names = changes_since_receipt(session, stage.name, receipt, known) if receipt.inputs else []
     return f"changed: {first_few(names) or 'its inputs'}"
 

@@ -71,7 +71,7 @@ def _without_surprise(
     host = session.site.host(cell.host)
     if not stage.reboots(host, facts.get(cell.host), now[stage.name, cell.host].variables):
         return cell
-    why = f"{cell.why}; it would reboot {cell.host}, which the plan did not say: deploy again"
+    why = f"{cell.why}; it would reboot {cell.host}, and the plan did not include a reboot: deploy again"
     return cell.model_copy(update={"action": Action.BLOCKED, "why": why.removeprefix("; ")})
 
 

@@ -83,8 +83,8 @@ def select(site: Site, filters: Filters) -> Selection:
     for name in filters.stages:
         if name not in here:
             raise ConfigError(
-                f"--stage {name}: site {site.name} does not ask for it",
-                f"see docs/site.md for the section of site.yml that does; stages here: {', '.join(here)}",
+                f"--stage {name}: stage is not enabled for site {site.name}",
+                f"the section of site.yml that enables it is in docs/site.md; stages here: {', '.join(here)}",
             )
     chosen = [name for name in here if filters.reaches(name)]
     # Some of the hosts prove nothing about the cluster, unless an option names a stage of the cluster.

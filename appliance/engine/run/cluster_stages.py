@@ -98,7 +98,7 @@ def _cells(
 def run_cluster_stage(
     session: Session, stage: ClusterStage, plan: Plan, findings: Findings, look: Look
 ) -> None:
-    """Run what the plan says, and add the outcome to ``findings``, which holds the outcomes of earlier stages."""
+    """Run the planned stages, and add the outcome to ``findings``, which holds the outcomes of earlier stages."""
     silent = look().unanswered if stage.measures else {}
     cells = [c for c in plan.by_stage(stage.name) if c.action is not Action.NOT_CONCERNED]
     hosts = [c.host for c in cells if c.action.changes]
@@ -141,11 +141,11 @@ def _waits(
     """Return why the stage cannot run after these outcomes; "" if it can."""
     if stage.measures:
         failed = any(o.state in _BAD for o in outcomes)
-        return "other stages have to be whole first" if silent or failed else ""
+        return "other stages must succeed on all hosts first" if silent or failed else ""
     control = {host.name for host in session.site.with_role(Role.CONTROL)}
     for o in outcomes:
         if o.stage in stage.after and o.host in control and o.state not in _FINISHED:
-            return f"stage {o.stage} has to be whole first"
+            return f"stage {o.stage} must succeed on all hosts first"
     return ""
 
 

@@ -21,7 +21,7 @@ A package may have lost its earlier version, a program may own its file, and a f
 disk.
 """
 OBSERVED_AS = {"unit file": "unit", "mount options": "mount"}
-REMEDY = "undo by hand what somebody changed there, then deploy again"
+REMEDY = "undo the manual change there, then deploy again"
 
 
 def deviations(facts: HostFacts, managed: Managed) -> Diagnosis | None:
@@ -48,7 +48,7 @@ def unrepaired_drift(
 def _diagnosis(differences: list[str]) -> Diagnosis | None:
     if not differences:
         return None
-    return Diagnosis(f"not as it was wanted: {first_few(differences)}", REMEDY)
+    return Diagnosis(f"differs from the desired state: {first_few(differences)}", REMEDY)
 
 
 def _differences(facts: HostFacts, managed: Managed) -> Iterator[tuple[str, str]]:

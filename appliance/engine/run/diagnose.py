@@ -24,8 +24,8 @@ PATTERNS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         r"(?<![\w/])/(?!proc/|sys/)[^\s:]+: (.*: )?Operation not permitted",
-        "{said}; root is refused so where a file has the immutable attribute",
-        "on {host} lsattr -d names it and its folder's attributes, chattr -i takes it away; then deploy again",
+        "{said}; root gets this error if a file has the immutable attribute",
+        "on {host}, lsattr -d shows the attributes of the file and its folder, chattr -i removes the attribute; then deploy again",
     ),
     (
         r"Read-only file system",
@@ -35,7 +35,7 @@ PATTERNS: tuple[tuple[str, str, str], ...] = (
     (
         r"Unable to locate package|No package .* available|Unable to find a match|has no installation candidate",
         "{said}",
-        "the package source of {host} lacks it: check its repositories or mirror, then deploy again",
+        "the package source of {host} does not contain it: check its repositories or mirror, then deploy again",
     ),
     (
         r"Could not resolve|Temporary failure resolving|Failed to fetch|Cannot download|Connection timed out \[IP",
@@ -49,18 +49,18 @@ PATTERNS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         r"dpkg was interrupted",
-        "an earlier package installation was cut off",
-        "deploy again; it mends the package database first",
+        "an earlier package installation was interrupted",
+        "deploy again; the run first repairs the package database",
     ),
     (
         r"sudo: a password is required|Missing sudo password",
-        "the login user may not use sudo without a password",
+        "the login user needs a password for sudo",
         "give it NOPASSWD in /etc/sudoers.d on {host}, or use root",
     ),
     (
         r"Out of memory|Cannot allocate memory|oom-kill",
         "the host ran out of memory ({said})",
-        "see what takes the memory of {host}, then deploy again",
+        "check what uses the memory of {host}, then deploy again",
     ),
 )
 
@@ -91,5 +91,5 @@ def diagnose(host: str, task: str, said: str, full: str = "") -> Diagnosis:
             return Diagnosis(cause.format(said=said), fix.format(host=host))
     where = f"task “{task}”: " if task else ""
     return Diagnosis(
-        f"{where}{said}", f"correct it on {host}, then deploy again: only this is repeated"
+        f"{where}{said}", f"fix it on {host}, then deploy again: only this stage is repeated"
     )

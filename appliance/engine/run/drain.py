@@ -17,7 +17,7 @@ from appliance.models.site import Role
 
 PAUSE = 2.0
 GRACE = 180.0
-"""Seconds to wait for work that was asked to end; a pod has 30 by default, a job 30 (KillWait)."""
+"""Seconds to wait for work after the request to end; a pod has 30 by default, a job 30 (KillWait)."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def schedulers(session: Session) -> tuple[Scheduler, ...]:
     if not control:
         raise ApplianceError(
             "no host has the role control, and draining needs one",
-            "drain the hosts yourself, then leave the drain out",
+            "drain the hosts yourself, then run again without the drain option",
         )
     found: tuple[Scheduler, ...] = (SlurmHosts(session),) if session.site.slurm else ()
     if given := session.site.kubernetes:
@@ -130,9 +130,9 @@ def _named(work: Sequence[Workload]) -> str:
 
 def _not_free(session: Session, left: dict[str, list[Workload]], wanted: Drain) -> DeadlineExceeded:
     after = f" after {wanted.seconds / 60:g} min" + (
-        " and the order to end" if wanted.force else ""
+        " and the request to stop" if wanted.force else ""
     )
     if session.cancelled.is_set():
         after = " at the interrupt"
     named = "; ".join(f"{host} is not free{after}: {_named(left[host])}" for host in left)
-    return DeadlineExceeded(named, f"{wanted.remedy}; work goes on there")
+    return DeadlineExceeded(named, f"{wanted.remedy}; its jobs keep running")

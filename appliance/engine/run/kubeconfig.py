@@ -49,11 +49,11 @@ class Fetched:
 def issue(remote: Remote, site: Site, folder: Path, days: int) -> Fetched:
     """Have a control host sign a key made here, and write ``folder``/kubeconfig (0600). Raises ApplianceError."""
     if site.kubernetes is None:
-        raise ConfigError(f"{site.name} has no cluster", "give site.yml a section kubernetes")
+        raise ConfigError(f"{site.name} has no cluster", "add a section kubernetes to site.yml")
     if site.kubernetes.external:
         raise ConfigError(
-            f"the cluster is somebody else's: {site.kubernetes.external} is its kubeconfig",
-            "ask its owner for another one",
+            f"the cluster is not managed by appliance: {site.kubernetes.external} is its kubeconfig",
+            "ask the cluster's owner for a kubeconfig",
         )
     pair, user, server = KeyPair.fresh(), user_name(), f"https://{endpoint(site)}"
     signed = pair.signed(_ask(remote, site, pair.request(user, GROUP), days))
@@ -80,11 +80,11 @@ def _signed_by(remote: Remote, host: Host, request: str, days: int) -> str:
 
 def _refusal(done: Completed) -> tuple[str, str]:
     if done.returncode == NO_CLUSTER:
-        return "there is no cluster here yet", "appliance deploy --until kubernetes"
+        return "this host has no cluster yet", "appliance deploy --until kubernetes"
     if done.returncode == NO_KEY:
         return (
-            "the key of the cluster's authority is not here",
-            "ask its keeper for a client certificate, and name that file with --kubeconfig",
+            "the key of the cluster's CA is not on this host",
+            "ask the owner of the CA for a client certificate, and pass its kubeconfig with --kubeconfig",
         )
     said = (done.stderr.strip() or "no reason given").splitlines()[-1]
     return f"no certificate was made: {said}", "appliance health --check kubernetes"

@@ -13,7 +13,7 @@ from appliance.models.site import Owner
 DRAINED = on_demand.DRAINED
 """Annotation with the reason of our cordon; stage kubernetes reverts such a cordon."""
 
-DIVIDED = Workload("MIG on demand, which divides GPUs there", is_ending=True)
+DIVIDED = Workload("MIG on demand, which partitions GPUs there", is_ending=True)
 
 TAINT = on_demand.OWNER
 MIRROR = "kubernetes.io/config.mirror"
@@ -89,7 +89,7 @@ class KubernetesHosts:
             return Workload(_name(pod))
         if self._nodes.evict(meta.get("namespace", "default"), meta["name"]):
             return Workload(_name(pod), is_ending=True)
-        return Workload(f"{_name(pod)} (its disruption budget lets none go now)")
+        return Workload(f"{_name(pod)} (its disruption budget allows no eviction now)")
 
     def _hurried(self, pod: Resource, force: bool) -> Workload:
         """A pod that is being deleted, within its own grace period; a longer one chosen by its owner would block the host."""
@@ -101,7 +101,7 @@ class KubernetesHosts:
             self._nodes.evict(meta.get("namespace", "default"), meta["name"], grace)
         elif held:
             return Workload(
-                f"{_name(pod)} (deleted with a grace of {meta['deletionGracePeriodSeconds']} s; --force ends it)"
+                f"{_name(pod)} (deleted with a grace period of {meta['deletionGracePeriodSeconds']} s; --force ends it)"
             )
         return Workload(_name(pod), is_ending=True)
 
@@ -111,8 +111,8 @@ class KubernetesHosts:
         except ClusterFailed as error:
             if runs(self._session, host, "kubelet"):
                 raise ClusterFailed(
-                    f"kubelet runs on {host}, but the cluster does not tell of it ({error.message})",
-                    "pods may run there: mend the API, or stop kubelet",
+                    f"kubelet runs on {host}, but the Kubernetes API did not report this node ({error.message})",
+                    "pods may run there: repair the API, or stop kubelet",
                     error.host,
                 ) from None
             return None

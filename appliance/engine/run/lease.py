@@ -136,7 +136,11 @@ def _take_all(
     if found and may_take_over(_holders_text(found)):
         # The program never refuses that, so such a host lies; it must not block the others.
         for host in _taken(session, list(found), held, over=True):
-            _warn(session, host, "it was taken over, and says that another run has it all the same")
+            _warn(
+                session,
+                host,
+                "its lease was taken over, but it still reports another run as the holder",
+            )
     elif found:
         raise _refusal(found)
 
@@ -164,7 +168,7 @@ def report_held_leases(session: Session, facts: Mapping[str, HostFacts]) -> None
 def _refusal(found: Mapping[str, Holder]) -> LeaseHeld:
     return LeaseHeld(
         _holders_text(found),
-        "wait for that run, or exclude these hosts; if it is dead, its lease ends within 15 minutes, or take it over: appliance deploy --take-over",
+        "wait for that run, or exclude these hosts; if that run is dead, wait 15 minutes for its lease to expire, or take over: appliance deploy --take-over",
     )
 
 
@@ -183,7 +187,7 @@ def _taken(session: Session, hosts: Sequence[str], held: _Held, *, over: bool) -
                 text = f"takes over from {_holder(before)}"
                 session.tell(Message(text=text, level="warning", host=host))
         else:
-            _warn(session, host, "its answer makes no sense")
+            _warn(session, host, "its answer is invalid")
         return None
 
     return {host: holder for host, holder in each(hosts, take) if holder}
@@ -191,7 +195,7 @@ def _taken(session: Session, hosts: Sequence[str], held: _Held, *, over: bool) -
 
 def _warn(session: Session, host: str, why: str) -> None:
     if why:
-        text = f"cannot tell other control machines that it is being changed: {why}"
+        text = f"other control machines cannot see that this run changes the host: {why}"
         session.tell(Message(text=text, level="warning", host=host))
 
 
@@ -270,7 +274,7 @@ def _renew(session: Session, held: _Held) -> None:
             lost = told.get("lost") if isinstance(told, dict) else None
             if lost and not held.over.is_set():
                 held.hosts.remove(host)
-                text = f"was taken over by {_holder(lost)}; this run goes on"
+                text = f"was taken over by {_holder(lost)}; this run continues"
                 session.tell(Message(text=text, level="warning", host=host))
 
 

@@ -33,19 +33,19 @@ def refuse_leaving_pods(session: Session, found: Round, plan: Plan) -> None:
     for host in site.with_role(Role.CONTROL):
         if busy := _pods(session, host.name):
             raise ConfigError(
-                f"the site no longer asks for Kubernetes, and pods of users are still there: {first_few(busy)}",
-                "let them end, or delete them with what made them (kubectl delete); then deploy again",
+                f"Kubernetes was removed from the site, but pods of users still run: {first_few(busy)}",
+                "wait until they end, or delete them and their controllers (kubectl delete); then deploy again",
             )
 
 
 def _pods(session: Session, host: str) -> list[str]:
-    """Pods of users by namespace and name, as the API of a control host lists them; none if it has no cluster any more."""
+    """Pods of users by namespace and name, as the API of a control host lists them; none if it no longer has a cluster."""
     done = session.remote.run(host, ("sh", "-c", ASK), timeout=SECONDS)
     if done.returncode:
         said = (done.stderr.strip() or "no reason given").splitlines()[-1]
         raise ConfigError(
-            f"the site no longer asks for Kubernetes, and its API on {host} does not list the pods that run: {said}",
-            f"repair the API; or, to give up all pods: ssh {host} kubeadm reset --force; then deploy again",
+            f"Kubernetes was removed from the site, but its API on {host} does not list the running pods: {said}",
+            f"repair the API; or, to discard all pods: ssh {host} kubeadm reset --force; then deploy again",
         )
     pods = json.loads(done.stdout)["items"] if done.stdout.strip() else []
     own = {

@@ -11,13 +11,11 @@ from appliance.errors import ApplianceError
 from appliance.models.site import Host, Role
 
 CARRIES = {
-    Role.CONTROL: "it is a control host, and the site's schedulers run there",
-    Role.STORAGE: "it is a storage host, and others may work on its files",
-    Role.LOGIN: "it is a login host, and people may work there",
+    Role.CONTROL: "it is a control host: the site's schedulers run there",
+    Role.STORAGE: "it is a storage host: other hosts may use its files",
+    Role.LOGIN: "it is a login host: users may be working there",
 }
-REMEDY = (
-    "free it first (appliance node show, scontrol update, kubectl drain), or insist with --force"
-)
+REMEDY = "free it first (appliance node show, scontrol update, kubectl drain), or use --force"
 
 
 def machines_in_use(session: Session, known: Mapping[str, Controller]) -> dict[str, str]:
@@ -41,6 +39,6 @@ def _carried(session: Session, host: Host) -> str:
     try:
         held = [h for s in schedulers(session) if (h := s.look(host.name))]
     except ApplianceError as error:
-        return f"whether it carries work is not known: {error.told_of(host.name)}"
+        return f"cannot determine whether it runs jobs: {error.told_of(host.name)}"
     work = [one for h in held for one in h.work]
     return f"it carries work: {', '.join(work[:3])}" if work else ""

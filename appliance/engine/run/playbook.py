@@ -23,7 +23,9 @@ def plays_of(file: Path) -> tuple[Json, ...]:
     """Return the plays of a playbook, each with the task that reports its end. Raises AnsibleFailed for an invalid one."""
     plays = read(file).data
     if not isinstance(plays, list) or not all(isinstance(p, dict) for p in plays):
-        raise AnsibleFailed(f"{file.name} is not a list of plays", "this is a defect: report it")
+        raise AnsibleFailed(
+            f"{file.name} is not a list of plays", "this is a bug in appliance: report it"
+        )
     return tuple(_with_end(play, number) for number, play in enumerate(plays))
 
 

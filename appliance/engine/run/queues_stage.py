@@ -31,9 +31,9 @@ def why(session: Session, _: Round, plan: Plan, last: Entry | None, asked: bool)
     if last is None:
         return "not brought yet"
     if last.data.get("digest") != rendered(session.site, session.profile).digest:
-        return "others than those brought last: appliance queue plan"
+        return "queues changed since the last apply: appliance queue plan"
     if last.data.get("secrets", "") != _secrets(session):
-        return "the site's secrets are others"
+        return "the site's secrets have changed"
     anew = [s for s in STAGE.after if any(c.action.changes for c in plan.by_stage(s))]
     if anew or _worked_since(session, last.seq):
         return f"after stage {anew[-1] if anew else STAGE.after[-1]}"
@@ -81,7 +81,7 @@ def _in_the_way(refused: tuple[Change, ...]) -> ConfigError:
     more = f"; and {plural(len(others), 'more')}" if others else ""
     return ConfigError(
         f"{first.kind} {first.title}: {'; '.join(first.details)}{more}",
-        first.remedy or "appliance queue plan names all that stands in the way",
+        first.remedy or "appliance queue plan lists everything that blocks the change",
     )
 
 

@@ -21,7 +21,7 @@ SOUND = frozenset({Status.PASS, Status.WARN, Status.SKIP})
 def refuse_unready(
     session: Session, found: Round, plan: Plan, stages: tuple[Stage, ...], prepared: Preparation
 ) -> None:
-    """Raises ConfigError where hosts would be drained for a change that cannot succeed. Changes that were cut off go on."""
+    """Raises ConfigError where hosts would be drained for a change that cannot succeed. Interrupted changes continue."""
     for stage in stages:
         cells = [c for c in plan.by_stage(stage.name) if c.drain and c.action.changes]
         if stage.readiness is None or not cells:
@@ -76,6 +76,6 @@ def _refusal(stage: Stage, problems: list[ApplianceError]) -> ConfigError:
     more = f"; and {len(problems) - MOST} more" if len(problems) > MOST else ""
     text = "; ".join(problem.message for problem in problems[:MOST])
     return ConfigError(
-        f"stage {stage.name} is refused before a host is drained: {text}{more}",
+        f"stage {stage.name} cannot run, so no host was drained: {text}{more}",
         f"{problems[0].hint}; nothing was changed",
     )

@@ -27,7 +27,7 @@ from appliance.models.run import StageOutcome, StageState
 from appliance.models.site import Role
 from appliance.stages.stage import Stage, never
 
-REMEDY = "wait for them (gpu.drain_minutes) or allow to end them (gpu.interrupt_jobs)"
+REMEDY = "increase the wait (gpu.drain_minutes) or allow ending them (gpu.interrupt_jobs)"
 
 DRAINED, GIVEN_BACK = "drained", "given_back"
 """Kinds of journal entries."""
@@ -164,7 +164,7 @@ def _give_back(session: Session, host: str) -> None:
     try:
         resume(session, (host,))
     except ApplianceError as error:
-        text = f"is done, and still drained: {error.told_of(host)}"
+        text = f"is done, but still drained: {error.told_of(host)}"
         session.tell(Message(text=text, level="warning", host=host))
     else:
         session.journal.append(session.run, GIVEN_BACK, host=host)
@@ -179,7 +179,7 @@ def resume_left_drained(session: Session, plan: Plan, stages: Sequence[Stage]) -
 
 
 def is_left_drained(session: Session, found: Round, host: str) -> bool:
-    """Whether a change of this host was cut off: by the cluster's word, and where it has none by the journal."""
+    """Whether a change of this host was interrupted, as reported by the cluster, or otherwise by the journal."""
     for facts in found.facts.values():
         for node in (facts.kubernetes.nodes if facts.kubernetes else None) or ():
             if node.name == host:
@@ -198,8 +198,8 @@ def _kept(
 ) -> list[StageOutcome]:
     """Return the outcomes of hosts that the waves do not reach."""
     state = StageState.BLOCKED if failed else StageState.NOT_RUN
-    why = f"{failed} failed, so stage {stage.name} goes no further" if failed else "interrupted"
-    fix = f"mend {failed}, then deploy again" if failed else ""
+    why = f"{failed} failed, so stage {stage.name} stops here" if failed else "interrupted"
+    fix = f"repair {failed}, then deploy again" if failed else ""
     for cell in cells:
         if failed:
             session.tell(Message(text=f"skipped: {why}", level="warning", host=cell.host))

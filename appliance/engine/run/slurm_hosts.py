@@ -81,8 +81,8 @@ class SlurmHosts:
                 return "", ""
             if runs(self._session, host, "slurmd"):
                 raise CommandFailed(
-                    f"slurmd runs on {host}, but Slurm's controller does not tell of it ({said})",
-                    "jobs may run there: mend the controller, or stop slurmd",
+                    f"slurmd runs on {host}, but slurmctld did not report this node ({said})",
+                    "jobs may run there: repair slurmctld, or stop slurmd",
                     self._desks[0],
                 )
             return "", ""
@@ -90,7 +90,7 @@ class SlurmHosts:
         if not state:
             said = _last(done.stdout, done.stderr)
             raise CommandFailed(
-                f"scontrol says no state of {host}: {said}", "try it there", self._desks[0]
+                f"scontrol printed no state for {host}: {said}", "run it there", self._desks[0]
             )
         return state.group(1), reason.group(1).strip() if reason else ""
 
@@ -104,7 +104,7 @@ class SlurmHosts:
         done = self._run(["timeout", "20", *words])
         if done.returncode:
             said = _last(done.stderr, done.stdout)
-            hint = "bring Slurm up: appliance deploy --stage slurm"
+            hint = "start Slurm: appliance deploy --stage slurm"
             raise CommandFailed(f"{words[0]}: {said}", hint, self._desks[0])
         return done.stdout
 

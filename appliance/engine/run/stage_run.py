@@ -295,5 +295,5 @@ def _problem(session: Session, result: HostPlay, proof: Proof | None) -> Diagnos
         full = full_filesystem(asked)
         return diagnose(result.host, result.failed_task, result.message, full)
     if not result.finished:
-        return Diagnosis("its playbook ended before this host was through", "deploy again")
+        return Diagnosis("its playbook ended before this host was finished", "deploy again")
     return proof.problem if proof else Diagnosis("its checks did not run", "deploy again")

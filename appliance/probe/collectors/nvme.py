@@ -82,7 +82,7 @@ def _asked(fd: int) -> bytes:
     command = bytearray(struct.pack(COMMAND, *words, *[0] * 7))
     status = fcntl.ioctl(fd, ADMIN_COMMAND, command)
     if status:
-        raise Unreadable(f"it refuses its health page, status {status:#x}")
+        raise Unreadable(f"it returns no health page, status {status:#x}")
     return answer.tobytes()
 
 

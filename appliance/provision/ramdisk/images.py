@@ -148,7 +148,7 @@ def write(source: Source, disk: Disk, size: int) -> memoryview:
     with closing(ahead(unpacked(source))) as raw:
         for block in raw:
             if at + len(block) > size:
-                raise Refused("the image is longer than its manifest says", "build it again")
+                raise Refused("the image is longer than in its manifest", "build it again")
             keep = min(len(block), max(0, HEAD - at))
             head[at : at + keep] = block[:keep]
             if rest := block[keep:]:

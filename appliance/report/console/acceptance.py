@@ -79,7 +79,7 @@ def acceptance_fold(
         for line in lines:
             console.print(Padding(line, (0, 0, 0, 4), expand=False))
     if left:
-        more = f"and {plural(left, 'gate')} more: accept --look names them"
+        more = f"and {plural(left, 'gate')} more: accept --look lists them"
         if acceptance.verdict is Accepted.SIMULATED:
             more = f"Real hardware of its class has {plural(left, 'gate')} to pass."
         console.print(Padding(Text(more, "dim"), (0, 0, 0, 4), expand=False))

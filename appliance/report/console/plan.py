@@ -20,7 +20,7 @@ from appliance.text import plural
 Column = tuple[str, ...]
 """Hosts that share a column of the table."""
 
-_WRONG = "Wrong on the hosts, and not for a deployment to mend:"
+_WRONG = "Faults on the hosts that a deployment cannot fix:"
 _REACHABLE = "host.reachable"
 _WHY_MIN = 28
 _WHY_LINES = 1.5

@@ -39,8 +39,8 @@ def queue_tree(console: Console, tree: QueueTree) -> None:
         console.print(said, style="dim", highlight=False)
     if tree.admission != "deny":
         said = (
-            f"scheduler.admission is {tree.admission}: work that names another project's queue is not refused, and no quota is sure."
-            " Set deny once no warning is left"
+            f"scheduler.admission is {tree.admission}: pods that name another project's queue are accepted, so quotas are not guaranteed."
+            " Set deny after all warnings are resolved"
         )
         console.print(said, style="yellow", highlight=False)
 

@@ -66,7 +66,7 @@ def run_summary(
 
 
 def waivers_list(console: Console, record: RunRecord, shown: Collection[Waiver] = ()) -> None:
-    """Print the waivers in force that were not ``shown`` at a gate above."""
+    """Print the active waivers that were not ``shown`` at a gate above."""
     for waiver in record.waivers:
         if waiver not in shown:
             console.print(Padding(waiver_line(waiver), (0, 0, 0, 4), expand=False))
@@ -144,7 +144,7 @@ def _verdict(record: RunRecord) -> list[Text]:
     sign = VERDICT[record.verdict]
     word = f"{sign.word}."
     if record.verdict is Verdict.PASSED:
-        word = "Good as far as it went." if record.narrowed else "Deployed."
+        word = "The selected part passed." if record.narrowed else "Deployed."
     simulated = f" (simulated: {', '.join(record.simulated)})" if record.simulated else ""
     size = f"{plural(len(record.hosts), 'host')}, {plural(record.gpu_count, 'GPU')}"
     size = f"{size if record.hosts else 'No host was asked'}{simulated}"

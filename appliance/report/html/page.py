@@ -175,10 +175,10 @@ def sentence(record: RunRecord) -> str:
     if not record.results:
         return "Nothing was judged."
     if record.verdict is Verdict.INCOMPLETE:
-        return "Nothing failed, but something that is required has no verdict."
+        return "Nothing failed, but a required check has no verdict."
     passed, total = record.count(Status.PASS), len(record.results)
     if record.narrowed:
-        part = f"This run was kept to a part of the site ({record.narrowed})"
+        part = f"This run was limited to a part of the site ({record.narrowed})"
         return f"{part}: {passed} of its {plural(total, 'check')} passed, none failed."
     if passed == total:
         return f"All {plural(total, 'check')} passed."
@@ -199,7 +199,7 @@ def figures(record: RunRecord) -> tuple[Figure, Figure, Figure]:
     """Return GPUs, fabric ports at rate, and training throughput against its reference."""
     if not record.hosts:
         unasked = [
-            Figure(label, "not asked", "", "this run looked at no host", None, None)
+            Figure(label, "not asked", "", "this run did not check any host", None, None)
             for label in ("GPUs", "Fabric ports at rate")
         ]
         return unasked[0], unasked[1], _throughput(record)

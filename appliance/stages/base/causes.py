@@ -3,7 +3,7 @@
 from appliance.checks.causes import Cause, Condition, Effect, always, both, names_only
 from appliance.stages.base import ids
 
-FULL_DISK = Cause(ids.DISK, "nothing that writes works on a full disk")
+FULL_DISK = Cause(ids.DISK, "programs that write fail on a full disk")
 
 
 def unit_failed(*units: str, when: Condition = always) -> Effect:

@@ -18,9 +18,11 @@ class FileChange(Model):
 class Weekly(Model):
     """The last look of appliance-weekly on this host."""
 
-    age_s: Real = Field(description="Seconds since it ended; before the first since it was set up")
+    age_s: Real = Field(
+        description="Seconds since it ended; before the first run, since its installation"
+    )
     looked: bool = Field(default=True, description="It has ended once")
     seconds: Real = Field(default=0, description="What it took")
-    problem: Line = Field(default="", description="Why it could not look; empty: it could")
+    problem: Line = Field(default="", description="Why it could not run; empty: it ran")
     changes: tuple[FileChange, ...] = ()
     more: Number = Field(default=0, description="Changes beyond those")

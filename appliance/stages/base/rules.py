@@ -126,7 +126,7 @@ def numbers(case: Case) -> Iterator[Finding]:
         )
     for path, number in given:
         if number in NOBODY:
-            message = f"{number} is reserved by systemd or the account nobody"
+            message = f"{number} is reserved by systemd or for overflow IDs"
             yield case.problem(path, message, "choose a number up to 60000, or from 65536")
 
 

@@ -10,11 +10,9 @@ def names_part(cause: CheckResult, effect: CheckResult) -> bool:
     return not {*cause.parts, *cause.names}.isdisjoint(effect.parts)
 
 
-PORT_MISSING = Cause(
-    ids.PORTS, "the adapter that is missing is the one they speak of", when=names_part
-)
-NO_PORT = Cause(ids.PORTS, "without a port there is nothing to judge", when=is_unknown)
-OTHER_FABRIC = Cause(ids.SM, "its ports hang on another fabric")
+PORT_MISSING = Cause(ids.PORTS, "these results concern the missing adapter", when=names_part)
+NO_PORT = Cause(ids.PORTS, "the host has no port to check", when=is_unknown)
+OTHER_FABRIC = Cause(ids.SM, "its ports are connected to another fabric")
 LINK_DOWN = Cause(ids.STATE, "the port's link is down", Reach.PART)
 
 

@@ -22,8 +22,12 @@ class RoceState(Model):
     mtu: Count | None = None
     pfc: tuple[Number, ...] | None = Field(default=None, description="Priorities that are paused")
     dscp: dict[Line, Number] | None = Field(default=None, description="Priority by DSCP")
-    tos: Number | None = Field(default=None, description="Of the connection manager's connections")
-    traffic_class: Number | None = Field(default=None, description="Of all others; few drivers")
+    tos: Number | None = Field(
+        default=None, description="DSCP of the connection manager's connections"
+    )
+    traffic_class: Number | None = Field(
+        default=None, description="DSCP of all other traffic; few drivers"
+    )
     ecn: tuple[Number, ...] | None = Field(
         default=None, description="Priorities with both halves of it on; few drivers"
     )
@@ -43,7 +47,7 @@ class Port(Model):
     board: Line = ""
     numa_node: Number | None = None
     pci_path: tuple[BusId, ...] = Field(
-        default=(), description="Bridges to its adapter, as a GPU's"
+        default=(), description="PCIe bridges to its adapter, like those of a GPU"
     )
     pcie_width: Number | None = Field(default=None, description="Lanes of its adapter's link")
     pcie_max_width: Number | None = None
@@ -52,7 +56,9 @@ class Port(Model):
     pkeys: tuple[Number, ...] | None = Field(
         default=None, description="Partitions, with the membership bit; None: not read"
     )
-    roce: RoceState | None = Field(default=None, description="Where the stage sets it up")
+    roce: RoceState | None = Field(
+        default=None, description="RoCE settings, if the stage configures the port"
+    )
     counters: dict[Line, Number] = Field(default_factory=dict)
 
 

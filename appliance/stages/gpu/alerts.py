@@ -31,7 +31,7 @@ ALERTS = (
         minutes=0,
         severity=Severity.CRITICAL,
         summary=WHICH + " reported Xid {{ $labels.code }}",
-        remedy="appliance health --check gpu.xid explains the code and says whether to reset or reboot. The alert "
+        remedy="appliance health --check gpu.xid explains the code and recommends a reset or a reboot. The alert "
         "ends when the message is older than the limit gpu.xid (24 h), or when the host restarts.",
         check=ids.XID,
     ),
@@ -43,7 +43,7 @@ ALERTS = (
         severity=Severity.CRITICAL,
         summary=WHICH
         + " reported Xid {{ $value }}; without appliance-watch on the host, only the last code is known",
-        remedy="appliance health --check gpu.xid shows the kernel log and says whether to reset or reboot. The value "
+        remedy="appliance health --check gpu.xid shows the kernel log and recommends a reset or a reboot. The value "
         "stays until dcgm-exporter is restarted.",
         check=ids.XID,
     ),

@@ -114,6 +114,8 @@ class Xid(Model):
     unit: Line = Field(
         default="", description="Of an NVLink 5 message: the part of the GPU it names"
     )
-    severity: Line = Field(default="", description="As an NVLink 5 message says: Fatal or Nonfatal")
+    severity: Line = Field(
+        default="", description="Severity in an NVLink 5 message: Fatal or Nonfatal"
+    )
     link: Line = Field(default="", description="The NVLink that message names")
     omitted: Number = Field(default=0, description="Earlier ones of this code and GPU, left out")

@@ -3,9 +3,9 @@
 from appliance.checks.causes import Cause, Reach, is_unknown
 from appliance.stages.kubernetes import ids
 
-NO_API = Cause(ids.API, "only the API knows them", Reach.SITE, is_unknown)
+NO_API = Cause(ids.API, "only the API has this information", Reach.SITE, is_unknown)
 FULL = Cause(
     ids.ETCD,
-    "etcd takes no changes in time, so that nothing renews its lease or says its state",
+    "etcd does not commit writes in time, so nodes cannot renew leases or report status",
     Reach.SITE,
 )

@@ -25,8 +25,8 @@ class KubernetesNode(Model):
     reason: Line = Field(default="", description="Why it is not ready")
     version: Line = Field(default="", description="Of its kubelet, as v1.35.2")
     cordoned: bool = False
-    cordoned_for: Line = Field(default="", description="What the appliance cordoned it for")
-    owner: Line = Field(default="kubernetes", description="Of its taint appliance/owner")
+    cordoned_for: Line = Field(default="", description="Reason for which the appliance cordoned it")
+    owner: Line = Field(default="kubernetes", description="Owner in its taint appliance/owner")
     tiers: dict[Line, Line] = Field(
         default_factory=dict, description="Its labels of the fabric's tiers"
     )
@@ -40,19 +40,23 @@ class ExternalCluster(Model):
     """An external cluster (``kubernetes.external``), read from its API by the control machine."""
 
     api: Line = Field(description='"ok" or why it did not answer')
-    fix: Line = Field(default="", description="What to do where it did not")
+    fix: Line = Field(default="", description="Remedy if it did not answer")
     nodes: tuple[KubernetesNode, ...] | None = None
 
 
 class EtcdMember(Model):
-    """The member of etcd on a control host, as its metrics have it. None: not to be had."""
+    """The member of etcd on a control host, from its metrics. None: unavailable."""
 
     bytes: Count | None = Field(default=None, description="Of its database")
-    in_use: Count | None = Field(default=None, description="Of these; the rest is free space")
-    quota: Count | None = Field(default=None, description="The most its database may have")
-    alarm: Line | None = Field(default=None, description='Of the cluster, as NOSPACE; "": none')
+    in_use: Count | None = Field(
+        default=None, description="Bytes of it in use; the rest is free space"
+    )
+    quota: Count | None = Field(default=None, description="Quota of its database")
+    alarm: Line | None = Field(
+        default=None, description='Alarm of the cluster, such as NOSPACE; "": none'
+    )
     sync_ms: Real | None = Field(
-        default=None, description="Mean time of a write to its disk while the probe looked"
+        default=None, description="Mean time of a disk write during the probe"
     )
 
 
@@ -69,10 +73,10 @@ class PlatformPod(Model):
     """A pod that is not ready."""
 
     name: Line
-    host: Line = Field(default="", description="Where it was placed; empty: nowhere")
-    kind: Line = Field(description="The reason in a word, as ImagePullBackOff")
-    said: Line = Field(default="", description="The reason in the words of who reported it")
-    image: Line = Field(default="", description="Of the container that does not run")
+    host: Line = Field(default="", description="Node on which it was placed; empty: none")
+    kind: Line = Field(description="The reason in a word, such as ImagePullBackOff")
+    said: Line = Field(default="", description="The reported message")
+    image: Line = Field(default="", description="Image of the container that does not run")
     age_s: Count | None = None
 
 
@@ -84,8 +88,8 @@ class Workload(Model):
     kind: Line
     wanted: Count
     ready: Count
-    hosts: tuple[Line, ...] = Field(default=(), description="Of the pods that are ready")
-    why: Line = Field(default="", description="Why fewer pods were made than wanted")
+    hosts: tuple[Line, ...] = Field(default=(), description="Hosts of the pods that are ready")
+    why: Line = Field(default="", description="Why fewer pods were created than requested")
     pods: tuple[PlatformPod, ...] = Field(default=(), description="Those that are not ready")
 
 
@@ -93,27 +97,29 @@ class Kubernetes(Model):
     """kubelet of this host; on a control plane also answers of the API. None: unavailable."""
 
     version: Line = Field(default="", description="Of kubelet, as v1.35.2")
-    kubelet: Line = Field(default="", description='"ok" or what kubelet says of itself')
+    kubelet: Line = Field(default="", description='"ok" or the error that kubelet reports')
     services: dict[Line, Line] = Field(
-        default_factory=dict, description='"ok" or what they say, by name, as kube-proxy'
+        default_factory=dict, description='"ok" or the reported error, by name, such as kube-proxy'
     )
     dns: Line = Field(default="", description='"ok", or why no service name resolves from here')
-    api: Line | None = Field(default=None, description='"ok" or what the API of this host says')
+    api: Line | None = Field(
+        default=None, description='"ok" or the error from the API of this host'
+    )
     stopped: bool = Field(
-        default=False, description="The control plane, for a restore of etcd that is not through"
+        default=False, description="The control plane is stopped for an unfinished restore of etcd"
     )
     nodes: tuple[KubernetesNode, ...] | None = None
     workloads: tuple[Workload, ...] | None = None
     images_gone: tuple[Line, ...] | None = Field(
-        default=None, description="Imported from the offline source, and no longer there"
+        default=None, description="Images imported from the offline source that are missing now"
     )
     gives: dict[Line, Number] | None = Field(
         default=None,
-        description="nvidia.com/... that the API may give out of this node, as gpu or mig-1g.10gb",
+        description="nvidia.com/... that are allocatable on this node, such as gpu or mig-1g.10gb",
     )
     plugins: tuple[ReleasePod, ...] | None = Field(
         default=None,
-        description="Pods of our charts' device plugins on this node, where it gives out no GPU",
+        description="Pods of our charts' device plugins on this node, if it offers no GPU",
     )
     etcd: EtcdMember | None = Field(default=None, description="Of a control host")
     certificates: dict[Line, Real] = Field(
@@ -129,7 +135,7 @@ class Offer(Model):
     packages: dict[PackageName, tuple[PackageVersion, ...]] = Field(
         description="Versions in its repositories, by package"
     )
-    images: tuple[Line, ...] = Field(description="In the archives of the offline source")
+    images: tuple[Line, ...] = Field(description="Images in the archives of the offline source")
 
 
 class Ground(Model):
@@ -138,13 +144,15 @@ class Ground(Model):
     ours: bool = Field(description="Stage kubernetes has begun here")
     swaps: dict[Line, Count] = Field(description="Bytes in use, by device or file")
     modules: dict[Line, Line] = Field(
-        description='"loaded", "there" where it could be, "" where it cannot'
+        description='"loaded"; "there": it can be loaded; "": it cannot'
     )
     listeners: dict[Line, Line] = Field(
         default_factory=dict, description="Program by port, of those a cluster needs"
     )
     routes: tuple[Route, ...] = Field(default=(), description="Network and interface")
-    clusters: tuple[Line, ...] = Field(default=(), description="What a cluster has left here")
+    clusters: tuple[Line, ...] = Field(
+        default=(), description="Traces of another cluster on this host"
+    )
 
     def ways_to(self, network: IPv4Network) -> list[str]:
         """Routes to a part of a network."""

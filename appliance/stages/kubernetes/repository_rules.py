@@ -23,8 +23,8 @@ def cluster(case: Case) -> Iterator[Finding]:
     if own.source is None and "source_parts" in own.model_fields_set:
         yield case.problem(
             ("kubernetes", "source_parts"),
-            "says what source brings, and there is no source",
-            "name the folder under kubernetes.source, or leave this out",
+            "is set, but kubernetes.source is not",
+            "set kubernetes.source to the folder, or remove kubernetes.source_parts",
         )
     if own.offline("packages"):
         yield from _twice(case)
@@ -33,8 +33,8 @@ def cluster(case: Case) -> Iterator[Finding]:
     if own.dns == "supplied" and not own.offline("manifests"):
         yield case.problem(
             ("kubernetes", "dns"),
-            "wants a manifest of the offline source, which brings none",
-            "name its folder under kubernetes.source with manifests among source_parts, or write coredns",
+            "needs a manifest in the offline source, which contains none",
+            "set kubernetes.source to its folder and add manifests to source_parts, or use coredns",
         )
 
 
@@ -44,8 +44,8 @@ def _twice(case: Case) -> Iterator[Finding]:
         if section.model_fields_set:
             yield case.problem(
                 ("repositories", name),
-                "is not asked: the packages come from kubernetes.source",
-                "leave it out, or name what else source brings in kubernetes.source_parts, without packages",
+                "is not used: the packages come from kubernetes.source",
+                "remove it, or list the other content of source in kubernetes.source_parts, without packages",
             )
 
 
@@ -57,8 +57,8 @@ def _nowhere(case: Case, own: KubernetesOptions) -> Iterator[Finding]:
     asked = asked or (case.profile.software.containerd if case.profile else "not known")
     yield case.problem(
         ("repositories", "containerd", "source"),
-        f"takes the distribution's containerd, and the release asked for is {asked}, which may come from nowhere",
-        "name the distribution's in kubernetes.containerd, as apt-cache policy containerd shows it on a host, or write docker",
+        f"is distribution, but the distribution may not package containerd {asked}",
+        "set kubernetes.containerd to the distribution's release (apt-cache policy containerd on a host), or use docker",
     )
 
 

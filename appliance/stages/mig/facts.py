@@ -11,10 +11,10 @@ class MigDemand(Model):
 
     age_s: Real = Field(description="Seconds since it ended")
     problem: Line = Field(default="", description="What went wrong; empty: nothing")
-    waits: Line = Field(default="", description="What it needs before it can look at anything")
-    free: dict[Line, Count] = Field(default_factory=dict, description="Instances nobody has")
+    waits: Line = Field(default="", description="What it needs before its first check")
+    free: dict[Line, Count] = Field(default_factory=dict, description="Free instances")
     room: dict[Line, Number] = Field(
-        default_factory=dict, description="How many more could be made"
+        default_factory=dict, description="How many more could be created"
     )
-    made: Number = Field(default=0, description="Instances made since its start")
-    taken: Number = Field(default=0, description="Instances taken away since its start")
+    made: Number = Field(default=0, description="Instances created since its start")
+    taken: Number = Field(default=0, description="Instances removed since its start")

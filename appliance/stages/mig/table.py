@@ -74,7 +74,7 @@ class Geometry(Model):
         """Why a layout cannot be made on one GPU, in one line; "" if it can."""
         if why := self._reckoned(layout):
             return why
-        return "" if self.place(layout) else "the instances do not fit beside each other"
+        return "" if self.place(layout) else "the instances do not fit on one GPU"
 
     def nearest(self, layout: Layout) -> dict[str, int]:
         """The layout without excess instances, of which the smallest are removed first; {} if nothing is left."""

@@ -8,7 +8,7 @@ from appliance.models.base import Model
 from appliance.models.fact_types import Count, Line, Number, Real
 
 SilenceId = Annotated[str, Field(pattern=r"^[0-9A-Za-z-]{1,64}$")]
-"""6f7fd2a8-4f3e-4a5c-9d0e-2b1c3d4e5f60; it stands in a command."""
+"""6f7fd2a8-4f3e-4a5c-9d0e-2b1c3d4e5f60; it is used in a command."""
 
 
 class Target(Model):
@@ -48,7 +48,7 @@ class HeldPort(Model):
 
 
 class Observe(Model):
-    """Prometheus as its own API answers on this host; None where it does not answer."""
+    """Prometheus from its own API on this host; None: no answer."""
 
     targets: tuple[Target, ...] = ()
     rules: Number = Field(
@@ -59,10 +59,10 @@ class Observe(Model):
     )
     firing: tuple[Line, ...] = ()
     told: tuple[Line, ...] | None = Field(
-        default=None, description="Receivers Alertmanager knows; None where it does not answer"
+        default=None, description="Receivers configured in Alertmanager; None: no answer"
     )
     silences: tuple[Silence, ...] | None = Field(
-        default=None, description="Of Alertmanager; None where it does not say"
+        default=None, description="Silences in Alertmanager; None: no answer"
     )
     sends: Number = Field(
         default=0, description="Alertmanagers that Prometheus hands its alerts to"

@@ -99,8 +99,8 @@ def _hook(context: RoleContext, receiver: Receiver) -> str:
     address = _secret(context, f"receiver.{receiver.name}")
     if not HOOK.fullmatch(address):
         raise ConfigError(
-            f"the address of receiver {receiver.name} is no http or https URL",
-            "put the whole URL, and nothing else, where observe.receivers says",
+            f"the address of receiver {receiver.name} is not an http or https URL",
+            "store only the complete URL in the secret that observe.receivers sets",
         )
     return address
 
@@ -120,7 +120,10 @@ def _mail(context: RoleContext) -> dict[str, object]:
 
 def _secret(context: RoleContext, name: str) -> str:
     if name not in context.secrets:
-        raise ConfigError(f"the secret of {name} was not read", "run this where it is kept")
+        raise ConfigError(
+            f"the secret of {name} was not read",
+            "run this on the control machine that has the secret",
+        )
     return context.secrets[name]
 
 

@@ -157,7 +157,7 @@ def _label(cluster: Cluster, host: str, labels: dict[str, str]) -> Change | None
             name=host,
             title=host,
             details=("the cluster has no such node",),
-            remedy=f"let {host} join the cluster (appliance deploy), or take it out of its node pool",
+            remedy=f"let {host} join the cluster (appliance deploy), or remove it from its node pool",
         )
     own = node["metadata"].get("labels", {})
     said = tuple(
@@ -171,7 +171,7 @@ def _label(cluster: Cluster, host: str, labels: dict[str, str]) -> Change | None
 
 
 def _let_go(site: Site, wanted: Rendered, cluster: Cluster) -> Iterator[Change]:
-    """Hosts of the site that are in no pool any more; with the label they would take no work but that pool's."""
+    """Hosts of the site that are no longer in a pool; with the label they would accept only that pool's work."""
     own = {host.name for host in site.hosts} - wanted.node_labels.keys()
     for node in cluster.find("v1", "Node", "") if wanted.pool_label else ():
         name, labels = node["metadata"]["name"], node["metadata"].get("labels", {})

@@ -24,7 +24,7 @@ class NetworkPolicy(Model):
     name: Line
     namespace: Line
     release: Line = ""
-    admits: bool = Field(description="It lets somebody in")
+    admits: bool = Field(description="It allows traffic from some sources")
     digest: Line = Field(description="sha256 of its specification's canonical JSON")
 
 
@@ -35,15 +35,17 @@ class PolicyEnforcer(Model):
     namespace: Line
     ready: Number
     wanted: Number
-    mode: Line = Field(default="", description="Cilium's enable-policy: never enforces none")
+    mode: Line = Field(
+        default="", description="Cilium's enable-policy; never: policies are not enforced"
+    )
 
 
 class PodImage(Model):
     """An image that containers of a namespace's pods run, on these hosts."""
 
     namespace: Line
-    image: Line = Field(description="As the pods ask for it")
-    id: Line = Field(description="imageID of their status: what runs")
+    image: Line = Field(description="Image as requested by the pods")
+    id: Line = Field(description="imageID in their status: the running image")
     hosts: tuple[Line, ...]
 
 
@@ -52,13 +54,14 @@ class SharedTree(Model):
 
     name: Line
     namespace: Line
-    phase: Line = Field(description="Bound, Pending, Lost; of the claim")
+    phase: Line = Field(description="Phase of the claim: Bound, Pending or Lost")
     volume: Line = Field(description="The volume's name")
-    server: Line = Field(default="", description="Of the volume; empty: there is none")
+    server: Line = Field(default="", description="Name of the volume; empty: none")
     path: Line = ""
     options: tuple[Line, ...] = Field(default=(), description="Of the mount")
     held: bool = Field(
-        default=False, description="The volume is kept for this claim, and stays when it is deleted"
+        default=False,
+        description="The volume is reserved for this claim, and kept if the claim is deleted",
     )
 
 
@@ -72,27 +75,27 @@ class LiveQueue(Model):
 
 
 class SchedulerFacts(Model):
-    """As the API of a control plane answers. None: not to be had."""
+    """Answer of a control plane's API. None: unavailable."""
 
     releases: tuple[HelmRelease, ...] | None = None
     pods: tuple[ReleasePod, ...] | None = None
     rdma: dict[NodeName, Number] | None = Field(
-        default=None, description="rdma/fabric the cluster may give out, by node"
+        default=None, description="Allocatable rdma/fabric, by node"
     )
     default_classes: tuple[str, ...] | None = Field(
-        default=None, description="StorageClasses for claims that name none"
+        default=None, description="Default StorageClasses"
     )
     policies: tuple[NetworkPolicy, ...] | None = Field(
         default=None, description="NetworkPolicies in namespaces of releases"
     )
     enforcers: tuple[PolicyEnforcer, ...] | None = Field(
-        default=None, description="Who enforces them; none: nobody who is known to"
+        default=None, description="Components that enforce them; none: no known one"
     )
     images: tuple[PodImage, ...] | None = Field(
-        default=None, description="Of pods in kube-system and in namespaces of releases"
+        default=None, description="Images of pods in kube-system and in namespaces of releases"
     )
     trees: tuple[SharedTree, ...] | None = Field(
-        default=None, description="Shared trees as the cluster has them"
+        default=None, description="Shared trees in the cluster"
     )
     stopped: tuple[Line, ...] | None = Field(
         default=None, description="Deployments of releases with 0 replicas, as namespace/name"

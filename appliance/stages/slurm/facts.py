@@ -9,13 +9,13 @@ from appliance.models.fact_types import Count, Line, NodeName, Real
 class Plugin(Model):
     """Pyxis as Slurm's plugin. ``help`` is None if srun could not run."""
 
-    path: Line = Field(description="Of the plugin that was built here")
-    there: bool = Field(description="The file is there, as it was built")
-    configured: bool = Field(description="Slurm is told to load it")
-    release: Line = Field(default="", description="Of Pyxis; empty: not known")
+    path: Line = Field(description="Path of the plugin that was built on this host")
+    there: bool = Field(description="The file exists and is unchanged since its build")
+    configured: bool = Field(description="Slurm's configuration loads it")
+    release: Line = Field(default="", description="Release of Pyxis; empty: unknown")
     built_for: Line = Field(description="Release of Slurm it was built for")
     offers: bool | None = Field(default=None, description="srun --help lists --container-image")
-    problem: Line = Field(default="", description="What srun says instead of its help")
+    problem: Line = Field(default="", description="Error of srun --help")
 
 
 class Containers(Model):
@@ -24,12 +24,12 @@ class Containers(Model):
     slurm: Line = Field(default="", description="Release of Slurm's commands; empty: none")
     plugin: Plugin | None = None
     enroot: Line = Field(default="", description="Its version; empty: not installed")
-    lacks: tuple[Line, ...] = Field(default=(), description="Programs it needs that are not there")
+    lacks: tuple[Line, ...] = Field(default=(), description="Required programs that are missing")
     kernel: dict[Line, Line] = Field(
-        default_factory=dict, description="Parameters of the kernel that bear on user namespaces"
+        default_factory=dict, description="Kernel parameters that affect user namespaces"
     )
-    overlay: bool | None = Field(default=None, description="The kernel, or FUSE, has overlays")
-    folder: Line = Field(default="", description="Of images and containers; empty: not set")
+    overlay: bool | None = Field(default=None, description="The kernel, or FUSE, supports overlays")
+    folder: Line = Field(default="", description="Folder of images and containers; empty: not set")
     free: Count | None = Field(default=None, description="Bytes free there")
 
 
@@ -41,7 +41,7 @@ class UnfitBy(Model):
     cause: Line
 
     def __str__(self) -> str:
-        """As it stands in Slurm's reason."""
+        """Its form in Slurm's reason."""
         return " ".join(filter(None, [self.check, self.part + ":" * bool(self.part), self.cause]))
 
 
@@ -50,21 +50,21 @@ class Watch(Model):
 
     age_s: Real = Field(description="Seconds since it looked")
     causes: tuple[UnfitBy, ...] = Field(default=(), description="Why the host is unfit for work")
-    gaps: tuple[Line, ...] = Field(default=(), description="What it could not judge")
+    gaps: tuple[Line, ...] = Field(default=(), description="Checks without a verdict")
     slurm: Line = Field(
         default="",
-        description="out: takes no jobs; over: keeps them, for the bound; silent: slurmctld does not answer; empty: nothing was done",
+        description="out: drained; over: not drained, because the limit is reached; silent: slurmctld does not answer; empty: no change",
     )
     returns: bool | None = Field(
         default=None,
-        description="It is out by itself, for a fault that ends by itself; None: its watch is older and does not say",
+        description="The watch drained it for a fault that can clear without repair; None: an older watch without this field",
     )
     held_by: Count | None = Field(
-        default=None, description="Process of a look that does not end, so that no other one begins"
+        default=None, description="Process ID of a hung check that blocks the next one"
     )
     fit: bool | None = Field(
         default=None,
-        description="What it says when asked now, where it is out and returns; None: not asked, or no answer",
+        description="Current verdict of a drained host that may return; None: not requested, or no answer",
     )
 
 
@@ -86,7 +86,7 @@ class SlurmPartition(Model):
     state: Line
     nodes: Count = 0
     settings: dict[Line, Line] = Field(
-        default_factory=dict, description="Those that keep users out or hold jobs back"
+        default_factory=dict, description="Those that exclude users or delay jobs"
     )
 
 
@@ -110,9 +110,9 @@ class Association(Model):
     account: Line
     user: Line = ""
     qos: tuple[Line, ...] = ()
-    default_qos: Line = Field(default="", description="Empty: normal, which is Slurm's own")
+    default_qos: Line = Field(default="", description="Empty: normal, the default QOS of Slurm")
     zero: tuple[Line, ...] = Field(
-        default=(), description="Limits by which no job runs, such as gres/gpu=0"
+        default=(), description="Limits that prevent every job, such as gres/gpu=0"
     )
 
 
@@ -121,7 +121,7 @@ class Submission(Model):
 
     user: Line
     partition: Line
-    refused: Line = Field(default="", description="Empty: Slurm would take the job")
+    refused: Line = Field(default="", description="Empty: Slurm would accept the job")
 
 
 class Slurm(Model):
@@ -138,13 +138,13 @@ class Slurm(Model):
     )
     reservations: tuple[Reservation, ...] | None = Field(default=None, description="None: not read")
     associations: tuple[Association, ...] | None = Field(
-        default=None, description="Of this cluster; None: not read"
+        default=None, description="Accounts of this cluster; None: not read"
     )
     qos: dict[Line, tuple[Line, ...]] = Field(
-        default_factory=dict, description="QOS with limits by which no job runs, and which"
+        default_factory=dict, description="QOS with limits that prevent every job, and these limits"
     )
     submissions: tuple[Submission, ...] | None = Field(
-        default=None, description="None: no user to submit as, or not asked"
+        default=None, description="None: no user for a test job, or not requested"
     )
     accounting: bool | None = Field(
         default=None, description="slurmdbd answers and knows the cluster"

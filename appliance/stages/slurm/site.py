@@ -134,7 +134,7 @@ class SlurmOptions(Model):
     )
     accounts: Many[Account] = Field(
         default=(Account.model_construct(name=DEFAULT_ACCOUNT, users=("root",)),),
-        description="Accounts to charge; users of base.users that none lists charge default",
+        description="Accounts to charge; users of base.users without an account are charged to default",
     )
     watch: WatchOptions = Field(default=WatchOptions(), description="When hosts drain themselves")
     containers: ContainerOptions | None = Field(

@@ -57,11 +57,11 @@ def test_what_an_appliance_has_is_shown_and_what_it_lacks_is_named_with_a_remedy
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("all to all", "a pod that asked for no GPU sees /dev/nvidia0, /dev/nvidia1"),
+        ("all to all", "a pod that requested no GPU sees /dev/nvidia0, /dev/nvidia1"),
         ("by variable", "set NVIDIA_VISIBLE_DEVICES=all sees /dev/nvidia0"),
         (
             "second container",
-            "a container that asked for none beside one that did sees /dev/nvidia",
+            "a container that requested no GPU, in a pod with one that requested a GPU sees /dev/nvidia",
         ),
         ("one for all", "two pods on one host see the same GPU (/dev/nvidia0)"),
     ],
@@ -80,9 +80,9 @@ def test_a_container_that_sees_what_is_not_its_own_fails_with_a_remedy(
 @pytest.mark.parametrize(
     ("nodes", "fault", "said"),
     [
-        (ONE_HOST, "silent image", "told nothing"),
+        (ONE_HOST, "silent image", "printed nothing"),
         (ONE_HOST, "no devices", "has a device /dev/nvidiaN"),
-        (ONE_HOST, "no image", "does not run 30 s after it was made"),
+        (ONE_HOST, "no image", "does not run 30 s after its creation"),
         ((node("n1", 2), node("n2", 2)), "", "needs a host with 3 GPUs"),
         ((node("n1", 2),), "", "needs 3 GPUs, the cluster has 2"),
     ],

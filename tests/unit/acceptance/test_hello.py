@@ -46,11 +46,11 @@ def test_work_that_ends_well_through_its_queue_passes_and_leaves_nothing(hello: 
     [
         ("fails", Status.FAIL, "it failed"),
         ("never ends", Status.FAIL, "did not end"),
-        ("no image", Status.FAIL, "image a/b:1 cannot be had: ImagePullBackOff"),
+        ("no image", Status.FAIL, "image a/b:1 cannot be pulled: ImagePullBackOff"),
         ("other scheduler", Status.FAIL, "went past queue team-train"),
         ("other queue", Status.FAIL, "went past queue team-train"),
         ("no room", Status.NOT_ASSESSED, "queue is over its quota"),
-        ("no pods", Status.NOT_ASSESSED, "no pod of it was seen"),
+        ("no pods", Status.NOT_ASSESSED, "none of its pods was seen"),
         ("not installed", Status.NOT_ASSESSED, "the cluster does not know it"),
     ],
 )

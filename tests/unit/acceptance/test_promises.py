@@ -110,7 +110,7 @@ def test_a_scheduler_that_breaks_a_promise_fails(promise: str, fault: str) -> No
         ("scheduler.fractions", ("parts without end", "late pods"), "too late: try again"),
         ("scheduler.cpu_only", ("quota only in part",), "only 4 of 8 GPUs"),
         ("scheduler.time_limit", ("no image",), "did not run them"),
-        ("scheduler.idle", ("no idle limit", "no use"), "what the GPUs of its pods do"),
+        ("scheduler.idle", ("no idle limit", "no use"), "GPU utilization of its pods is not known"),
         ("scheduler.gang", ("pods stay",), "still there 76 s after they were deleted"),
     ],
 )
@@ -184,7 +184,7 @@ def test_a_cluster_without_queues_and_classes_is_not_assessed_for_them() -> None
         "scheduler.priority",
     }
     assert {r.id for r in verdicts.values() if r.status is Status.PASS} == {"scheduler.mig"}
-    assert "groups of pods" in verdicts["scheduler.cpu_only"].cause
+    assert "pod groups" in verdicts["scheduler.cpu_only"].cause
 
 
 def test_one_gpu_host_shows_what_it_can_and_says_what_not() -> None:

@@ -94,7 +94,7 @@ def test_a_host_that_is_not_freed_is_at_work_and_no_fault() -> None:
     ).values()
     assert said.trouble is Trouble.BUSY
     assert said.verdict("x.y", "gpu-1").status is Status.NOT_ASSESSED
-    assert said.cause.startswith("Kubernetes gives it no work: 0/3 nodes")
+    assert said.cause.startswith("Kubernetes does not schedule work on it: 0/3 nodes")
     assert "describe node gpu-1" in said.fix
 
 

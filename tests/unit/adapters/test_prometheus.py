@@ -95,7 +95,7 @@ def test_a_series_that_is_there_is_found() -> None:
 @pytest.mark.parametrize("bound", ["LONGEST", "ANSWER_S"])
 def test_an_answer_without_an_end_is_none(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prometheus, bound, 0)
-    with _answering(FOUND) as address, pytest.raises(ApplianceError, match="no end"):
+    with _answering(FOUND) as address, pytest.raises(ApplianceError, match="is incomplete"):
         Prometheus(address).has("up")
 
 

@@ -207,7 +207,7 @@ def test_what_another_took_is_no_answer_of_this_one(
     alertmanager.state = "suppressed"
     assert "suppresses it" in str(sent(monkeypatch)["why"])
     alertmanager.leads_to = "nobody"
-    assert "does not lead it" in str(sent(monkeypatch)["why"])
+    assert "does not route it" in str(sent(monkeypatch)["why"])
 
 
 def test_an_alertmanager_that_attempts_nothing_or_is_away_is_silent(

@@ -210,7 +210,7 @@ def test_an_end_without_a_result_is_no_good_end(
 def test_output_that_cannot_be_fetched_now_is_left_where_it_lies() -> None:
     slurm, book = Slurm(""), Book()
     slurm.lost = {"head"}
-    with pytest.raises(Unended, match="lies on gpu-1") as found:
+    with pytest.raises(Unended, match="is on gpu-1") as found:
         through(slurm, book, PROMPT, BATCH)
     assert found.value.goes_on
     assert book.closed == []

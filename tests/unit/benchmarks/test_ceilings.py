@@ -151,7 +151,7 @@ def test_what_a_gpu_can_take_in_bounds_its_host(
 )
 def test_links_that_nobody_knows_bound_nothing(gpu: str, of_gpu: dict[str, Any]) -> None:
     found = collective(Interconnect.NVSWITCH, gpu, **of_gpu)
-    assert found == "how fast the links of each GPU are is not known"
+    assert found == "the link speed of each GPU is unknown"
 
 
 def test_a_product_nobody_knows_whose_links_are_down_has_its_slot() -> None:
@@ -250,10 +250,10 @@ def slot(gpu: str = A100, **of_gpu: Any) -> Most | str:
 def test_a_slot_bounds_what_passes_between_a_gpu_and_its_host() -> None:
     assert slot() == Most(16 * 1.969, "PCIe 4 x16")
     assert slot(pcie_max_generation=5, pcie_max_width=8) == Most(8 * 3.938, "PCIe 5 x8")
-    assert slot(pcie_max_width=None) == "how fast its slot is, is not known"
-    assert slot("NVIDIA GH200 480GB") == "its processor reaches it by more than a slot"
+    assert slot(pcie_max_width=None) == "the speed of its slot is unknown"
+    assert slot("NVIDIA GH200 480GB") == "the CPU is not connected to it through a PCIe slot alone"
     bare = View(profile_of(), site_of("gpu-1"), {})
-    assert of_slot(bare, "gpu-1", 0) == "how fast its slot is, is not known"
+    assert of_slot(bare, "gpu-1", 0) == "the speed of its slot is unknown"
 
 
 def test_a_figure_may_be_two_percent_above_and_no_more() -> None:

@@ -140,7 +140,7 @@ def test_a_script_past_its_deadline_is_that_whatever_its_child_still_writes() ->
 def test_output_that_breaks_off_is_an_error() -> None:
     cut = Shells(lambda _, text: text.rpartition("appliance-end")[0])
     result = one("echo 12", cut).verdict("fio.scratch_read", "gpu-1")
-    assert (result.status, result.cause[:22]) == (Status.ERROR, "its output breaks off:")
+    assert (result.status, result.cause[:25]) == (Status.ERROR, "its output is incomplete:")
 
 
 def test_a_line_that_srun_breaks_in_two_comes_back_as_it_was() -> None:
@@ -154,7 +154,7 @@ def test_output_of_which_a_part_is_lost_is_an_error() -> None:
     cut = Shells(lambda _, text: text.replace("MT", "", 1))
     said = one("echo 12", cut)
     assert said.trouble is Trouble.CUT
-    assert said.cause == "of the 3 bytes that it printed 0 came back whole"
+    assert said.cause == "only 0 of the 3 printed bytes arrived"
     assert "run it again" in said.fix
     assert "base64" in said.fix
 
@@ -206,7 +206,7 @@ def test_a_host_that_printed_nothing_is_told_by_what_slurm_said(
         ("PENDING (Resources)", "it is busy: PENDING (Resources)", "squeue"),
         (
             "PENDING (ReqNodeNotAvail, UnavailableNodes:gpu-1)",
-            "Slurm gives it no work: PENDING (ReqNodeNotAvail",
+            "Slurm does not schedule work on it: PENDING (ReqNodeNotAvail",
             "sinfo -R",
         ),
     ],
@@ -238,7 +238,7 @@ def test_a_job_whose_line_is_lost_goes_on_and_is_waited_for_by_whoever_comes_bac
     remote.lost = {"squeue"}
     said = one("echo 42", remote, book=book)
     assert (said.trouble, said.fix) == (Trouble.SILENT, "appliance validate --resume R")
-    assert "goes on" in said.cause
+    assert "still running" in said.cause
     remote.lost = set()
     assert one("echo 43", remote, book=book).output == "42\n"
     asked = [argv[0] for _, argv in remote.asked]

@@ -110,7 +110,7 @@ def test_the_job_asks_for_every_gpu_host_and_all_gpus_on_the_first_control_host(
     [
         (line("gpu-1"), "gpu-2 did not run the job"),
         ("", "gpu-1, gpu-2 did not run the job"),
-        (GOOD + line("gpu-2"), "gpu-2 answered and should not have, or more than once"),
+        (GOOD + line("gpu-2"), "gpu-2 answered unexpectedly, or more than once"),
         (GOOD + line("gpu-9"), "gpu-9 answered"),
         (line("gpu-1", "0,1,2") + line("gpu-2"), "gpu-1 gave the job 3 of 8 GPUs (0,1,2)"),
         (line("gpu-1", "") + line("gpu-2"), "gpu-1 gave the job 0 of 8 GPUs (none)"),
@@ -118,7 +118,7 @@ def test_the_job_asks_for_every_gpu_host_and_all_gpus_on_the_first_control_host(
         (line("gpu-1", host="gpu-7") + line("gpu-2"), "gpu-1 calls itself gpu-7"),
         (line("gpu-1", job=41) + line("gpu-2"), "several jobs"),
         ("Welcome to gpu-1!\n" + GOOD, '"Welcome to gpu-1!"'),
-        (GOOD.replace("node=", "nodes="), "which is not its own"),
+        (GOOD.replace("node=", "nodes="), "which is not the expected output"),
     ],
 )
 def test_an_answer_that_is_not_whole_fails(stdout: str, cause: str) -> None:

@@ -133,7 +133,7 @@ def test_explain_tells_the_limit_of_a_check_and_what_explains_it(
     assert run(monkeypatch, "explain", "fio.scratch_random_read") == 0
     assert "\nlimit: limit fio.scratch_random_read: in IOPS, above 0\n" in capsys.readouterr().out
     assert run(monkeypatch, "explain", "slurm.watch") == 0
-    assert "\n  checks that it lists   its own watch" in capsys.readouterr().out
+    assert "\n  checks that it lists   the host's own watch" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_a_rack_of_one_class_has_one_hardware() -> None:
 
 
 def test_classes_that_are_not_as_many_as_the_gpu_hosts_are_refused() -> None:
-    with pytest.raises(ConfigError, match="balanced=1,hpc=2 are 3 GPU hosts"):
+    with pytest.raises(ConfigError, match="balanced=1,hpc=2 gives 3 GPU hosts"):
         RackSpec("mixed", 3, classes="balanced=1,hpc=2")
-    with pytest.raises(ConfigError, match="one class"):
+    with pytest.raises(ConfigError, match="the same class"):
         RackSpec("mixed", 3, classes="balanced=1,hpc=1", machines="vm")

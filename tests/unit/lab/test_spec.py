@@ -101,7 +101,7 @@ def test_a_cluster_that_stands_is_not_left_out(
     monkeypatch.setattr(spec, "STATE_ROOT", tmp_path)
     spec.save(numbered(rack.embedded(None), 1, {}))
     assert rack.embedded(None).complete
-    with pytest.raises(ConfigError, match="stands with Kubernetes") as caught:
+    with pytest.raises(ConfigError, match="runs with Kubernetes") as caught:
         rack.embedded(None, kubernetes=False)
     assert "appliance lab down" in caught.value.hint
 

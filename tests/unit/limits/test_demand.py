@@ -155,11 +155,11 @@ def test_a_host_is_asked_for_one_kind_at_a_time(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({"profile": "7g.80gb"}, "no host it may run on divides GPUs into that"),
-        ({"queue": "lattice-other"}, "no host it may run on divides GPUs into that"),
+        ({"profile": "7g.80gb"}, "no host on which it may run offers that MIG profile"),
+        ({"queue": "lattice-other"}, "no host on which it may run offers that MIG profile"),
         ({"number": 20}, "no host has room now"),
         ({"number": "1k"}, "waits for 1000 x 1g.10gb: no host has room now"),
-        ({"spec": {"affinity": {"nodeAffinity": {}}}}, "only nodeSelector is read here"),
+        ({"spec": {"affinity": {"nodeAffinity": {}}}}, "only nodeSelector is supported"),
     ],
 )
 def test_what_cannot_be_made_is_said_with_its_reason(
@@ -243,7 +243,7 @@ def test_a_wish_nobody_carries_out_is_said(cluster: Cluster) -> None:
         cluster.host("gpu-1")
         cluster.host("gpu-2", room={})
         seen = cluster.round()
-    assert "gpu-1 has not carried out its last wish" in seen["troubles"]
+    assert "gpu-1 has not carried out its last request" in seen["troubles"]
     assert "no host has room now" in seen["unmet"][0]
 
 
@@ -253,7 +253,7 @@ def test_what_is_made_and_not_used_is_not_made_for_ever(cluster: Cluster) -> Non
         seen = cluster.round()
         cluster.made("gpu-1")
     assert seen["wishes"] == TRIES
-    assert f"made {TRIES} times and not used" in seen["unmet"][0]
+    assert f"created {TRIES} times but not used" in seen["unmet"][0]
 
 
 def test_without_a_policy_no_node_is_read(world: World) -> None:
@@ -303,9 +303,9 @@ def test_a_host_that_lost_the_lease_asks_for_nothing(
     ("said", "told"),
     [
         ("{", "gpu-1 does not report"),
-        ('{"at": "x"}', "gpu-1 reports what cannot be read"),
-        ('{"room": {"1g.10gb": null}}', "gpu-1 reports what cannot be read"),
-        ('{"free": {"1g.10gb": Infinity}}', "gpu-1 reports what cannot be read"),
+        ('{"at": "x"}', "gpu-1 has an unreadable report"),
+        ('{"room": {"1g.10gb": null}}', "gpu-1 has an unreadable report"),
+        ('{"free": {"1g.10gb": Infinity}}', "gpu-1 has an unreadable report"),
     ],
 )
 def test_reports_nobody_can_read_are_none(cluster: Cluster, said: str, told: str) -> None:

@@ -246,7 +246,7 @@ def test_an_owner_that_a_member_made_up_keeps_no_limit_from_being_kept(
     world.rounds(16)
     assert sorted(path.rsplit("/", 1)[-1] for _, path, _ in world.changes) == ["forged", "late"]
     assert not [path for _, path, _ in world.server.seen if "served" in path or ".." in path]
-    assert "its Pod has a name that none can have" in capsys.readouterr().err
+    assert "its Pod has an invalid name" in capsys.readouterr().err
 
 
 def test_the_uid_of_a_known_owner_beside_a_name_that_none_can_have_keeps_no_limit_from_being_kept(
@@ -261,7 +261,7 @@ def test_the_uid_of_a_known_owner_beside_a_name_that_none_can_have_keeps_no_limi
     world.server.faults.extend([("GET", "/log", status(403, "jobs/log is forbidden"))] * 40)
     world.rounds(16)
     assert sorted(path.rsplit("/", 1)[-1] for _, path, _ in world.changes) == ["forged", "late"]
-    assert "its Job has a name that none can have" in capsys.readouterr().err
+    assert "its Job has an invalid name" in capsys.readouterr().err
 
 
 def test_a_pod_whose_owner_is_gone_is_ended_by_itself(world: World) -> None:
@@ -337,7 +337,9 @@ def test_a_dry_run_warns_and_ends_nothing(world: World, capsys: pytest.CaptureFi
     assert [(reason, "dry run" in words) for _, reason, words in world.said] == [
         ("LimitNear", True)
     ]
-    assert "has reached its time limit of 8 h, and is left (dry run)" in capsys.readouterr().err
+    assert (
+        "has reached its time limit of 8 h, but is not ended (dry run)" in capsys.readouterr().err
+    )
 
 
 def test_what_could_not_be_warned_is_not_ended(world: World) -> None:
@@ -398,7 +400,7 @@ def test_an_api_that_is_busy_is_asked_again(world: World, code: int) -> None:
 
 def test_a_token_that_expired_is_one_line(world: World) -> None:
     world.server.faults.append(("GET", "/leases", status(401, "Unauthorized")))
-    with pytest.raises(Trouble, match=r"the token in .*kubeconfig is not accepted"):
+    with pytest.raises(Trouble, match=r"rejected the token in .*kubeconfig"):
         world.round()
 
 

@@ -68,7 +68,7 @@ def test_who_bears_the_uid_of_another_projects_owner_is_left_alone(world: World)
     world.server.store[path] |= {"status": {"phase": "Running"}}
     paths, seen = asked(world), world.keeper.seen
     assert not [path for path in paths if "/pods/" in path], "those that are gone are asked for"
-    assert "Pod kai-0/of-0: its Pod x-0 is gone" in seen["doubts"]
+    assert "Pod kai-0/of-0: its Pod x-0 no longer exists" in seen["doubts"]
     assert seen["unknown"]["any"] == MANY
 
 
@@ -80,7 +80,7 @@ def test_the_uid_of_an_owner_beside_another_name_hides_no_work_from_its_limit(wo
     world.server.store[path]["metadata"]["ownerReferences"][0]["uid"] = "uid-Job-7"
     world.rounds(16)
     assert "/apis/batch/v1/namespaces/kai-7/jobs/7" in [path for _, path, _ in world.changes]
-    assert "Pod kai-7/zz: its Job other is gone" in world.keeper.seen["doubts"]
+    assert "Pod kai-7/zz: its Job other no longer exists" in world.keeper.seen["doubts"]
 
 
 def test_pods_of_nobodys_project_are_left_alone(world: World) -> None:
@@ -105,7 +105,7 @@ def test_a_pod_nobody_can_read_leaves_its_project_alone_and_no_other(world: Worl
     world.pod("late", age=100)
     for _ in range(34):
         world.wall, world.steady = world.wall + 30, world.steady + 30
-        with pytest.raises(Trouble, match="a pod this program cannot read"):
+        with pytest.raises(Trouble, match="a pod that this program cannot read"):
             world.round()
     assert [path for _, path, _ in world.changes] == [f"/api/v1/namespaces/{SPACE}/pods/late"]
 

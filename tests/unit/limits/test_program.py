@@ -75,9 +75,9 @@ def test_settings_it_does_not_know_are_one_line(
 @pytest.mark.parametrize(
     ("text", "mode", "told"),
     [
-        ("{}", 0o644, "open to others"),
-        ("{}", 0o600, "no kubeconfig of this program"),
-        ("apiVersion: v1", 0o600, "no kubeconfig of this program"),
+        ("{}", 0o644, "accessible to other users"),
+        ("{}", 0o600, "not a kubeconfig of this program"),
+        ("apiVersion: v1", 0o600, "not a kubeconfig of this program"),
         (
             '{"clusters": [{"cluster": {"server": "http://10.0.0.1"}}], "users": [{"user": {"token": "x"}}]}',
             0o600,
@@ -86,7 +86,7 @@ def test_settings_it_does_not_know_are_one_line(
         (
             '{"clusters": [{"cluster": {"server": "https://10.0.0.1"}}], "users": [{"user": {"token": "x"}}]}',
             0o600,
-            "no certificate authority",
+            "no CA certificate",
         ),
     ],
 )
@@ -212,7 +212,7 @@ def test_without_an_account_it_waits(world: World, tmp_path: Path) -> None:
 def test_an_answer_of_another_shape_ends_no_program(world: World) -> None:
     world.server.faults.append(("GET", "/configmaps", lambda h: h.answer(200, {"items": [{}]})))
     world.server.time = world.wall
-    assert "was not understood" in command.look(world.keeper, str(world.file))["problem"]
+    assert "an answer is invalid" in command.look(world.keeper, str(world.file))["problem"]
 
 
 @pytest.mark.parametrize(

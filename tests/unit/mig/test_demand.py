@@ -451,7 +451,7 @@ def test_a_mode_that_would_wait_for_a_reset_is_asked_for_no_longer(
     asked: list[bool] = []
     monkeypatch.setattr(Gpu, "ask_mode", waits)
     rig.node.wish("1", **{"1g_10gb": 1})
-    assert "MIG mode on waits" in rig.round()["problem"]
+    assert "MIG mode on needs an idle GPU" in rig.round()["problem"]
     assert asked == [True, False, True, False]
 
 
@@ -477,7 +477,7 @@ def test_somebody_else_who_divides_gpus_is_not_waited_for_for_ever(
     monkeypatch.setattr(server_module, "LOCK_S", 0.0)
     rig.node.wish("1", **{"1g_10gb": 1})
     with host_module.alone():
-        assert "somebody else has divided GPUs" in rig.round()["problem"]
+        assert "another process has held the MIG lock" in rig.round()["problem"]
     assert rig.node.said["spec"] == {}
 
 
@@ -638,7 +638,7 @@ def test_a_driver_that_refuses_is_said_and_the_gpu_is_as_it_was(
     monkeypatch.setattr(Gpu, "make", broken)
     rig.node.wish("1", **{"1g_10gb": 1})
     problem = rig.round()["problem"]
-    assert problem.startswith("GPU 0: failed: Insufficient Resources; put back as it was")
+    assert problem.startswith("GPU 0: failed: Insufficient Resources; the previous layout")
     assert rig.layouts() == ["whole"] * 3
 
 
@@ -646,7 +646,7 @@ def test_a_driver_that_refuses_is_said_and_the_gpu_is_as_it_was(
 def test_where_it_is_not_known_who_has_what_nothing_is_touched(rig: Rig, said: str | None) -> None:
     rig.node.wish("1", **{"1g_10gb": 1})
     rig.node.file.unlink() if said is None else rig.node.file.write_text(said)
-    with pytest.raises(Refused, match="which GPUs pods have is not known"):
+    with pytest.raises(Refused, match="the GPUs of pods are unknown"):
         rig.round()
     assert (rig.layouts(), rig.node.changes) == (["whole"] * 3, [])
 
@@ -674,7 +674,7 @@ def test_the_cluster_is_told_what_is_not_known_and_asks_somebody_else(rig: Rig) 
     rig.node.wish("1", **{"1g_10gb": 1})
     with pytest.raises(Refused):
         rig.round()
-    assert "which GPUs pods have is not known" in rig.node.report["problem"]
+    assert "the GPUs of pods are unknown" in rig.node.report["problem"]
     assert (rig.node.report["serial"], rig.node.report["room"]["1g.10gb"]) == ("1", 0)
     rig.node.checkpoint()
     assert rig.round()["problem"] == ""
@@ -690,7 +690,7 @@ def test_a_driver_that_does_not_tell_who_computes_is_not_believed(
     works = Library.works
     monkeypatch.setattr(Library, "works", silent)
     rig.node.wish("1", **{"1g_10gb": 1})
-    with pytest.raises(Refused, match="does not tell who computes"):
+    with pytest.raises(Refused, match="does not list the processes"):
         rig.round()
 
 
@@ -718,7 +718,7 @@ def test_a_wish_nobody_can_read_is_none(rig: Rig, said: str) -> None:
 
 def test_a_profile_that_is_not_offered_is_refused(rig: Rig) -> None:
     rig.node.wish("1", **{"7g_80gb": 1})
-    assert "7g.80gb is not made on demand on this host" in rig.round()["problem"]
+    assert "7g.80gb is not created on demand on this host" in rig.round()["problem"]
 
 
 def test_gpus_the_site_declares_are_left_alone(rig: Rig) -> None:
@@ -761,7 +761,7 @@ def test_it_ends_when_it_is_told_to(rig: Rig, monkeypatch: pytest.MonkeyPatch) -
 def test_a_round_that_fails_is_one_line(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "KUBECONFIG", str(rig.node.file))
     rig.node.file.write_text("{")
-    assert "is not known" in serve.look(rig.server)["problem"]
+    assert "are unknown" in serve.look(rig.server)["problem"]
     monkeypatch.setattr(serve, "KUBECONFIG", "/nowhere")
     assert serve.look(rig.server)["waits"] == serve.NOBODY
 

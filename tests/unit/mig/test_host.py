@@ -136,7 +136,7 @@ def test_what_the_driver_does_not_offer_is_refused_before_anything_is_touched(
     assert found["state"] == "refused"
     assert "no profile 99 (5g.50gb); it has 1g.10gb (19)" in found["why"]
     (found,) = apply(host, [{"profile": "2g.20gb", "id": 14, "start": 1, "size": 2}])
-    assert "2g.20gb can lie at 0, 2, 4, not at 1; put back as it was" in found["why"]
+    assert "2g.20gb can start at 0, 2, 4, not at 1; the previous layout" in found["why"]
     assert host.smi("-L").stdout == before
 
 
@@ -159,7 +159,7 @@ def test_a_layout_that_fails_half_way_is_put_back(
         wanted = Layout(True, tuple(Spot(15, start, 2, "1g.20gb") for start in (0, 2, 4, 6)))
         outcome = change(gpu, wanted)
     assert outcome.state == FAILED
-    assert "put back as it was (3g.40gb, 2g.20gb, 1g.10gb)" in outcome.why
+    assert "the previous layout (3g.40gb, 2g.20gb, 1g.10gb) was restored" in outcome.why
     assert host.smi("-L").stdout == before
 
 
@@ -172,7 +172,7 @@ def test_a_whole_gpu_is_whole_again_after_a_failure(
     monkeypatch.setattr(Gpu, "make", broken)
     with opened(host) as library:
         gpu = Gpu(library, 0)
-        assert change(gpu, HALF).why == "no; put back as it was (whole)"
+        assert change(gpu, HALF).why == "no; the previous layout (whole) was restored"
         assert gpu.layout() == WHOLE
 
 
@@ -273,7 +273,7 @@ def test_numbers_that_may_have_moved_are_not_trusted(host: MigHost) -> None:
     host.write()
     done = host.mig("apply", "--file", declare(host, BALANCED, []))
     assert done.returncode == 2
-    assert "1 of 2 GPUs answer, and their numbers move when one is missing" in done.stderr
+    assert "1 of 2 GPUs answer, and GPU numbers shift if one is missing" in done.stderr
     assert "MIG" not in host.smi("-L").stdout
 
 
@@ -288,8 +288,8 @@ def test_where_all_are_alike_the_ones_that_answer_are_divided(host: MigHost) -> 
     [
         ("{", "cannot be read"),
         ("[]", "cannot be read"),
-        ('{"version": 2}', "of version 2, this program knows 1"),
-        ('{"version": 1, "count": 2, "gpus": {"7": []}}', "GPU 7 is declared, but 2 are counted"),
+        ('{"version": 2}', "has version 2, but this program supports 1"),
+        ('{"version": 1, "count": 2, "gpus": {"7": []}}', "GPU 7 is declared, but the host has 2"),
         ('{"version": 1, "count": 2, "gpus": {"0": [{"id": 9}]}}', "cannot be read: KeyError"),
     ],
 )
@@ -377,4 +377,4 @@ def test_a_gpu_stays_as_it_is_where_nobody_tells_who_uses_it(
         results = module.apply(library, declared)
         assert Gpu(library, 0).layout() == WHOLE
     assert {r["state"] for r in results} == {"failed"}
-    assert "does not tell who computes" in results[0]["why"]
+    assert "does not list the processes" in results[0]["why"]

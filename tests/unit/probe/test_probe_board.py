@@ -210,7 +210,7 @@ def test_a_drive_that_refuses_or_says_nothing_was_not_asked(
     monkeypatch.setattr(fcntl, "ioctl", answering({"nvme0": 0x4002, "nvme1": bytes(512)}))
     found, errors = drives(grow(NVME))
     assert (found.unasked, found.most_used, found.notable) == (("nvme0", "nvme1"), None, ())
-    assert "nvme0: it refuses its health page, status 0x4002" in errors["nvme"]
+    assert "nvme0: it returns no health page, status 0x4002" in errors["nvme"]
     assert "nvme1: its health page is empty" in errors["nvme"]
 
 

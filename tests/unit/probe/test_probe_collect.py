@@ -136,7 +136,7 @@ def test_an_area_with_a_defect_names_it(grow: Grow, monkeypatch: pytest.MonkeyPa
     planted(monkeypatch, lambda _: dict[str, int]()["size"])
     said = collect.document(ask(grow({})))["errors"]["disks"]
     assert "area disks" in said
-    assert "(KeyError: 'size'); look for odd names" in said
+    assert "(KeyError: 'size'); check for unusual names" in said
 
 
 def test_missing_privilege_is_named(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:

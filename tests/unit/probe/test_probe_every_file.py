@@ -71,7 +71,7 @@ def test_a_thousand_nested_folders_hide_nothing_and_are_told(
     (shared / "su").chmod(0o4755)
     found, said = look(str(shared.parents[1]))
     assert found["setuid file"].keys() == {"/usr/bin/su", "/zzz/su", "/var/tmp/su"}
-    assert "folders within each other too deep" in said
+    assert "folders nested too deep" in said
     assert len(said) < 1000
 
 
@@ -95,8 +95,8 @@ def test_thousands_of_files_of_one_owner_hide_nothing_of_another(
     assert {"/usr/bin/su", "/zzz/su"} <= files
     assert len([name for name in files if str(BOB) in name]) == 3
     assert len([name for name in files if str(MALLORY) in name]) == 10
-    assert "not looked at of mallory" in said
-    assert "more of kind setuid file than are told" in said
+    assert "files of mallory not checked" in said
+    assert "too many findings of kind setuid file" in said
     assert str(BOB) not in said
 
 
@@ -127,7 +127,7 @@ def test_places_of_people_are_left_out_where_no_time_is_left_and_that_is_told(sh
     (shared / "su").chmod(0o4755)
     found, said = look(str(shared.parents[1]), patience=0.0)
     assert found["setuid file"].keys() == {"/usr/bin/su", "/zzz/su"}
-    assert "everybody's: /var/tmp (no time was left)" in said
+    assert "shared files not checked: /var/tmp (no time was left)" in said
 
 
 def test_a_package_manager_that_fails_costs_its_kind_alone(
@@ -158,7 +158,7 @@ def test_of_each_owner_as_much_is_told_as_fits_and_root_loses_nothing() -> None:
     assert {"/usr/bin/x", "/tmp/y"} <= kept.found["program"].keys()
     assert sum(map(len, kept.found["program"])) < budget.BYTES_OF_ONE + 100
     (line,) = kept.gaps(str)
-    assert "more of kind program than are told" in line
+    assert "too many findings of kind program" in line
 
 
 def test_owners_without_end_are_a_number_of_lines() -> None:
@@ -199,5 +199,5 @@ def test_who_takes_all_time_takes_none_of_another(
     monkeypatch.setattr(every_file.EveryFile, "_one", slow)
     found, said = look(str(shared.parents[1]))
     assert f"/var/tmp/{BOB}/d/su" in found["setuid file"]
-    assert "not looked at of mallory" in said
+    assert "files of mallory not checked" in said
     assert str(BOB) not in said

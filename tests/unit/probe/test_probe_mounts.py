@@ -122,7 +122,7 @@ def test_a_surprise_is_the_problem_of_what_met_it(
     monkeypatch.setattr(filesystems, "collect", broken)
     found = collect.document(Ask({"areas": ["filesystems"]}, grow({})))
     assert "area filesystems" in found["errors"]["filesystems"]
-    assert "look for odd names" in found["errors"]["filesystems"]
+    assert "check for unusual names" in found["errors"]["filesystems"]
     assert found["cpu"]
     once = Once(lambda: broken(Ask({})))
     for _ in range(2):
@@ -131,4 +131,4 @@ def test_a_surprise_is_the_problem_of_what_met_it(
     observer = Observer(Ask({}), [])
     observer._mounts = once
     said = observer.look("mount", "/x")["error"]
-    assert "mount /x met something unforeseen" in said
+    assert "mount /x failed on unexpected data" in said

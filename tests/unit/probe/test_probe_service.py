@@ -157,7 +157,7 @@ def test_an_area_that_says_too_much_costs_itself_and_not_the_host(text: str) -> 
     ask = Ask({})
     left = collect.within(ask, areas)  # type: ignore[arg-type]
     assert [one.area for one in left] == ["os"]
-    assert "more than one area may say" in ask.errors["slurm"]
+    assert "exceed the size limit of the area" in ask.errors["slurm"]
 
 
 def test_what_is_within_the_bound_is_within_the_engines() -> None:

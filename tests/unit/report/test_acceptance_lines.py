@@ -58,7 +58,7 @@ def test_what_is_known_of_a_gate_stands_by_itself() -> None:
         gate("dcgm.diag", state=GateState.FAILED, why="gpu-1/GPU 0: memory"),
         gate("nccl.host", source="run r1", measured=measured, why="not measured: gpu-2"),
         gate("fio.scratch_read", waivers=(waiver,)),
-        gate("perftest.write_bw", why="fewer active ports are known", close=""),
+        gate("perftest.write_bw", why="fewer active ports than the class has", close=""),
         gate("burnin.done"),
         gate("gpt3.5b"),
     )
@@ -79,7 +79,7 @@ def test_folded_gates_stand_by_reason_and_by_the_command_that_closes_them() -> N
         gate("nccl.host"),
         gate("nccl.cluster"),
         gate("dcgm.diag", state=GateState.PASSED),
-        gate("perftest.write_bw", why="fewer active ports are known", close=""),
+        gate("perftest.write_bw", why="fewer active ports than the class has", close=""),
         gate("burnin.done"),
     )
     assert shown == [
@@ -87,7 +87,7 @@ def test_folded_gates_stand_by_reason_and_by_the_command_that_closes_them() -> N
         "? no measurement of this site",
         "nccl.host, nccl.cluster: appliance validate nccl",
         "burnin.done: appliance validate burnin",
-        "? fewer active ports are known",
+        "? fewer active ports than the class has",
         "perftest.write_bw",
     ]
 
@@ -120,7 +120,7 @@ def test_many_gates_with_many_reasons_stay_one_block_and_none_is_left_uncounted(
     shown = folded(Accepted.NOT_YET, *gates)
     assert len(shown) == LINES + 2
     named = sum(line.startswith("?") for line in shown)
-    assert shown[-1] == f"and {20 - named} gates more: accept --look names them"
+    assert shown[-1] == f"and {20 - named} gates more: accept --look lists them"
 
 
 def test_a_waived_gate_shows_its_waiver_and_asks_for_no_command() -> None:

@@ -76,9 +76,7 @@ class TestPlan:
                 ),
                 cell("base", "gpu-1", Action.RUN, restarts=("chrony",)),
                 cell("base", "gpu-2", Action.RUN, restarts=("chrony",)),
-                cell(
-                    "gpu", "gpu-1", Action.SKIP, "looked at again", may_restart=("dcgm", "chrony")
-                ),
+                cell("gpu", "gpu-1", Action.SKIP, "checked again", may_restart=("dcgm", "chrony")),
                 cell("gpu", "gpu-2", Action.BLOCKED, "waits", restarts=("dcgm",)),
             )
         )
@@ -174,7 +172,7 @@ class TestPlan:
         shown = plan(("b", "c"), *cells).model_copy(update={"results": (lost, silent)})
         out = shown_plan(shown)
         assert "  fix: power it on" in out
-        assert out.index("Nothing to do") < out.index("not for a deployment to mend")
+        assert out.index("Nothing to do") < out.index("that a deployment cannot fix")
         assert "b GPU 3  gpu.error" in out
         assert "fix: reset it" in out
         assert out.count("no answer") == 1
@@ -408,7 +406,7 @@ class TestSummary:
         )
         shown = console(200)
         run_summary(shown, record)
-        assert "Good as far as it went." in text(shown)
+        assert "The selected part passed." in text(shown)
         assert "Ready" not in text(shown)
         assert "not judged, because of --stage base: stages slurm" in text(shown)
 

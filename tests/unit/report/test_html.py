@@ -182,7 +182,7 @@ def test_a_run_that_judged_nothing_proves_nothing(build: RecordBuilder) -> None:
 def test_a_run_that_only_skipped_is_incomplete_and_says_why(build: RecordBuilder) -> None:
     skipped = CheckResult(id="gpu.ecc", target="g", status=Status.SKIP, cause="not asked for")
     record = build(results=(skipped,))
-    assert "something that is required has no verdict" in sentence(record)
+    assert "a required check has no verdict" in sentence(record)
     assert "gpu.ecc on g: not asked for" in Page(render(record)).text
 
 

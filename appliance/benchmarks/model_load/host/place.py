@@ -84,7 +84,7 @@ class Place:
         seen = self.folder.stat()
         others = seen.st_mode & 0o002 or (seen.st_mode & 0o020 and seen.st_gid)
         if os.geteuid() == 0 and others and not seen.st_mode & stat.S_ISVTX:
-            why = f"others may exchange what is made in {self.folder}, which has no sticky bit"
+            why = f"other users can replace files in {self.folder}, which has no sticky bit"
             raise Unable(
                 why, f"chmod +t {self.folder}, or use a directory that only root can write to"
             )

@@ -229,10 +229,10 @@ def _common(host: Host, access: Access) -> Iterator[Judgement]:
             )
             yield failed(at, cause, f"on {host.name}: {update}")
         elif spot.kind == "setuid":
-            cause = f"{spot.at} is not setuid root (owner {spot.owner}, mode {spot.mode:04o}): no admin becomes root"
+            cause = f"{spot.at} is not setuid root (owner {spot.owner}, mode {spot.mode:04o}): admins cannot become root"
             yield failed(at, cause, f"on {host.name}: chown root: {path}; chmod 4755 {path}")
         elif spot.kind == "empty":
-            cause = f"{spot.at} is empty: nothing that needs it runs"
+            cause = f"{spot.at} is empty: programs that need it cannot run"
             fix = (
                 f"on {host.name}: apt-get install --reinstall $(dpkg-query -S {path} | cut -d: -f1)"
             )
@@ -245,7 +245,7 @@ def _printed(host: Host, facts: HostFacts) -> Iterator[Judgement]:
         yield warned(
             place(host.name, "login"),
             f"a login script prints {facts.printed} without a terminal: scp, sftp and rsync fail",
-            f"on {host.name}: sed -i '1i [ -z \"$PS1\" ] && return' ~/.bashrc; if it goes on, another file of the shell prints",
+            f"on {host.name}: sed -i '1i [ -z \"$PS1\" ] && return' ~/.bashrc; if it still prints, check the other startup files of the shell",
             value="prints",
         )
 
@@ -276,7 +276,7 @@ def _proxies(host: Host, access: Access) -> Iterator[Judgement]:
         yield failed(
             place(host.name, one.at.removeprefix("/"), one.name),
             f"{one.at} sets {one.name} for every login to {one.server}, which takes no connection: users' downloads fail",
-            f"start the proxy, or on {host.name}: sed -i '/{one.name}=/d' {shlex.quote(one.at)}; who is logged in logs in again",
+            f"start the proxy, or on {host.name}: sed -i '/{one.name}=/d' {shlex.quote(one.at)}; logged-in users must log in again",
             value=one.server,
             limit="a connection within 1.5 s",
         )

@@ -67,7 +67,7 @@ def _silent(host: Host, source: str, seconds: int) -> Judgement:
     """chronyd reports synchronisation even if its source has been silent for a long time."""
     return warned(
         host.name,
-        f"its source {source} has said nothing for {seconds / 3600:.1f} h: the clock runs free",
+        f"its source {source} has not answered for {seconds / 3600:.1f} h: the clock is not synchronized",
         "chronyc sources on the host shows whether the source can be reached; then check port 123/udp and the firewalls in between",
         value=seconds,
         unit="s",

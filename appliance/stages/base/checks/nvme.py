@@ -82,6 +82,6 @@ def _drive(
         shown = {"value": drive.used, "unit": "%", "limit": most, "limit_source": source}
         yield warned(at, cause, fix, **shown, **told)
     elif drive.media_errors:
-        cause = f"{plural(drive.media_errors, 'time')} in its life it could not read back its data"
+        cause = f"{plural(drive.media_errors, 'unrecoverable data error')} in its life"
         shown = {"value": drive.media_errors, "unit": "errors", "limit": 0}
         yield warned(at, cause, fix, **shown, limit_source="own choice", **told)

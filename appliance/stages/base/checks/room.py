@@ -130,7 +130,7 @@ def _judge(host: Host, found: list[Filesystem], least: float, source: str) -> Ju
         return failed(
             target,
             cause,
-            f"remove files on {host.name}: du --inodes -x -d2 {fs.at} | sort -n shows where they are",
+            f"remove files on {host.name}: du --inodes -x -d2 {fs.at} | sort -n lists the folders with most inodes",
             **{**common, "value": fs.inodes_free, "unit": "inodes", "limit": FAIL_INODES},
         )
     fix = f"free space on {host.name}: du -xh -d2 {fs.at} | sort -h shows the largest directories"

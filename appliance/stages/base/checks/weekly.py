@@ -68,5 +68,5 @@ def _change_text(change: FileChange) -> str:
     if not change.then and change.kind not in {"package file", "file mode"}:
         return f"{change.kind} {change.name} is new: {change.now}"
     if not change.now:
-        return f"{change.kind} {change.name} is gone or as usual again"
+        return f"{change.kind} {change.name} was removed or is back to normal"
     return f"{change.kind} {change.name}: {change.then or 'as usual'} then, {change.now} now"

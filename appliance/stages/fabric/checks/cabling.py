@@ -59,8 +59,8 @@ def judge_cabling(view: View) -> Iterable[Judgement]:
         return []
     rest = {"simulated": is_simulated(view)}
     if view.site.fabric.cabling == "unstated":
-        fix = "state it in site.yml: fabric.cabling is rail-optimised, or listed with fabric.cables"
-        cause = "the site does not say how the fabric is cabled"
+        fix = "set fabric.cabling in site.yml to rail-optimised, or to listed with fabric.cables"
+        cause = "the site does not describe the cabling of the fabric"
         return [not_assessed("cluster", cause, fix=fix, required=False, **rest)]
     seen = discovered(view)
     if seen is None:

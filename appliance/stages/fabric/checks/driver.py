@@ -37,7 +37,7 @@ def judge_driver(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
         return [_inbox(host, facts, module.version, common)]
     if not module.version:
         cause = "the kernel's own driver is loaded, not DOCA-OFED"
-        fix = "appliance deploy --stage fabric installs it and reboots the host, as its plan says"
+        fix = "appliance deploy --stage fabric installs it and reboots the host"
         return [failed(host.name, cause, fix, value=INBOX, **common)]
     installed = _installed(facts)
     if not installed:
@@ -71,7 +71,7 @@ def _inbox(host: Host, facts: HostFacts, version: str, common: dict[str, object]
         return passed(host.name, INBOX, **common)
     if _installed(facts):
         cause = f"NVIDIA's driver {version} is loaded, not the kernel's own"
-        fix = "appliance deploy --stage fabric removes it and reboots the host, as its plan says"
+        fix = "appliance deploy --stage fabric removes it and reboots the host"
         return failed(host.name, cause, fix, value=version, **common)
     cause = f"NVIDIA's driver {version} is loaded, which is not managed by this program"
     fix = "set fabric.driver: doca, or uninstall it (/usr/sbin/ofed_uninstall.sh) and reboot"

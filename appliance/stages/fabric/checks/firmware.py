@@ -101,7 +101,7 @@ def _old(adapter: Adapter, least: Least, common: dict[str, object]) -> Judgement
         least.status,
         cause=f"{adapter.port.device} has firmware {version}, {least.wanted}",
         fix=f"flash it with the firmware of board {adapter.port.board or '(ibv_devinfo)'} (mlxfwmanager, or the server "
-        "maker's own tool), then restart the host; to change the minimum, set fabric.firmware_minimum",
+        "vendor's own tool), then restart the host; to change the minimum, set fabric.firmware_minimum",
         value=version,
         limit=least.limit,
         limit_source=least.source,

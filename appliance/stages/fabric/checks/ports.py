@@ -97,7 +97,7 @@ def _too_many(
         f"{plural(found, f'{kind} port')}, the class has {common['limit']}: {', '.join(names)} "
         f"{'has' if is_one else 'have'} no link and {'is one' if is_one else f'are {len(names)}'} too many"
     )
-    fix = f"if nothing uses {'it' if is_one else 'them'}, take {'it' if is_one else 'them'} out of the host"
+    fix = f"if nothing uses {'it' if is_one else 'them'}, remove {'it' if is_one else 'them'} from the host"
     if kind == "InfiniBand":
         first = extra[0]
         fix = (

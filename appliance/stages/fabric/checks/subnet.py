@@ -61,7 +61,7 @@ def judge_topology(view: View) -> Iterable[Judgement]:
     hosts = [host for host in view.site.with_role(Role.GPU) if host.name in known]
     adapters = Adapters(topology)
     if not any(_is_linked(port) for f in known.values() if f for port in f.ports):
-        cause = "no port of a GPU host is known to have a link, so discovery has nothing to confirm"
+        cause = "no port of a GPU host has a known link, so discovery cannot be compared"
         return [not_assessed("cluster", cause, simulated=simulated)]
     results = [r for host in hosts for r in _host_results(view, host, adapters, simulated)]
     if results:
@@ -160,7 +160,7 @@ def _no_master(view: View, asked_from: str, said: str, simulated: bool) -> Judge
     if ours and "STANDBY" in said.upper():
         return failed(
             "cluster",
-            f"opensm of {control} is on standby and no master answers (asked from {asked_from}): another subnet manager replaced it, or has just stopped",
+            f"opensm of {control} is on standby and no master answers (asked from {asked_from}): another subnet manager replaced it, or stopped recently",
             f"on each host: pgrep -a opensm; stop each except on {control}; opensm of {control} then becomes master within a minute",
             value=said,
             simulated=simulated,

@@ -158,7 +158,7 @@ CHECKS: tuple[Check, ...] = (
         nature=Nature.HARDWARE,
         roles=GPU_HOSTS,
         judge=judge_temperature,
-        limit="the GPU's own slowdown threshold (NVML); within 5 °C of it warns; 25 °C above the median of the host's idle GPUs, where it is idle itself (own choice)",
+        limit="the GPU's own slowdown threshold (NVML); within 5 °C of it warns; an idle GPU: 25 °C above the median of the host's idle GPUs (own choice)",
         bound=Bound("°C", above=20, below=120),
         explain="Core temperature, compared with the temperature at which the GPU slows down. Usual causes: a fan, a missing blanking plate, or "
         "warm air that returns to the front of the rack.",

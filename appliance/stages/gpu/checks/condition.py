@@ -62,7 +62,7 @@ def _clocks(gpu: Gpu) -> GpuResult:
         if reasons & bit:
             return bad(f"{reasons:#x}", cause, fix, limit, CLOCK_SOURCE)
     if reasons & SW_THERMAL:
-        cause = "the driver lowers its clocks to keep it cool"
+        cause = "the driver lowers its clocks because of heat"
         return doubtful(f"{reasons:#x}", cause, COOL, limit, CLOCK_SOURCE)
     return good(f"{reasons:#x}", limit, CLOCK_SOURCE)
 

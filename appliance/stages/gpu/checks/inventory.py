@@ -53,7 +53,7 @@ def _on_bus(view: View, host: Host, facts: HostFacts, common: dict[str, object])
     if facts.pci_gpus == expected:
         return []
     missing = _missing_addresses(view, host, facts)
-    whose = "the site says" if host.gpus else "the class has"
+    whose = "site.yml lists" if host.gpus else "the class has"
     cause = (
         f"{plural(facts.pci_gpus or 0, 'GPU is', 'GPUs are')} on the PCI bus, {whose} {expected}"
     )

@@ -14,7 +14,7 @@ SRAM_MOST = 4
 SRAM_SOURCE = "ml-engineering: more than 4 aggregate SRAM errors justify an RMA"
 ECC_SOURCE = "NVIDIA GPU memory error management"
 REMAP_SOURCE = "NVIDIA GPU memory error management, row remapping and RMA policy"
-RMA = "take it out of service: run the vendor's field diagnostics and ask for a replacement (RMA)"
+RMA = "drain the host, run the vendor's field diagnostics and request a replacement (RMA)"
 RESET = "drain its jobs, nvidia-smi --gpu-reset -i {gpu}"
 
 
@@ -53,14 +53,12 @@ def _past(gpu: Gpu) -> GpuResult:
     if over_life:
         when = "none since the driver was loaded"
         if since_load is None:
-            when = "and while it is divided (MIG) the driver does not report since when"
+            when = "at an unknown time, which the driver does not report in MIG mode"
         cause = f"{plural(over_life, 'uncorrectable memory error')} over its life, {when}"
         fix = "note its serial; if the number grows, run dcgmi diag -r 3"
         return doubtful(over_life, cause, fix, 0, ECC_SOURCE)
     if since_load is None:
-        why = (
-            "while it is divided (MIG) the driver reports only lifetime errors, and there are none"
-        )
+        why = "in MIG mode the driver reports only lifetime errors, and there are none"
         return unknown(why, required=False)
     if gpu.sram_uncorrected is None and gpu.sram_exceeded is None:
         return unknown("the errors of its on-chip memory (SRAM) were not read")

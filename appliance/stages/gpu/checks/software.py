@@ -134,8 +134,8 @@ def _outliers(view: View, product: str, usual: str, simulated: bool) -> Judgemen
     ]
     return warned(
         "cluster",
-        f"{product}: firmware {usual} but for {', '.join(others[:FEW])}{' ...' if others[FEW:] else ''}",
-        "get one firmware for all from the vendor, and flash the others",
+        f"{product}: firmware {usual}, except for {', '.join(others[:FEW])}{' ...' if others[FEW:] else ''}",
+        "get one firmware version for all GPUs from the vendor, and flash those that differ",
         value=len(others),
         unit="GPUs",
         limit=0,

@@ -66,7 +66,7 @@ def judge_swap(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
         return [not_assessed(host.name, facts.gap("ground"))]
     if not found.swaps:
         return [passed(host.name, "off", evidence="/proc/swaps")]
-    cause = f"swap is on: {', '.join(found.swaps)}; kubelet does not start again beside it"
+    cause = f"swap is on: {', '.join(found.swaps)}; kubelet cannot restart while swap is on"
     fix = "appliance deploy turns it off; find the unit that turned it on: systemctl list-dependencies swap.target"
     return [failed(host.name, cause, fix, value="on")]
 

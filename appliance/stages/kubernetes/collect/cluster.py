@@ -187,7 +187,7 @@ def _answer(wire: socket.socket, path: str = "/healthz", most: int = 4096) -> by
 
 
 def etcd(address: tuple[str, int], before: str = "") -> Facts | None:
-    """Size, quota, alarm and disk of the member on this host; None where it does not answer. ``before``: its metrics of a moment ago."""
+    """Size, quota, alarm and disk of the member on this host; None: no answer. ``before``: its previous metrics."""
     health = _etcd_says(address, "/health?serializable=true", 4096)
     text = None if health is None else _etcd_says(address, "/metrics", MOST_METRICS)
     if health is None or text is None:
@@ -291,7 +291,7 @@ def verdict(server: str, query: bytes, answer: bytes) -> str:
         said = f"{server} answered with code {answer[3] & 15} for {NAME}"
         # RFC 1035, 4.1.1: the cluster's own is an authority for its names. Without kube-proxy's rules a query to a
         # service leaves the host, and whoever takes it on the way says what is in the Internet.
-        stray = "; somebody outside the cluster did, so kube-proxy serves no services on this host"
+        stray = "; this server is outside the cluster, so kube-proxy does not route services on this host"
         return said if answer[2] & 4 else said + stray
     return "ok" if answer[6:8] != b"\x00\x00" else server + " knows no address of " + NAME
 
@@ -341,7 +341,7 @@ def days_left(pem: str) -> float:
 
 def _cluster(ask: Ask) -> Facts:
     if files.exists(ask.path(PARKED)):
-        said = "stopped for a restore of etcd that is not through"
+        said = "stopped for an unfinished restore of etcd"
         return {"api": said, "stopped": True, "nodes": None}
     try:
         api = Api(ask, ADMIN)

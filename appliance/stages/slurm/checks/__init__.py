@@ -160,7 +160,7 @@ def _leaving(view: View) -> Iterator[Judgement]:
 
 
 def leaving(view: View) -> list[SlurmNode]:
-    """Nodes that are at work and that the site does not name any more."""
+    """Nodes that run jobs but are no longer in the site."""
     nodes, _ = listed_by(view)
     known = {host.name for host in view.site.hosts}
     return [
@@ -283,7 +283,7 @@ def _unread_parts(facts: HostFacts | None) -> bool:
 
 
 def _registered_short(view: View, host: Host, node: SlurmNode) -> Judgement | None:
-    """A host whose slurmd has found fewer GPUs than slurm.conf's, which Gres goes on to show."""
+    """A host whose slurmd has found fewer GPUs than slurm.conf's, which Gres still shows."""
     short = SHORT.search(node.reason)
     if short is None or state_words(node.state) <= WORKING:
         return None
@@ -397,7 +397,7 @@ def _munge(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
         host.name,
         f"munged runs, but does not sign for users: {refused}",
         f"on {host.name}: chmod 0755 /run/munge; systemctl restart munge",
-        evidence="munge --no-input as the user nobody",
+        evidence="munge --no-input as an unprivileged user",
     )
 
 
@@ -530,7 +530,7 @@ CHECKS: tuple[Check, ...] = (
             ),
             Cause(
                 ids.RETURN,
-                "the fault that caused the drain is gone, but the drain remains",
+                "the fault that caused the drain has ended, but the drain remains",
                 when=lambda cause, effect: bool(effect.names),
             ),
             NO_MUNGE,

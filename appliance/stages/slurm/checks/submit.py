@@ -93,7 +93,7 @@ def _reservations(view: View, slurm: Slurm, head: str) -> Iterator[Judgement]:
         yield failed(
             place("cluster", f"reservation {one.name}"),
             f"reservation {one.name} keeps {plural(one.node_count, 'host')} ({one.nodes}) for {one.users} until {one.ends}: no job of users starts there",
-            f"scontrol show reservation {one.name} shows its owner; if nobody needs it, on {head}: scontrol delete reservation {one.name}",
+            f"scontrol show reservation {one.name} shows its owner; if it is no longer needed, on {head}: scontrol delete reservation {one.name}",
             value=one.node_count,
             unit="hosts",
             limit=0,
@@ -108,7 +108,7 @@ def _changes(one: SlurmPartition, wanted: Partition, nodes: int) -> list[str]:
         f"{key} is {said[key]}" for key, usual in OPEN.items() if said.get(key, usual) != usual
     ]
     if "MaxTime" in said and seconds(said["MaxTime"]) != seconds(wanted.max_time):
-        found.append(f"MaxTime is {said['MaxTime']}, the site says {wanted.max_time}")
+        found.append(f"MaxTime is {said['MaxTime']}, but the site sets {wanted.max_time}")
     default = "YES" if wanted.default else "NO"
     if said.get("Default", default) != default:
         found.append(f"Default is {said['Default']}")

@@ -34,10 +34,10 @@ def judge_watch(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
         why = facts.gap("watch", "no program checks this host for Slurm")
         return [not_assessed(host.name, why, fix="appliance deploy --stage slurm")]
     if seen.age_s > OLD_SECONDS:
-        cause = f"the host's watch looked {seen.age_s / 60:.0f} min ago: Slurm does not run it"
+        cause = f"the host's watch last ran {seen.age_s / 60:.0f} min ago: Slurm does not run it"
         fix = f"journalctl -u slurmd on {host.name}, and slurmctld on the first control host"
         if seen.held_by:
-            cause = f"the host's watch looked {seen.age_s / 60:.0f} min ago: a later check does not end (process {seen.held_by})"
+            cause = f"the host's watch last ran {seen.age_s / 60:.0f} min ago: a later check hangs (process {seen.held_by})"
             fix = f"on {host.name}: ps -o lstart,stat,wchan:30,args {seen.held_by} shows what it waits for; kill -9 {seen.held_by}, or reboot the host"
         return [failed(host.name, cause, fix, value=seen.age_s, unit="s", limit=OLD_SECONDS)]
     if not seen.causes:
@@ -77,14 +77,18 @@ def judge_return(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
         return []
     if seen is None or seen.age_s > OLD_SECONDS:
         none = "no program checks this host for Slurm"
-        why = facts.gap("watch", none) if seen is None else "the host's watch looked too long ago"
+        why = (
+            facts.gap("watch", none)
+            if seen is None
+            else "the last run of the host's watch is too old"
+        )
         return [not_assessed(host.name, why)]
     if seen.slurm != "out" or _is_at_work(view, host):
         return [passed(host.name, "not out")]
     if not seen.returns:
         return [passed(host.name, "drained; an operator must resume it")]
     if seen.fit is None:
-        why = facts.gap("watch", "its present state was not read")
+        why = facts.gap("watch", "its current state was not read")
         return [not_assessed(host.name, why)]
     if not seen.fit:
         return [passed(host.name, "drained, and not fit yet")]

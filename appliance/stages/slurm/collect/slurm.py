@@ -157,7 +157,7 @@ def nodes(said: str) -> list[Facts]:
             try:
                 one = node(line)
             except ValueError:
-                raise Unreadable("scontrol lists a node with a number that is none") from None
+                raise Unreadable("scontrol lists a node with an invalid number") from None
             if found.setdefault(one["name"], one) is not one:
                 raise Unreadable(
                     f"scontrol lists {one['name']} twice: the Extra or Comment of a node holds a line break"
@@ -211,7 +211,7 @@ def _reservations(ask: Ask) -> list[Facts] | None:
 
 
 def reservation(line: str) -> Facts:
-    """One reservation; ``seconds`` it lasts, None where it does not end."""
+    """One reservation; ``seconds``: its duration, None if it has no end."""
     said = fields(line)
     count = said.get("NodeCnt", "")
     names = {key: said.get(key, "").replace("(null)", "") for key in ("Users", "Accounts", "Nodes")}

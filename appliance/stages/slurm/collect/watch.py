@@ -37,9 +37,9 @@ def collect(ask: Ask) -> Facts:
         return {"watch": None}
     said, waited, holder = files.text(ask.path(STATE)), *_waits(ask)
     if not said and holder:
-        raise Unreadable(f"the first look of the host's watch has not ended (process {holder})")
+        raise Unreadable(f"the first check of the host's watch has not finished (process {holder})")
     if not said:
-        raise Unreadable("the host's watch has not looked since the host started")
+        raise Unreadable("the host's watch has not run since the host started")
     try:
         seen = json.loads(said)
         causes = [{key: c[key] for key in ("check", "part", "cause")} for c in seen["causes"]]
@@ -64,7 +64,7 @@ def _waits(ask: Ask) -> tuple[float, int | None]:
 def _fit(ask: Ask) -> bool | None:
     """Whether the host is fit now by its own watch; None if unknown."""
     if os.geteuid():
-        ask.problem("watch", "needs root to have the host judge itself", DENIED)
+        ask.problem("watch", "needs root to run the host's own watch", DENIED)
         return None
     try:
         status, out, err = ended([ask.path(PROGRAM), "look"], SECONDS)

@@ -98,7 +98,7 @@ def _not_kept(view: View, cause: str, fix: str, value: str) -> Judgement:
 def _exposed(view: View) -> str:
     names = kept(view.site)
     what = ", ".join(names) if names else "what the add-ons serve, as metrics,"
-    return f"every pod of the cluster reaches {what}"
+    return f"every pod of the cluster can reach {what}"
 
 
 def _remedy(name: str) -> str:

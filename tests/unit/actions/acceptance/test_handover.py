@@ -128,7 +128,7 @@ def test_signed_hand_over_is_verified_by_us_and_by_tools_that_are_not_ours(
             process.run(words, cwd=folder, input=manifest.read())
     readme = (folder / "README.txt").read_text()
     assert "ssh-keygen -Y verify" in readme
-    assert "over another channel than this archive" in readme
+    assert "over a different channel" in readme
     listed = {line.split()[0] for line in readme.splitlines() if line.startswith("  ")}
     tops = {path.name for path in folder.iterdir()} - {"README.txt", SIGNATURE}
     assert tops <= listed
@@ -417,7 +417,7 @@ def test_what_nobody_knows_of_a_host_is_a_difference(site: Path, tmp_path: Path)
         file.unlink()
     code, told = _said(written.archive, None, site)
     assert code == 1
-    assert "? head, gpu-[1-2]: what it is now is not known" in told
+    assert "? head, gpu-[1-2]: its current state is unknown" in told
 
 
 def test_a_host_that_was_silent_when_it_was_asked_last_is_not_as_it_was(
@@ -430,7 +430,7 @@ def test_a_host_that_was_silent_when_it_was_asked_last_is_not_as_it_was(
         store_facts(session, Round({"head": _facts("head"), "gpu-1": _facts("gpu-1")}, silent))
     code, told = _said(written.archive, signers(key), site)
     assert code == 1
-    assert told == ("? gpu-2: it was silent when it was asked last: 10.0.0.12 refuses port 22")
+    assert told == ("? gpu-2: the host did not answer the last run: 10.0.0.12 refuses port 22")
     _tell(site)
     assert _said(written.archive, signers(key), site) == (0, "")
 

@@ -155,9 +155,7 @@ def test_a_damaged_list_of_pins_is_refused(
     assert bmc.asked == []
 
 
-@pytest.mark.parametrize(
-    ("name", "words"), [("nowhere", "no such host"), ("head", "no management controller")]
-)
+@pytest.mark.parametrize(("name", "words"), [("nowhere", "no such host"), ("head", "no BMC")])
 def test_a_host_without_a_controller_is_refused(
     name: str,
     words: str,
@@ -213,7 +211,7 @@ def test_what_nobody_knows_is_not_free(
     pin(site, bmc)
     monkeypatch.setattr(machines_in_use, "schedulers", away)
     assert run(monkeypatch, "power", "cycle", "gpu-1", "-i", str(site), "--yes") == 2
-    assert "whether it carries work is not known: head does not answer" in capsys.readouterr().err
+    assert "cannot determine whether it runs jobs: head does not answer" in capsys.readouterr().err
     assert bmc.bodies == []
 
 

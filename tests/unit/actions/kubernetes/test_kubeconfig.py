@@ -112,8 +112,8 @@ def test_where_no_control_host_answers_nothing_is_written(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("code", "said", "message", "remedy"),
     [
-        (kubeconfig.NO_CLUSTER, "", "no cluster here yet", "appliance deploy"),
-        (kubeconfig.NO_KEY, "", "key of the cluster's authority", "a client certificate"),
+        (kubeconfig.NO_CLUSTER, "", "no cluster yet", "appliance deploy"),
+        (kubeconfig.NO_KEY, "", "key of the cluster's CA", "a client certificate"),
         (1, "x\nThe connection to the server was refused", "was refused", "appliance health"),
         (1, "", "no reason given", "appliance health"),
     ],
@@ -134,7 +134,10 @@ def test_a_site_without_a_cluster_of_its_own_is_refused_before_a_host_is_asked(
 ) -> None:
     remote = Remote()
     none = Site.model_validate({**site().model_dump(mode="json"), "kubernetes": None})
-    for given, words in ((none, "no cluster"), (site(external="theirs"), "somebody else's")):
+    for given, words in (
+        (none, "no cluster"),
+        (site(external="theirs"), "not managed by appliance"),
+    ):
         with pytest.raises(ConfigError, match=words):
             kubeconfig.issue(remote, given, tmp_path, 1)
     assert remote.asked == []

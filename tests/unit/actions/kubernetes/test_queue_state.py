@@ -104,7 +104,7 @@ def test_a_refused_binding_is_quoted(world: World) -> None:
     pend(world, "is forbidden:\n a policy", "BindingError", gpu="1")
     assert (
         waiting(world).cause
-        == "KAI chose a host and could not bind the pod: is forbidden: a policy"
+        == "KAI chose a host, but could not bind the pod: is forbidden: a policy"
     )
 
 

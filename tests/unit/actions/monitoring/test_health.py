@@ -110,7 +110,7 @@ def test_a_check_that_has_nothing_to_judge_is_not_good(
     results = health.look(Target(), Recorder(), (check,), [host] if host else ()).results
     assert overall(results) is Verdict.INCOMPLETE
     assert results[-1].name == f"{check} {target}"
-    assert "nothing to judge" in results[-1].cause
+    assert "nothing to check" in results[-1].cause
 
 
 @pytest.mark.usefixtures("rack")
@@ -133,7 +133,7 @@ def test_what_changed_since_a_run_is_told_with_its_hosts(rack: Rack) -> None:
     assert told(rack, run) == []
     rack.driver, rack.gpus = "580.2", 1
     assert told(rack, run) == [
-        "- gpu-[1-2]: GPU 0 is gone: n, u1, 580.1",
+        "- gpu-[1-2]: GPU 0 was removed: n, u1, 580.1",
         "~ gpu-[1-2]: GPU 1 driver: 580.1 then, 580.2 now",
     ]
 
@@ -161,7 +161,7 @@ def test_a_host_that_does_not_answer_is_not_taken(rack: Rack, hosts: FakeHosts) 
     assert taken.silent == {"gpu-2": "it does not answer"}
     hosts.down.clear()
     assert told(rack, "baseline") == [
-        "? gpu-2: accounts, packages and files beside the stages were not kept then"
+        "? gpu-2: unmanaged accounts, packages and files were not recorded then"
     ]
     with pytest.raises(ConfigError, match="--reason is empty"):
         posture_baseline.accept(Target(), " ", Recorder())
@@ -173,7 +173,7 @@ def test_what_could_not_be_compared_keeps_a_good_site_from_being_called_good(rac
     posture_baseline.accept(Target(), "as built", Recorder())
     known = health.look(Target(), Recorder(), ("host.reachable",), since="baseline")
     assert known.verdict is Verdict.PASSED
-    rack.unread = "not looked at of mallory: /var/tmp/d (folders within each other too deep)"
+    rack.unread = "files of mallory not checked: /var/tmp/d (folders nested too deep)"
     cut = health.look(Target(), Recorder(), ("host.reachable",), since="baseline", deep=True)
     assert [line for line in lines(cut.differences) if line.startswith("?")] == [
         f"? head, gpu-[1-2]: {rack.unread}"
@@ -186,7 +186,7 @@ def test_gpus_that_cannot_be_asked_are_not_called_gone(rack: Rack) -> None:
     health.look(Target(), Recorder(), keep=True)
     rack.asked = False
     assert told(rack, rack.session.run) == [
-        "? gpu-[1-2]: its GPUs are not known: no driver answers",
+        "? gpu-[1-2]: its GPUs are unknown: no driver answers",
     ]
 
 

@@ -110,7 +110,7 @@ def test_an_unsigned_image_goes_to_no_machine_where_signers_are_named(site: Path
 
 def test_a_host_without_a_controller_is_told(site: Path, made: Image) -> None:
     name(site, made)
-    with pytest.raises(ConfigError, match="gpu-2 has no management controller"):
+    with pytest.raises(ConfigError, match="gpu-2 has no BMC"):
         install(site, hosts=("gpu-2",))
 
 
@@ -145,7 +145,7 @@ def test_another_system_is_lost_only_where_that_is_asked_for(site: Path, made: I
             SchedulerHost(Owner.SLURM, True, "", ("job 7 of alice",)),
             "it carries work: job 7 of alice",
         ),
-        (ConnectionFailed("refused"), "whether it carries work is not known"),
+        (ConnectionFailed("refused"), "cannot determine whether it runs jobs"),
     ],
 )
 def test_work_is_not_ended_by_reinstall(site: Path, made: Image, monkeypatch: pytest.MonkeyPatch, answer: SchedulerHost | ApplianceError, said: str) -> None:  # fmt: skip

@@ -64,7 +64,9 @@ def test_what_is_no_measurement_is_not_compared_and_hides_nobody(value: float) -
 def test_two_camps_of_equal_size_name_nobody_and_are_told() -> None:
     found = compare({"a": 100, "b": 100, "c": 50, "d": 50}, least=10)
     assert found.outliers == ()
-    assert found.why == "they differ by 67 % and no minority differs: no outlier can be identified"
+    assert (
+        found.why == "they differ by 67 %, but not because of a few: no outlier can be identified"
+    )
 
 
 def test_the_outlier_is_told_with_the_median_it_misses() -> None:

@@ -357,7 +357,7 @@ def test_a_burn_in_that_was_to_be_shorter_is_another_one() -> None:
     done = verdicts(found)["burnin.done", "gpu-1"]
     assert (done.status, done.cause) == (
         Status.FAIL,
-        "it was to last 0.0167 h: this is a different burn-in",
+        "it was to last 0.0167 h: this is a different burn-in run",
     )
 
 
@@ -375,7 +375,7 @@ def test_errors_that_came_up_after_a_reset_count() -> None:
 
 def test_a_gpu_at_work_for_more_than_all_of_the_time_is_refused() -> None:
     read(written(changed(5, 0, use=100)))
-    with pytest.raises(Unread, match="101 % of the time"):
+    with pytest.raises(Unread, match="101 % is impossible"):
         read(written(changed(5, 0, use=101)))
 
 
@@ -458,7 +458,7 @@ def test_the_gpu_that_was_idle_is_named_and_a_sample_without_its_use_is_passed_o
         row | {"gpus": [gpu(0), gpu(1, use=40)]} if row["kind"] == "sample" else row
         for row in lines()
     ]
-    assert verdicts(idle)[gates.DONE, "gpu-1"].cause == "GPU 1 was at work 40 % of the time"
+    assert verdicts(idle)[gates.DONE, "gpu-1"].cause == "GPU 1 was busy 40 % of the time"
     assert bad(changed(50, 1, use="[N/A]")) == {}
     never = [
         row | {"gpus": [gpu(0), gpu(1, use="[N/A]")]} if row["kind"] == "sample" else row

@@ -106,13 +106,13 @@ def test_what_is_no_pass_is_none(output: str, name: str, status: str, expected: 
 def test_a_test_that_is_missing_leaves_the_gpu_open() -> None:
     found = verdicts(changed(FOUR, lambda d: entry(d, "pcie")["results"].pop()))
     assert (found[GPUS[0]].status, found[GPUS[1]].status) == (Status.PASS, Status.NOT_ASSESSED)
-    assert found[GPUS[1]].cause == "DCGM has no verdict on it of pcie"
+    assert found[GPUS[1]].cause == "DCGM has no result for it from pcie"
 
 
 def test_a_lower_level_does_not_pass_for_a_higher_one() -> None:
     found = verdicts(FOUR, level=4)
     assert {found[gpu].cause for gpu in GPUS} == {
-        "DCGM has no verdict on it of memtest, pulse_test"
+        "DCGM has no result for it from memtest, pulse_test"
     }
 
 

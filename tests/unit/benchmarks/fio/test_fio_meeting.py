@@ -64,7 +64,7 @@ def test_hosts_on_one_file_system_see_each_other_and_leave_nothing(tmp_path: Pat
         ("fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_UN", LOCKS, " got a lock that "),
         ("write(str(number + 1))", "write('1')", LOCKS, "74 of 75 additions under a lock were lost"),
         ('    with folder.file("lock", "a+"', '    raise OSError(37, "No locks available")\n    with folder.file("lock", "a+"', LOCKS, "No locks available"),
-        ('say(folder, f"answer-', 'time.sleep(2.2); say(folder, f"answer-', VISIBLE, "what one host has written is seen by all 1."),
+        ('say(folder, f"answer-', 'time.sleep(2.2); say(folder, f"answer-', VISIBLE, "all hosts see a file 1."),
         ('say(folder, "asked", word)', "pass", VISIBLE, "round 0 was not seen within 1 s"),
     ],
 )  # fmt: skip
@@ -152,7 +152,7 @@ def test_the_hosts_whose_lock_is_their_own_are_named() -> None:
     said = sound()
     said[2] |= {"lock": "got"}
     (cause,) = failures(verdicts(said)).values()
-    assert cause == "gpu-3 got a lock that gpu-2 held: locks hold on one host alone"
+    assert cause == "gpu-3 got a lock that gpu-2 held: locks apply only within one host"
 
 
 def test_hosts_that_do_not_see_each_other_say_nothing_of_locks() -> None:

@@ -247,7 +247,7 @@ def test_a_host_whose_log_shows_nothing_leaves_decay_open() -> None:
     found = results(fio.run(view(2, {"fio.decay": 20.0}), Cut()))
     one = found["fio.decay", "cluster/data 2 hosts"]
     assert (one.status, one.required) == (Status.NOT_ASSESSED, True)
-    assert one.cause.startswith("nothing is known of gpu-2")
+    assert one.cause.startswith("no result for gpu-2")
 
 
 def test_one_host_that_says_it_is_a_container_changes_no_figure_of_the_others() -> None:

@@ -118,7 +118,7 @@ def test_a_short_log_shows_no_decay(rates: list[int]) -> None:
         (doctored("seq_read", read=moved(1.1e12)), "cannot have reached 1.1e.12 bytes/s"),
         (doctored("rand_read", read="fast"), "read"),
         (log([1]) + "500, nonsense, 0", "the bandwidth is no number: 'nonsense'"),
-        (log([1]) + "500", "breaks off"),
+        (log([1]) + "500", "is incomplete"),
     ],
 )
 def test_what_is_no_whole_measurement_is_refused(output: str, why: str) -> None:

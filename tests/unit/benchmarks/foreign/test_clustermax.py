@@ -78,7 +78,7 @@ def test_every_verdict_is_read_with_what_was_observed(audit: Path) -> None:
 def test_what_is_wrong_or_doubtful_is_set_against_ours_and_marked_foreign(audit: Path) -> None:
     shown = clustermax.listed(clustermax.read(audit, NOW))
     assert "foreign" in shown.title
-    assert "counts for no gate" in shown.note
+    assert "closes no gate" in shown.note
     assert [row[0] for row in shown.rows] == ["fail", "fail", "warning"]
     assert "linux-perf" in str(shown.rows[0][4])
     assert shown.rows[1][3:] == ("", "an item that this program does not know")
@@ -96,7 +96,7 @@ def test_each_answer_names_a_check_a_gate_or_a_page_that_there_is() -> None:
     [
         ("", "no output"),
         ("[]", "no JSON"),
-        ("{", "is no audit"),
+        ("{", "is not an audit"),
         (json.dumps({"verdict": "all good"}), "schema_version"),
         (json.dumps(VALUES | {"schema_version": 2}), "schema_version"),
         (json.dumps(VALUES | {"runner": "bench"}), "runner"),
@@ -167,5 +167,5 @@ def test_a_file_that_is_refused_leaves_nothing_behind(
     audit.write_text("{}")
     words = ("validate", "--foreign", str(audit), "--inventory", str(site))
     assert command(monkeypatch, *words) == 2
-    assert "is no audit of ClusterMAX" in capsys.readouterr().err
+    assert "is not an audit of ClusterMAX" in capsys.readouterr().err
     assert not (site / "runs/journal.sqlite").exists()

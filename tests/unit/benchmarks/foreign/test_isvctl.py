@@ -53,7 +53,7 @@ def test_each_item_is_told_as_its_program_told_it(tmp_path: Path) -> None:
     ]
     assert found.table.rows[-1][4] == "an item that this program does not know"
     assert "foreign" in found.table.title
-    assert "counts for no gate" in found.table.note
+    assert "closes no gate" in found.table.note
 
 
 @pytest.mark.parametrize(
@@ -124,20 +124,24 @@ def test_text_of_others_moves_no_cursor(tmp_path: Path) -> None:
         ("testsuites", "testsuits", "begins with 'testsuits'"),
         ("bare_metal/test", "vm/test", "one platform: bare_metal/setup, vm/test"),
         ("bare_metal/", "a b/", "PLATFORM/PHASE"),
-        ('failures="4"', 'failures="2"', "tells failures='2', and 3 stand in it"),
-        ('failures="4"', 'failures="5"', "tells failures='5', and 3 stand in it"),
-        ('tests="12"', 'tests="13"', "tells tests='13', and 10 stand in it"),
-        ('skipped="2"', 'skipped="1"', "tells skipped='1', and 2 stand in it"),
-        ('tests="12"', 'tests="many"', "tells tests='many'"),
-        ('errors="1"', "", "tells errors=''"),
+        ('failures="4"', 'failures="2"', "declares failures='2', but contains 3"),
+        ('failures="4"', 'failures="5"', "declares failures='5', but contains 3"),
+        ('tests="12"', 'tests="13"', "declares tests='13', but contains 10"),
+        ('skipped="2"', 'skipped="1"', "declares skipped='1', but contains 2"),
+        ('tests="12"', 'tests="many"', "declares tests='many'"),
+        ('errors="1"', "", "declares errors=''"),
         ('<testcase name="BmTrainingCheck"', '<case name="x"/><testcase name="y"', "has 'case'"),
         ('name="TomorrowsCheck"', "", "a case without a name"),
         ("system-out", "flakyFailure", "has 'flakyFailure'"),
         (TIME, ' timestamp="soon"', "soon"),
-        (TIME, ' timestamp="0001-01-01T00:00:00+23:00"', "is no report of isvctl"),
+        (TIME, ' timestamp="0001-01-01T00:00:00+23:00"', "is not a report of isvctl"),
         ("<?xml version='1.0' encoding='utf-8'?>", "<!DOCTYPE x>", "document type"),
         ("</testsuites>", "", "not XML"),
-        ("</testsuites>", "<properties/></testsuites>", "has 'properties' beside its suites"),
+        (
+            "</testsuites>",
+            "<properties/></testsuites>",
+            "contains 'properties' in addition to its suites",
+        ),
     ],
 )
 def test_what_is_no_report_or_does_not_add_up_is_refused_in_one_line(
@@ -146,14 +150,14 @@ def test_what_is_no_report_or_does_not_add_up_is_refused_in_one_line(
     assert old in REPORT
     with pytest.raises(ConfigError) as found:
         read(tmp_path, REPORT.replace(old, new))
-    assert "is no report of isvctl" in found.value.message
+    assert "is not a report of isvctl" in found.value.message
     assert told in found.value.message
     assert "\n" not in found.value.message
 
 
 @pytest.mark.parametrize("inside", ["", '<testsuite name="a/b" tests="0"/>'])
 def test_a_report_of_nothing_is_refused(tmp_path: Path, inside: str) -> None:
-    with pytest.raises(ConfigError, match="no item stands in it"):
+    with pytest.raises(ConfigError, match="it contains no items"):
         read(tmp_path, f'<testsuites name="{isvctl.ROOT}">{inside}</testsuites>')
 
 

@@ -201,7 +201,7 @@ def test_a_gpu_that_is_slow_in_another_type_alone_is_named_with_it() -> None:
     found = outcome(host(gpu2={"fp64": 9.0}))
     assert of(Status.FAIL, found) == ["gemm.rate gpu-1/GPU 2,fp64"]
     bad = by_name(found)["gemm.rate gpu-1/GPU 2,fp64"]
-    assert bad.cause == "its rate of fp64 products is 50 % worse than the median of 8 equals"
+    assert bad.cause == "its rate of fp64 products is 50 % worse than the median of 8 equal GPUs"
     assert by_name(found)["gemm.rate gpu-1/GPU 2"].status is Status.PASS
 
 
@@ -210,7 +210,7 @@ def test_a_wrong_product_fails_whatever_the_speed(dtype: str) -> None:
     found = outcome(host(gpu6={"wrong": dtype}), view(rate=100, memory=1000))
     bad = by_name(found)["gemm.rate gpu-1/GPU 6"]
     assert bad.status is Status.FAIL
-    assert bad.cause == f"it computes falsely: products in {dtype} are wrong"
+    assert bad.cause == f"it computes wrong results: products in {dtype} are wrong"
     assert f"{A100} GPU-6" in bad.evidence
     assert by_name(found)["gemm.memory gpu-1/GPU 6"].status is Status.NOT_ASSESSED
     assert len(of(Status.PASS, found)) == 14
@@ -221,7 +221,7 @@ def test_memory_that_does_not_hold_what_is_written_fails() -> None:
     bad = found["gemm.memory gpu-1/GPU 6"]
     assert (bad.status, bad.cause) == (
         Status.FAIL,
-        "its memory does not return the written values: triad",
+        "its memory returns other values than were written: triad",
     )
     assert found["gemm.rate gpu-1/GPU 6"].status is Status.NOT_ASSESSED
 
@@ -269,7 +269,7 @@ def test_a_gpu_that_fell_away_and_one_that_failed_are_told() -> None:
     dead = found["gemm.memory gpu-1/GPU 2"]
     assert (dead.status, dead.cause) == (
         Status.ERROR,
-        "nothing was measured of it: RuntimeError: CUDA error: unspecified",
+        "it was not measured: RuntimeError: CUDA error: unspecified",
     )
     assert found["gemm.rate gpu-1/GPU 0"].value == 260.0
 
@@ -279,10 +279,10 @@ def test_a_gpu_that_fell_away_and_one_that_failed_are_told() -> None:
     [
         ({"torch": "", "why": "ModuleNotFoundError: No module named 'torch'"}, "does not load"),
         ({"torch": "2.4.1+cpu", "devices": []}, "PyTorch 2.4.1+cpu sees no GPU there"),
-        (json.loads(REAL), "its processors were measured, no GPU"),
-        ({"torch": "2", "devices": [gpu(0, kind="processors"), gpu(1)]}, "its processors were"),
-        ({"torch": "2", "devices": [gpu(0, name=f"{A100} MIG 1g.10gb")]}, "divided (MIG)"),
-        ({"torch": "2", "devices": [gpu(0), gpu(1, uuid="MIG-7a")]}, "divided (MIG)"),
+        (json.loads(REAL), "only its CPUs were measured, no GPU"),
+        ({"torch": "2", "devices": [gpu(0, kind="processors"), gpu(1)]}, "only its CPUs were"),
+        ({"torch": "2", "devices": [gpu(0, name=f"{A100} MIG 1g.10gb")]}, "in MIG mode"),
+        ({"torch": "2", "devices": [gpu(0), gpu(1, uuid="MIG-7a")]}, "in MIG mode"),
     ],
 )
 def test_a_host_that_cannot_measure_its_gpus_is_not_assessed_with_what_helps(
@@ -392,8 +392,8 @@ def test_a_product_is_bounded_at_its_highest_clock(name: str, dtype: str, most: 
 
 def test_what_nobody_published_bounds_nothing_and_says_so() -> None:
     assert of_product("NVIDIA Z1", "bf16") == "the peak of a NVIDIA Z1 is unknown"
-    assert of_product("Tesla T4", "tf32") == "what it can do in tf32 is not published"
-    assert of_product(A100, "fp32") == "what it can do in fp32 is not published"
+    assert of_product("Tesla T4", "tf32") == "its peak in tf32 is not published"
+    assert of_product(A100, "fp32") == "its peak in fp32 is not published"
     assert of_product("", "bf16") == "the peak of a GPU without a name is unknown"
     assert of_gpu_memory("Tesla V100-SXM3-32GB") == (
         "the peak of a Tesla V100-SXM3-32GB is unknown"

@@ -77,7 +77,7 @@ def test_what_is_slower_is_no_fault_of_the_hosts_and_no_pass() -> None:
     found = throughput(log_of(PUBLISHED / 2))
     assert (found.status, found.required) == (Status.NOT_ASSESSED, True)
     assert found.cause.startswith("50.")
-    assert "PyTorch alone does without the kernels" in found.cause
+    assert "PyTorch alone does not have the kernels" in found.cause
     by_nemo = throughput(log_of(PUBLISHED / 2).replace("by PyTorch alone", "by NeMo"))
     assert by_nemo.status is Status.FAIL
 

@@ -67,7 +67,7 @@ def test_beside_the_bar_of_the_same_run_all_digits_count(fewer: int) -> None:
         (b"1.25", b"NaN", "train_step_timing in s is NaN", False),
         (b"1.25", b"0.0", "train_step_timing in s is 0.0", False),
         (b"1.25", b"-1.25", "train_step_timing in s is -1.25", False),
-        (b"1.25", b"null", "train_step_timing in s reads 'null', which is no number", False),
+        (b"1.25", b"null", "train_step_timing in s reads 'null', which is not a number", False),
         (b'1.25, "epoch": 0}}\n', b"1.2", "train_step_timing in s is cut off", False),
     ],
 )

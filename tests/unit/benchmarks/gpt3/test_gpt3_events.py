@@ -101,7 +101,7 @@ def test_a_record_too_long_to_be_one_and_a_step_that_is_none_are_refused() -> No
     long = head + struct.pack("<I", events.masked_crc(head)) + long[12:]
     log = _read(record(event(events.MOST, events.TIMING, 1.5)) + tensorboard([2.5], 256) + long)
     assert [step.seconds for step in log.steps] == [2.5]
-    assert "no number of a step" in log.refused.first[0].reason
+    assert "not a valid step number" in log.refused.first[0].reason
     assert "record of 67,108,865 bytes" in log.refused.first[1].reason
 
 
@@ -171,7 +171,7 @@ def test_a_step_that_is_written_again_counts_once_and_one_that_goes_back_begins_
     assert len(log.notes) == 1
     back = _read(tensorboard([1.5, 1.25], 256) + tensorboard([3.0], 256))
     assert [(s.number, s.seconds) for s in back.steps] == [(1, 3.0)]
-    assert "began again at record 11" in back.notes[1]
+    assert "restarted at record 11" in back.notes[1]
 
 
 def test_a_step_with_two_times_is_refused() -> None:

@@ -109,10 +109,10 @@ def test_without_a_limit_or_a_host_nothing_is_asked_for() -> None:
 def test_other_gpus_have_gates_that_no_log_closes(gpu: str, count: int, told: str) -> None:
     seen = view(2, gpu=gpu, count=count)
     assert {gate.blocked for gate in gates(seen)} == {
-        f"no figure is published for {told} a host, so no log can be judged"
+        f"no result is published for {told} per host, so no log can be judged"
     }
     assert deciding([GPT3], seen) == set()
     silent = View(seen.profile, seen.site, {})
     assert {gate.blocked for gate in gates(silent)} == {
-        f"no figure is published for {count} x {gpu} a host, so no log can be judged"
+        f"no result is published for {count} x {gpu} per host, so no log can be judged"
     }

@@ -137,7 +137,7 @@ def test_a_diverged_step_is_refused_as_diverged(text: str) -> None:
 def test_a_run_that_began_again_counts_from_there() -> None:
     log = logs.parse(megatron("900.0", "901.0", "902.0") + megatron("100.0", "101.0"), "x")
     assert seconds(log) == pytest.approx([0.1, 0.101])
-    assert "began again at line 4" in " ".join(log.notes)
+    assert "restarted at line 4" in " ".join(log.notes)
 
 
 def test_a_second_epoch_is_no_new_beginning() -> None:
@@ -172,8 +172,8 @@ def test_megatron_lines_go_before_bridges_own() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no line of a known training log"),
-        ("hello\nworld\n", "no line of a known training log"),
+        ("", "no line in a supported training log format"),
+        ("hello\nworld\n", "no line in a supported training log format"),
         (megatron("100.0").replace("elapsed time", "time"), "without a usable step time"),
         (lines2("nan"), "is nan"),
     ],

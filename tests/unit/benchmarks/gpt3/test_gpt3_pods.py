@@ -132,7 +132,7 @@ def test_the_rank_that_died_is_blamed_and_not_those_that_it_took_along(
 def test_a_training_that_hangs_ends_at_its_bound_and_names_who_was_at_work() -> None:
     cluster = Ranks((0, None), {0: GOOD})
     loss, _, time = trained(cluster, 2)
-    assert (loss.status, "gpu-2 was still at it" in loss.cause) == (Status.ERROR, True)
+    assert (loss.status, "gpu-2 was still running" in loss.cause) == (Status.ERROR, True)
     assert SECONDS < time.at < SECONDS + START_SECONDS + 10
     assert cluster.live == []
 
@@ -156,18 +156,18 @@ def test_hosts_without_pytorch_are_told_where_to_get_it() -> None:
 
 def test_a_rank_that_the_others_wait_for_is_the_one_to_blame() -> None:
     """It is at work still, and the others have given up."""
-    told = "appliance: rank 1 on gpu-2 does not go on\n[gloo] Timed out waiting 120000ms\n"
+    told = "appliance: rank 1 on gpu-2 does not respond\n[gloo] Timed out waiting 120000ms\n"
     loss, _, _ = trained(Ranks((1, None), {0: told}), 2)
     assert loss.status is Status.ERROR
-    assert loss.cause.endswith("rank 1 on gpu-2 does not go on"), loss.cause
+    assert loss.cause.endswith("rank 1 on gpu-2 does not respond"), loss.cause
     killed, _, _ = trained(Ranks((1, 137), {0: told.replace("gpu-2", "gpu-9")}), 2)
     assert killed.cause.endswith("rank 1 on gpu-2: ended by signal 9")
 
 
 def test_a_rank_that_never_came_has_the_host_it_was_sent_to() -> None:
-    told = "appliance: rank 1 never came\nTraceback\nRuntimeError: Socket Timeout\n"
+    told = "appliance: rank 1 never started\nTraceback\nRuntimeError: Socket Timeout\n"
     loss, _, _ = trained(Ranks((1, None), {0: told}), 2)
-    assert loss.cause.endswith("rank 1 on gpu-2 never came"), loss.cause
+    assert loss.cause.endswith("rank 1 on gpu-2 never started"), loss.cause
 
 
 def test_a_host_whose_gpus_are_not_all_offered_fails_the_training_by_name() -> None:
@@ -270,7 +270,7 @@ def test_both_ways_of_a_site_train_and_one_table_compares_them() -> None:
         "Difference",
     ]
     assert str(table.rows[-1][1]).endswith("%")
-    assert "says nothing of a GPU" in table.note
+    assert "but no GPU" in table.note
     assert [raw.name for raw in outcome.raw] == [
         "cpu-3m-bare-metal-1n.log",
         "cpu-3m-kubernetes-1n.log",

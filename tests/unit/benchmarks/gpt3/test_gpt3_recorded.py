@@ -136,7 +136,7 @@ def test_no_published_figure_stands_beside_a_run_of_other_gpus_or_batch(
     _, measured, tables = from_logs([folder])
     (run,) = [m for m in measured if m.detail["model"] == "5b" and _is_bare_4n(m)]
     assert "reference" not in run.detail
-    against = next(t for t in tables if "against the published" in t.title)
+    against = next(t for t in tables if "compared with published" in t.title)
     (row,) = [r for r in against.rows if r[0] == "5B bare-metal 4n"]
     assert row[2:] == ("-", "-", "-", "-", "no")
 
@@ -191,7 +191,7 @@ def test_without_a_gpu_named_nothing_is_gated(folder: Path) -> None:
     named = from_logs([folder], hardware=hardware)[0]
     assert [r for r in named if r.status is Status.PASS]
     assert all(
-        "as site acme has it, assumed" in r.evidence
+        "as in site acme" in r.evidence
         for r in named
         if r.status is Status.PASS and r.id == "gpt3.throughput"
     )
@@ -223,7 +223,7 @@ def test_a_batch_that_contradicts_the_log_is_refused(tmp_path: Path) -> None:
     )
     result = from_logs([tmp_path])[0][0]
     assert result.status is Status.NOT_ASSESSED
-    assert "prints global batch 512, runs.yml says 2048" in result.cause
+    assert "the log has global batch 512, but runs.yml has 2048" in result.cause
 
 
 def test_a_wrong_runs_yml_names_file_line_and_key(tmp_path: Path) -> None:
@@ -312,9 +312,10 @@ def test_what_is_assumed_is_named_and_what_the_log_prints_is_not(folder: Path) -
     bare = _with_head(folder, "")
     assert bare.status is Status.PASS
     assert (
-        "sequence length not in the log: the model's published one, 2048, assumed" in bare.evidence
+        "sequence length not in the log: assumed the published value of the model, 2048"
+        in bare.evidence
     )
-    assert "number of GPUs not in the log: 1 x 8 assumed" in bare.evidence
+    assert "number of GPUs not in the log: assumed 1 x 8" in bare.evidence
     said = _with_head(folder, ARGUMENTS.format(sequence=2048) + WORLD.format(world=8))
     assert said.status is Status.PASS
     assert not re.search(r"assumed(;|$)", said.evidence)
@@ -370,9 +371,9 @@ def test_what_nobody_says_of_a_run_is_the_common_rule_and_eight_gpus(tmp_path: P
 def test_a_gpu_is_assumed_only_where_nobody_names_one(tmp_path: Path) -> None:
     def told(theirs: str | None, **said: object) -> tuple[str | None, list[str]]:
         run = _run(tmp_path, SOUND, Hardware("site acme", A100, gpu=theirs), **said)
-        return run.gpu, [note for note in run.notes if note.startswith("GPU not named")]
+        return run.gpu, [note for note in run.notes if note.startswith("no GPU in runs.yml")]
 
-    assumed = "GPU not named in runs.yml: {}, as site acme has it, assumed"
+    assumed = "no GPU in runs.yml: assumed {}, as in site acme"
     own = "NVIDIA A100-SXM4-80GB"
     assert told(own) == ("A100-SXM4-80GB", [assumed.format(own)])
     assert told(own, gpu="A100-SXM4-80GB") == ("A100-SXM4-80GB", [])

@@ -52,7 +52,7 @@ def test_on_real_gpu_hosts_training_on_processors_says_nothing_of_throughput() -
     shown = next(r for r in results if r.id == "gpt3.throughput")
     assert (shown.status, shown.required) == (Status.NOT_ASSESSED, False)
     assert not shown.simulated
-    assert "says nothing of a GPU" in shown.cause
+    assert "but no GPU" in shown.cause
 
 
 @pytest.mark.parametrize("simulated", [True, False])
@@ -63,7 +63,7 @@ def test_where_slurm_has_no_host_nothing_is_trained(
     cluster = seen.site.model_copy(update={"kubernetes": KubernetesOptions()})
     (result,), measured, _ = trained(View(seen.profile, cluster, seen.facts), remote)
     assert (result.status, result.required) == (Status.NOT_ASSESSED, False)
-    assert "of Kubernetes" in result.cause
+    assert "Kubernetes owns every GPU host" in result.cause
     assert (remote.asked, measured) == ([], [])
 
 
@@ -110,23 +110,26 @@ def test_a_failing_srun_is_an_error_with_its_last_words() -> None:
 @pytest.mark.parametrize(
     ("errors", "blamed"),
     [
-        ("srun: error: gpu-1: task 0: Exited with exit code 1\n", "rank 1 on gpu-2 does not go on"),
+        (
+            "srun: error: gpu-1: task 0: Exited with exit code 1\n",
+            "rank 1 on gpu-2 does not respond",
+        ),
         ("srun: error: gpu-2: task 1: Killed\n", "task 1 on gpu-2: Killed"),
-        ("", "rank 1 on gpu-2 does not go on"),
+        ("", "rank 1 on gpu-2 does not respond"),
     ],
 )
 def test_a_rank_that_hangs_is_named_by_those_that_wait_and_a_killed_one_by_srun(
     errors: str, blamed: str
 ) -> None:
-    said = "appliance: rank 1 on gpu-2 does not go on\n[gloo] Timed out\n"
+    said = "appliance: rank 1 on gpu-2 does not respond\n[gloo] Timed out\n"
     results, _, _ = trained(view(2), FakeRemote(says(said, 1, errors)))
     assert results[0].cause == f"srun ended with 1: {blamed}"
 
 
 def test_a_rank_that_never_came_is_named_by_its_number() -> None:
-    said = says("appliance: rank 1 never came\nTraceback\n", 1, "x: task 0: Exited with\n")
+    said = says("appliance: rank 1 never started\nTraceback\n", 1, "x: task 0: Exited with\n")
     results, _, _ = trained(view(2), FakeRemote(said))
-    assert results[0].cause == "srun ended with 1: rank 1 never came"
+    assert results[0].cause == "srun ended with 1: rank 1 never started"
 
 
 def test_who_does_not_come_is_told_by_those_that_wait(capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,7 +141,7 @@ def test_who_does_not_come_is_told_by_those_that_wait(capsys: pytest.CaptureFixt
 
     with pytest.raises(RuntimeError, match="Socket Timeout"):
         train.Ranks(Waiting({"host-1": "gpu-2"}), 0, 3)
-    assert capsys.readouterr().out == "appliance: rank 2 never came\n"
+    assert capsys.readouterr().out == "appliance: rank 2 never started\n"
 
 
 class Store:
@@ -201,7 +204,7 @@ def test_a_rank_that_waits_in_vain_names_those_that_say_nothing(
     assert train.main() == 1
     said = capsys.readouterr().out.splitlines()
     ended = [] if "gloo" in error or "NCCL" in error else [f"appliance: rank 1 on gpu-2: {error}"]
-    assert said[:-1] == ended + [f"appliance: {name} does not go on" for name in named]
+    assert said[:-1] == ended + [f"appliance: {name} does not respond" for name in named]
     assert said[-1] == error
     assert store.left["host-1"] == "gpu-2"
 

@@ -75,7 +75,7 @@ def test_a_log_of_which_more_than_a_tenth_is_refused_gives_nothing() -> None:
         sound.refused.add(Refusal(line, "x"))
     assert select(sound).seconds == 1.0
     sound.refused.add(Refusal(6, "x"))
-    with pytest.raises(UnusableLog, match="6 values are refused beside 50 good ones"):
+    with pytest.raises(UnusableLog, match="6 values are invalid, 50 are valid"):
         select(sound)
     sound.refused.add(Refusal(7, "nan", diverged=True))
     assert select(sound).seconds == 1.0

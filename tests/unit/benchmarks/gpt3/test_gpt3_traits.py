@@ -88,7 +88,7 @@ def test_every_form_of_megatrons_line_is_read(change: Change) -> None:
 def test_the_line_of_2019_is_refused_and_not_guessed() -> None:
     """It counts no samples, so that nothing says which step a time is of."""
     old = megatron(STEPS, 256).replace(b" consumed samples:", b" seen:")
-    with pytest.raises(UnusableLog, match="no line of a known training log"):
+    with pytest.raises(UnusableLog, match="no line in a supported training log format"):
         logs.parse(old.decode(), "x")
 
 
@@ -128,4 +128,4 @@ def _step(data: bytes) -> bytes:
 def test_of_a_damaged_event_file_no_step_is_made_up(damage: Change) -> None:
     log = events.read("x", Once(BytesIO(damage(tensorboard(STEPS, 256)))))
     assert {round(step.seconds, 6) for step in log.steps} <= set(STEPS)
-    assert log.refused.count or "began again" in " ".join(log.notes)
+    assert log.refused.count or "restarted" in " ".join(log.notes)

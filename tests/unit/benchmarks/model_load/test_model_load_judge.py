@@ -123,7 +123,7 @@ def test_a_load_that_broke_off_is_an_error_with_its_words() -> None:
     [
         ({"stayed": 0.5}, "50% of the file stayed"),
         ({"stayed": None}, "does not report"),
-        ({"fetched": 1000}, "storage was asked for 0%"),
+        ({"fetched": 1000}, "only 0% of the file was read from storage"),
     ],
 )
 def test_warm_loads_are_not_assessed(change: dict[str, Any], why: str) -> None:
@@ -228,8 +228,8 @@ def test_measurements_name_package_and_digest() -> None:
         (json.dumps(document(place(), place())), "requested was"),
         (json.dumps(document(place(sha256="../etc"))), "sha256"),
         (json.dumps(document(place(kind="s3"))), "/data cannot be of kind 's3'"),
-        (json.dumps(document(place(bytes=0))), "holds nothing"),
-        (json.dumps(document(place(tensors=0))), "holds nothing"),
+        (json.dumps(document(place(bytes=0))), "file is empty"),
+        (json.dumps(document(place(tensors=0))), "file is empty"),
     ],
 )
 def test_an_answer_that_lies_is_refused_in_one_line(text: str, why: str) -> None:

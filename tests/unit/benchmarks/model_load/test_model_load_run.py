@@ -101,7 +101,7 @@ def test_sizes_are_powers_of_1024(text: str, size: int) -> None:
     ("argv", "why"),
     [
         (["--place", "data"], "write it as /folder"),
-        (["--place", "/d", "--size", "big"], "no size"),
+        (["--place", "/d", "--size", "big"], "not a size"),
         (["--place", "/d", "--concurrency", "0"], "concurrency"),
         (["--place", "/d", "--loaders", "magic"], "loaders"),
         (["--here"], "--place"),

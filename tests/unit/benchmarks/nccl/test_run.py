@@ -57,7 +57,7 @@ def test_the_slow_host_is_named_and_kept_out_of_the_whole() -> None:
     assert results["nccl.cluster", "cluster/4 hosts"].status is Status.PASS
     whole = results["nccl.cluster", "cluster/5 hosts"]
     assert (whole.status, whole.required) == (Status.NOT_ASSESSED, True)
-    assert whole.cause == "not over all of them: gpu-3 not known to be good"
+    assert whole.cause == "not over all hosts: gpu-3 not known to be good"
 
 
 def test_of_two_hosts_neither_is_blamed_and_neither_is_good() -> None:
@@ -89,7 +89,7 @@ def test_fewer_gpus_than_the_host_has_are_no_measurement_of_it() -> None:
     result = found(1, Cluster(alone=fewer))["nccl.host", "gpu-1"]
     assert (result.status, result.cause) == (
         Status.ERROR,
-        "other GPUs took part than were asked to: 7 of gpu-1",
+        "the benchmark ran on the wrong GPUs: 7 of gpu-1",
     )
 
 
@@ -149,7 +149,7 @@ def test_a_message_of_1_gib_is_long_enough() -> None:
     result = found(1, Cluster(alone=shorter))["nccl.host", "gpu-1"]
     assert (result.status, result.evidence) == (
         Status.PASS,
-        "1 GiB messages; not bounded: how fast the links of each GPU are is not known",
+        "1 GiB messages; not bounded: the link speed of each GPU is unknown",
     )
 
 
@@ -291,7 +291,7 @@ def test_a_host_passes_no_figure_that_its_links_cannot_carry(busbw: str, status:
     results = nccl.run(View(seen.profile, seen.site, facts), cluster).results
     (host,) = [r for r in results if r.id == "nccl.host"]
     assert host.status is status, host
-    assert "at most 580.1 GB/s (what links of 331.5 GB/s to a GPU allow)" in host.evidence
+    assert "at most 580.1 GB/s (the maximum of links of 331.5 GB/s to a GPU)" in host.evidence
 
 
 def test_one_gpu_alone_is_not_judged_by_what_goes_between_gpus() -> None:

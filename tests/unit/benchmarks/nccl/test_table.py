@@ -58,7 +58,7 @@ def test_wrong_values_are_told(old: str, new: str) -> None:
 
 
 def test_wrong_values_are_counted_in_whole_numbers() -> None:
-    with pytest.raises(Unread, match="no whole number"):
+    with pytest.raises(Unread, match="not an integer"):
         read(HOST.replace(LARGEST, LARGEST[:-1] + "1e-02"))
 
 
@@ -81,17 +81,17 @@ def test_values_that_nobody_checked_are_no_right_ones() -> None:
     [
         ("", "no table"),
         ("all_reduce_perf: error while loading shared libraries: libnccl.so.2", "no table"),
-        (HOST[: HOST.index("# Out of")], "breaks off"),
+        (HOST[: HOST.index("# Out of")], "is incomplete"),
         (HOST + HOST, "each rank ran alone"),
         (HOST.replace("(GB/s)", "(MB/s)"), "units"),
         (HOST.replace("(us)", "(ms)"), "units"),
         (HOST.replace("#  Rank  3", "#  Rank  4"), "not listed"),
         (HOST.replace("# Using devices", "").replace("#  Rank", "# rank"), "not listed"),
-        (HOST.replace(LARGEST, LARGEST[:60]), "breaks off"),
+        (HOST.replace(LARGEST, LARGEST[:60]), "is incomplete"),
         (HOST.replace("235.58", "nan"), "cannot be"),
         (HOST.replace("235.58", "-235.58"), "cannot be"),
         (HOST.replace("235.58", "fast"), "no number"),
-        (HOST.replace("8589934592", "8"), "do not rise"),
+        (HOST.replace("8589934592", "8"), "do not increase"),
     ],
 )
 def test_what_is_no_whole_table_is_refused(output: str, why: str) -> None:
@@ -119,8 +119,8 @@ ROWS = [line for line in HOST.splitlines() if line.strip()[:1].isdigit()]
         (HEAD, f"{HEAD}\n{HEAD}", "2 tables"),
         (FOOT, f"{FOOT}\n{FOOT}", "2 tables"),
         (UNITS, "#", "not us and GB/s"),
-        ("\n".join(ROWS), "", "sizes do not rise"),
-        (LARGEST, LARGEST.replace("8589934592", "8589934592.5", 1), "no whole number"),
+        ("\n".join(ROWS), "", "sizes do not increase"),
+        (LARGEST, LARGEST.replace("8589934592", "8589934592.5", 1), "not an integer"),
     ],
 )
 def test_a_table_that_is_not_whole_or_twice_there_is_refused(old: str, new: str, why: str) -> None:
@@ -186,7 +186,7 @@ def test_a_size_of_nothing_between_others_is_no_table() -> None:
     rows = text.splitlines()
     empty = next(line for line in rows if line.split()[:2] == ["0", "0"])
     at = next(i for i, line in enumerate(rows) if line.split()[:1] == ["1048576"])
-    with pytest.raises(Unread, match="do not rise"):
+    with pytest.raises(Unread, match="do not increase"):
         read("\n".join([*rows[:at], empty, *rows[at:]]))
 
 

@@ -173,10 +173,10 @@ def test_more_than_the_link_carries_is_an_error(
 
 def test_links_that_nobody_tells_are_said_to_bound_nothing() -> None:
     results = found(EIGHT, view(pcie_max_generation=None))
-    assert "not bounded: how fast its slot is, is not known" in (
+    assert "not bounded: the speed of its slot is unknown" in (
         results[TO_GPU, "gpu-1/GPU 0"].evidence
     )
-    assert "not bounded: how fast the links" in results[PEER, "gpu-1/GPU 0,1"].evidence
+    assert "not bounded: the link speed" in results[PEER, "gpu-1/GPU 0,1"].evidence
 
 
 @pytest.mark.parametrize("asked", [True, False])
@@ -200,7 +200,7 @@ def test_a_pair_without_access_one_way_is_not_assessed_alone(y: int, x: int) -> 
     assert left == [(PEER, "gpu-1/GPU 0,1")]
     lacking = results[left[0]]
     assert (lacking.status, lacking.required) == (Status.NOT_ASSESSED, True)
-    assert "one may not reach the other's memory" in lacking.cause
+    assert "one GPU cannot access the other's memory" in lacking.cause
     unasked = found(cell(EIGHT, READ, y, x, "N/A"), view(limits={}))[left[0]]
     assert (unasked.status, unasked.required) == (Status.NOT_ASSESSED, False)
 
@@ -294,7 +294,7 @@ def test_data_that_arrived_wrong_fails_in_releases_that_say_so_before_the_docume
     text = " Invalid value when checking the pattern at 0x7f0\n" + changed(EIGHT, die)
     results = found(text, code=1)
     assert {results[key, "gpu-1"].status for key in (FROM_GPU, PEER)} == {Status.FAIL}
-    assert "data was corrupted on the way" in results[FROM_GPU, "gpu-1"].cause
+    assert "data was corrupted in transit" in results[FROM_GPU, "gpu-1"].cause
     assert results[TO_GPU, "gpu-1/GPU 0"].status is Status.PASS
 
 
@@ -318,7 +318,7 @@ def test_data_that_arrived_wrong_fails_whatever_else_was_said(code: int) -> None
 @pytest.mark.parametrize(
     ("output", "code", "told", "fix"),
     [
-        ("", 0, "as release 0.6 does with --json", "0.7 or newer"),
+        ("", 0, "like release 0.6 with --json", "0.7 or newer"),
         ("nvbandwidth Version: v0.4\nERROR: Invalid Arguments", 1, "before 0.5", "0.7 or newer"),
         ("", 139, "no output; it ended with 139", "by hand"),
         ("{}", 0, "nvbandwidth: Field required", "by hand"),
@@ -368,7 +368,7 @@ def test_fewer_gpus_of_a_release_that_does_not_list_them_are_no_measurement() ->
 
     results = found(changed(FIVE, fewer))
     assert list(results) == [(check, "gpu-1") for check in CHECKS]
-    assert {r.cause for r in results.values()} == {"it measured 3 GPUs, and 4 are there"}
+    assert {r.cause for r in results.values()} == {"it measured 3 GPUs, but the host has 4"}
 
 
 def test_gpus_are_told_apart_by_their_address_and_not_by_their_order() -> None:
@@ -389,7 +389,7 @@ def test_gpus_are_told_apart_by_their_address_and_not_by_their_order() -> None:
             lambda b: b["GPU Device list"].__setitem__(0, "0: X (00000000:ff:00): (gpu-1)"),
             "it measured a GPU at 00000000:ff:00 that the host does not have",
         ),
-        (lambda b: b["GPU Device list"].pop(), "it lists 3 GPUs, and measured 4"),
+        (lambda b: b["GPU Device list"].pop(), "it lists 3 GPUs, but measured 4"),
         (lambda b: b["GPU Device list"].__setitem__(1, "GPU one"), "list of GPUs cannot be read"),
         (lambda b: b["GPU Device list"].reverse(), "list of GPUs cannot be read"),
         (
@@ -489,7 +489,7 @@ def test_a_host_that_kubernetes_has_is_measured_over_ssh_unless_it_is_at_work() 
     busy = results[PEER, "gpu-2"]
     assert (busy.status, busy.cause) == (
         Status.NOT_ASSESSED,
-        "programs are at work on its GPUs: 3",
+        "programs are running on its GPUs: 3",
     )
 
 

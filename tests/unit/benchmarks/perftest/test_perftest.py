@@ -49,7 +49,7 @@ def test_a_warning_in_the_midst_of_the_table_is_passed_over() -> None:
     [
         ("", "no output"),
         (" Unable to find the Infiniband/RoCE device\n", "Unable to find"),
-        (BW[: BW.rindex("---------") - 100], "breaks off"),
+        (BW[: BW.rindex("---------") - 100], "is incomplete"),
         (BW.replace(" 1048576    70522            0.00               197.20 \t\t   0.023508\n", ""), "empty"),
         (BW.replace("Gb/sec", "furlongs"), "not known"),
         (BW.replace("average[Gb/sec]", "average[MB/sec]"), "not known"),
@@ -242,7 +242,7 @@ def test_rails_are_ports_of_the_fabric_that_are_active() -> None:
     ("output", "why"),
     [
         (LAT.replace("1.92", "0.00"), "no message was timed"),
-        (LAT[: LAT.rindex("-----") - 200], "breaks off"),
+        (LAT[: LAT.rindex("-----") - 200], "is incomplete"),
         (LAT.replace("1.92", "nan"), "latency"),
         (BW, "no table"),
     ],
@@ -254,7 +254,7 @@ def test_what_is_no_latency_is_refused(output: str, why: str) -> None:
 
 def test_a_line_of_two_words_is_no_row() -> None:
     row = next(line for line in BW.splitlines() if line.strip().startswith("1048576"))
-    with pytest.raises(Unread, match="breaks off"):
+    with pytest.raises(Unread, match="is incomplete"):
         bandwidth(BW.replace(row, " 1048576  70522"))
 
 

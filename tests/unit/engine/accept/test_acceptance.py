@@ -162,11 +162,14 @@ def test_run_on_fewer_hosts_than_the_site_has_leaves_its_gate_open(session: Sess
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"profile": "balanced"}, "of site acme with profile balanced"),
-        ({"site": "elsewhere"}, "of site elsewhere"),
-        ({"gpus_per_host": 4}, "of 4 GPUs a host"),
-        ({"size": 1, "hosts": ()}, "of a site with 1 GPU host, this one has 2"),
-        ({"hosts": ("gpu-1", "gpu-9")}, "is of gpu-[1,9], the site's GPU hosts are gpu-[1-2]"),
+        ({"profile": "balanced"}, "from site acme with profile balanced"),
+        ({"site": "elsewhere"}, "from site elsewhere"),
+        ({"gpus_per_host": 4}, "from hosts with 4 GPUs"),
+        ({"size": 1, "hosts": ()}, "from a site with 1 GPU host, but this one has 2"),
+        (
+            {"hosts": ("gpu-1", "gpu-9")},
+            "is from gpu-[1,9], but the site's GPU hosts are gpu-[1-2]",
+        ),
         ({"limits": dict.fromkeys(("gpt3.5b",), HALF)}, "limit has changed since: 50 %"),
         ({"limits": {}}, "limit has changed since: none then, 5 % now"),
         ({"simulated": ("gpu",)}, "measured on simulated hardware (gpu)"),
@@ -189,7 +192,7 @@ def test_evidence_of_other_gpus_than_the_hosts_say_they_have_does_not_count(
     gate = gate_of(seen(session, view))
     assert (gate.state, gate.why) == (
         GateState.OPEN,
-        "the evidence is of H100-SXM5-80GB, the site has A100-SXM4-80GB",
+        "the evidence is from H100-SXM5-80GB, but the site has A100-SXM4-80GB",
     )
 
 
@@ -261,7 +264,7 @@ def test_gpus_nothing_is_published_for_leave_an_open_gate_that_says_so(session: 
     gate = gate_of(seen(session, view))
     assert gate.state is GateState.OPEN
     assert gate.close == "appliance waive gpt3.5b --reason WHY --until DATE"
-    assert "no figure is published for 8 x H100-SXM5-80GB" in gate.why
+    assert "no result is published for 8 x H100-SXM5-80GB" in gate.why
 
 
 def test_profile_that_asks_for_no_measurement_is_not_called_accepted(session: Session) -> None:
@@ -274,8 +277,8 @@ def test_profile_that_asks_for_no_measurement_is_not_called_accepted(session: Se
 @pytest.mark.parametrize(
     ("known", "why"),
     [
-        ({}, "which GPUs gpu-2 has is not known"),
-        ({"gpus": gpus_of(GPU, 0)}, "which GPUs gpu-2 has is not known"),
+        ({}, "the GPUs of gpu-2 are unknown"),
+        ({"gpus": gpus_of(GPU, 0)}, "the GPUs of gpu-2 are unknown"),
     ],
 )
 def test_host_whose_gpus_nobody_knows_leaves_the_gate_open(
@@ -295,8 +298,8 @@ def test_gpus_nobody_recorded_when_the_training_began_leave_the_gate_open(sessio
     keep_evidence(session, evidence.model_copy(update={"files": files}))
     gate = gate_of(seen(session))
     assert gate.state is GateState.OPEN
-    assert "which GPUs gpu-1 had on" in gate.why
-    assert "is not recorded" in gate.why
+    assert "the GPUs of gpu-1 on" in gate.why
+    assert "were not recorded" in gate.why
 
 
 def _clock(monkeypatch: pytest.MonkeyPatch, ahead: timedelta) -> None:
@@ -439,7 +442,7 @@ def test_evidence_of_the_old_form_is_read(session: Session) -> None:
     gate = gate_of(seen(session))
     assert (gate.state, gate.source, gate.run) == (GateState.PASSED, "logs in /logs", "r0")
     session.journal.append("r0", "log_evidence", evidence=old | {"hosts": 1})
-    assert "of a site with 1 GPU host" in gate_of(seen(session)).why
+    assert "from a site with 1 GPU host" in gate_of(seen(session)).why
 
 
 @pytest.mark.parametrize("change", ["site", "profile", "hosts", "older"])
@@ -482,7 +485,7 @@ def test_deployment_whose_record_cannot_be_read_proves_nothing(session: Session)
     deployed(session)
     (entry,) = session.journal.entries("deployment")
     session.journal.append_all("r2", [New("deployment", entry.data | {"declared": "x"})])
-    assert "what run r2 deployed cannot be read" in deployment_state(session).why
+    assert "the record of run r2 cannot be read" in deployment_state(session).why
 
 
 @pytest.mark.parametrize(("part", "state"), [("5b", GateState.PASSED), ("", GateState.OPEN)])

@@ -220,9 +220,9 @@ def test_a_host_more_asks_for_the_cluster_again_and_for_that_host_alone(
     grown = replace(view, site=site)
     assert _gate(session, grown).state is GateState.PASSED
     assert _gate(session, grown, per_host([*HOSTS, "gpu-3"])).why == "not measured: gpu-3"
-    assert "site with 2 GPU hosts, this one has 3" in _gate(session, grown, both).why
+    assert "site with 2 GPU hosts, but this one has 3" in _gate(session, grown, both).why
     why = _gate(session, grown, of_cluster([*HOSTS, "gpu-3"])).why
-    assert why == "the evidence is of a site with 2 GPU hosts, this one has 3"
+    assert why == "the evidence is from a site with 2 GPU hosts, but this one has 3"
 
 
 def test_a_change_while_it_was_measured_makes_it_stale(session: Session, view: View) -> None:
@@ -237,7 +237,7 @@ def test_a_run_that_measured_nothing_leaves_what_was_measured_before(
     session: Session, view: View, status: Status
 ) -> None:
     _run(session, view, _good(*HOSTS))
-    busy = not_assessed("cluster", "all GPUs are taken").of("copy.h2d")
+    busy = not_assessed("cluster", "all GPUs are busy").of("copy.h2d")
     _run(session, view, [busy.model_copy(update={"status": status})])
     assert len(list(recorded(session))) == 1
     assert _gate(session, view).state is GateState.PASSED
@@ -276,7 +276,7 @@ def test_raw_output_is_kept_beside_the_report_with_its_digest_and_without_secret
 
 @pytest.mark.parametrize("name", ["", "..", "../site.yml", "a/b"])
 def test_raw_output_lies_in_its_folder(name: str) -> None:
-    with pytest.raises(ValueError, match="is no name of a file"):
+    with pytest.raises(ValueError, match="is not a valid file name"):
         Raw(name, "")
 
 
@@ -310,7 +310,7 @@ def test_host_that_was_not_measured_is_waived_alone(session: Session, view: View
 def test_host_that_never_answered_leaves_the_gate_open(session: Session, view: View) -> None:
     _run(session, view, _good(*HOSTS))
     silent = replace(view, facts={"gpu-1": view.facts["gpu-1"]})
-    assert _gate(session, silent).why == "which GPUs gpu-2 has is not known: appliance health"
+    assert _gate(session, silent).why == "the GPUs of gpu-2 are unknown; run appliance health"
 
 
 def test_the_last_change_before_a_log_began_leaves_it_fresh(session: Session, view: View) -> None:
@@ -365,7 +365,7 @@ def test_host_that_no_run_reaches_keeps_its_gate_open_and_says_how_it_comes_in_r
     _run(session, view, _good("gpu-1"))
     (gate,) = gates_of(session, view, [wanted])
     assert gate.state is GateState.OPEN
-    assert "gpu-2 is not Slurm's" in gate.why
+    assert "gpu-2 is not owned by Slurm" in gate.why
     assert gate.close == "appliance node assign gpu-2 slurm"
 
 
@@ -375,7 +375,7 @@ def test_site_no_run_reaches_at_all_has_its_gates_open_with_the_way_out(
     wanted = replace(_wanted(view), beyond=frozenset(HOSTS))
     (gate,) = gates_of(session, view, [wanted])
     assert gate.state is GateState.OPEN
-    assert "gpu-[1-2] are not Slurm's" in gate.why
+    assert "gpu-[1-2] are not owned by Slurm" in gate.why
     assert gate.close == "appliance node assign gpu-1 slurm"
 
 
@@ -477,18 +477,18 @@ def test_a_model_that_logs_name_is_the_evidences_own(session: Session, view: Vie
     made = evidence_of(session, view, _benchmark(), outcome, origin, "NVIDIA H100")
     assert made.gpu == "NVIDIA H100"
     keep_evidence(session, made)
-    assert _gate(session, view).why.startswith("the evidence is of NVIDIA H100, the site has")
+    assert _gate(session, view).why.startswith("the evidence is from NVIDIA H100, but the site has")
 
 
 def test_a_gate_that_nothing_can_be_judged_for_is_closed_by_no_evidence(
     session: Session, view: View
 ) -> None:
     _run(session, view, _good(*HOSTS))
-    blocked = replace(_wanted(view), blocked="no figure is published", beyond=frozenset(HOSTS))
+    blocked = replace(_wanted(view), blocked="no result is published", beyond=frozenset(HOSTS))
     (gate,) = gates_of(session, view, [blocked])
-    assert (gate.state, gate.why, gate.close) == (GateState.OPEN, "no figure is published", "")
+    assert (gate.state, gate.why, gate.close) == (GateState.OPEN, "no result is published", "")
     (gate,) = gates_of(session, view, [replace(blocked, forever=True)])
-    assert (gate.state, gate.why) == (GateState.OPEN, "no figure is published")
+    assert (gate.state, gate.why) == (GateState.OPEN, "no result is published")
     assert gate.close == f"appliance waive {blocked.id} --reason WHY --until DATE"
 
 
@@ -606,7 +606,7 @@ def test_a_gate_without_a_limit_needs_no_value_and_keeps_its_unit(
         (gate,) = gates_of(session, view, [free])
         assert gate.state is state, changes
         assert not gate.holds_back or state is GateState.OPEN
-    assert gate.why == "cluster: it was measured in MB/s, the gate is in GB/s"
+    assert gate.why == "cluster: it was measured in MB/s, but the gate uses GB/s"
 
 
 @pytest.mark.parametrize("ahead", [0, 1])
@@ -664,7 +664,7 @@ def test_a_host_that_has_no_gpus_is_asked_for_none(session: Session, view: View)
 def test_gpus_of_several_models_are_told_as_such(session: Session, view: View) -> None:
     _kept(session, view, gpu="")
     assert _gate(session, view, WHOLE).why == (
-        f"the evidence is of GPUs of several models, the site has {GPU}"
+        f"the evidence is from GPUs of several models, but the site has {GPU}"
     )
     unknown = replace(_wanted(view, WHOLE), gpus=frozenset())
     (gate,) = gates_of(session, view, [unknown])

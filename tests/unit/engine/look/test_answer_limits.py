@@ -65,7 +65,7 @@ MADE_UP: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("place", MADE_UP)
 def test_more_than_a_host_can_have_is_refused_in_one_line(place: str, hosts: FakeHosts) -> None:
     said = answered(hosts, json.dumps(facts(**MADE_UP[place])))
-    assert said.startswith("its answer is refused: it has ")
+    assert said.startswith("its answer was rejected: it has ")
     assert f" of {place}; {BOUNDS.get(place, MOST)} is the limit" in said
 
 
@@ -74,7 +74,7 @@ def test_many_lists_within_their_bounds_are_too_much_together(hosts: FakeHosts) 
         f"k{n}": {f"a{m}": {} for m in range(MOST)} for n in range(MOST_IN_ALL // MOST + 1)
     }
     text = json.dumps(facts(posture={"things": things}))
-    assert "members in all" in answered(hosts, text, areas=["posture"])
+    assert "members in total" in answered(hosts, text, areas=["posture"])
 
 
 def test_an_answer_that_is_too_long_is_not_even_read(hosts: FakeHosts) -> None:

@@ -194,7 +194,7 @@ def test_a_login_script_that_ends_the_shell_is_named_by_what_it_printed(hosts: F
         ("", "ForceCommand"),
         ("sh: 1: /usr/bin/python3: not found", "install Python"),
         ("what nobody knows", "by hand"),
-        ("ValueError: x", "report this as a defect"),
+        ("ValueError: x", "report this as a bug"),
     ],
 )
 def test_what_keeps_the_probe_from_running_has_a_remedy_of_its_own(
@@ -203,4 +203,4 @@ def test_what_keeps_the_probe_from_running_has_a_remedy_of_its_own(
     hosts.answer = lambda host, argv: Completed(tuple(argv), 1, "", said)
     found = gather(hosts, {"gpu-1": {}}).unanswered["gpu-1"]
     assert fix in found.fix
-    assert ("defect" in found.fix) == ("Error:" in said)
+    assert ("bug" in found.fix) == ("Error:" in said)

@@ -41,7 +41,7 @@ def test_what_was_added_removed_and_changed_is_one_line_each(session: Session) -
         "socket": {"tcp 22": "sshd", "tcp 4444": "nc"},
     }
     assert told(session, host(now)) == [
-        "- gpu-1: package numactl is gone: 2.0",
+        "- gpu-1: package numactl was removed: 2.0",
         "+ gpu-1: account mallory is new: uid 0",
         "+ gpu-1: socket tcp 4444 is new: nc",
         "~ gpu-1: account backup: shell /usr/sbin/nologin then, shell /bin/sh now",
@@ -109,12 +109,12 @@ def test_crontabs_of_users_are_told_only_where_their_jobs_alone_bring_them(
 
 
 def test_what_was_not_read_then_or_now_is_unknown_and_not_gone(session: Session) -> None:
-    assert "were not kept then" in told(session, host(BUILT))[0]
+    assert "were not recorded then" in told(session, host(BUILT))[0]
     kept(session, host(BUILT))
     less = {kind: things for kind, things in BUILT.items() if kind != "account"}
     assert told(session, host(less)) == ["? gpu-1: each account could not be read"]
     assert told(session, host(None, errors={"posture": "needs root"})) == [
-        "? gpu-1: accounts, packages and files beside the stages: needs root"
+        "? gpu-1: unmanaged accounts, packages and files are unknown: needs root"
     ]
 
 
@@ -125,7 +125,7 @@ def test_what_costs_a_look_at_every_file_is_compared_where_it_was_asked_for(
     kept(session, host(BUILT))
     assert told(session, host(BUILT)) == []
     assert told(session, host({**BUILT, "setuid file": {}})) == [
-        "- gpu-1: setuid file /bin/su is gone: mode 4755"
+        "- gpu-1: setuid file /bin/su was removed: mode 4755"
     ]
 
 

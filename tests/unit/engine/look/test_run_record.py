@@ -41,7 +41,7 @@ def test_host_that_was_away_when_the_run_was_planned_leaves_it_incomplete(
     (left,) = [r for r in record.results if r.status is not Status.PASS]
     assert (left.name, left.fix) == (
         "stage.gpu gpu-1",
-        "deploy again: only what is not finished is done",
+        "deploy again: finished stages are not repeated",
     )
 
 

@@ -55,7 +55,7 @@ def test_host_without_receipt_runs(session: Session) -> None:
 def test_a_host_that_does_not_say_what_was_done_is_not_called_new(session: Session) -> None:
     mute = facts_of("gpu-1", errors={"receipts": "no answer within 20 s"})
     plan = cells(session, Round({h: facts_of(h) for h in HOSTS} | {"gpu-1": mute}, {}))
-    assert plan["gpu-1"].why == "not known whether it is done: no answer within 20 s"
+    assert plan["gpu-1"].why == "unknown whether it is finished: no answer within 20 s"
 
 
 def test_last_failure_is_the_reason_to_run_again(session: Session) -> None:
@@ -166,7 +166,7 @@ def test_stage_that_learns_from_one_that_will_run_is_announced_as_open(session: 
     prepared = prepare(session, facts, stages)
     plan = make_plan(session, Round(facts, {}), prepared, Selection(stages=stages))
     assert {(c.action, c.why) for c in plan.by_stage("one")} == {
-        (Action.SKIP, "looked at again after two")
+        (Action.SKIP, "checked again after two")
     }
     alone = cells(session, Round(facts, {}), stages[1])
     assert {(c.action, c.why) for c in alone.values()} == {(Action.SKIP, "")}
@@ -178,7 +178,7 @@ def test_a_stage_taken_out_of_the_site_runs_once_more_where_it_was(session: Sess
     facts["gpu-1"] = facts_of("gpu-1", receipts={"one": receipt_of("one", "any")})
     plan = cells(session, Round(facts, {}), stage)
     assert plan["gpu-1"].action is Action.RUN
-    assert "no longer asks for it" in plan["gpu-1"].why
+    assert "no longer enabled in the site" in plan["gpu-1"].why
     assert {plan[h].action for h in ("head", "gpu-2")} == {Action.NOT_CONCERNED}
     staying = stage_of("one", wanted=lambda site: False)
     assert cells(session, Round(facts, {}), staying)["gpu-1"].action is Action.NOT_CONCERNED
@@ -234,7 +234,7 @@ def test_all_wait_for_a_host_that_leads_and_is_not_fit(session: Session) -> None
     found = {h: facts_of(h, **FIT) for h in HOSTS} | {"head": facts_of("head", **TAKEN)}
     plan = cells(session, Round(found, {}), PICKY)
     assert {c.action for c in plan.values()} == {Action.BLOCKED}
-    assert plan["gpu-1"].why == "waits for head, which comes first"
+    assert plan["gpu-1"].why == "waits for head, which must finish first"
 
 
 def test_a_host_that_has_the_stage_is_not_asked_for_what_it_needs(session: Session) -> None:

@@ -55,7 +55,9 @@ def test_flags_choose_stages_of_hosts_and_of_the_cluster_alike(
 def test_a_stage_that_nobody_knows_and_one_the_site_lacks_are_refused(session: Session) -> None:
     with pytest.raises(ConfigError, match="no stage is called slurmm"):
         chosen(session, until="slurmm")
-    with pytest.raises(ConfigError, match="--stage queues: site acme does not ask for it") as said:
+    with pytest.raises(
+        ConfigError, match="--stage queues: stage is not enabled for site acme"
+    ) as said:
         chosen(session, stages=("queues",))
     assert said.value.hint.endswith("observe, validate")
 

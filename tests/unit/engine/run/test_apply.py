@@ -392,7 +392,7 @@ def test_a_reboot_that_was_learned_in_the_run_waits_for_a_plan_that_names_it(
         o.host: o for o in engine.apply(session, plan, stages, prepared) if o.stage == "two"
     }
     assert outcomes["gpu-1"].state is StageState.BLOCKED
-    assert "would reboot gpu-1, which the plan did not say" in outcomes["gpu-1"].why
+    assert "would reboot gpu-1, and the plan did not include a reboot" in outcomes["gpu-1"].why
     assert outcomes["gpu-2"].state is StageState.DONE
     assert [h for stage, played in ansible.played if stage == "two" for h in played] == [
         "head",

@@ -118,7 +118,10 @@ def test_it_runs_after_what_it_needs_on_control_hosts(session: Session, licenses
         return StageOutcome(stage=stage, host=host, state=state)
 
     (waits,) = ran(session, planned(session), outcome("slurm", "head", StageState.BLOCKED))
-    assert (waits.state, waits.why) == (StageState.NOT_RUN, "stage slurm has to be whole first")
+    assert (waits.state, waits.why) == (
+        StageState.NOT_RUN,
+        "stage slurm must succeed on all hosts first",
+    )
     assert licenses.ran_on == []
     assert session.journal.last("licensed") is None
     others = (

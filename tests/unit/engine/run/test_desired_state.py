@@ -40,7 +40,7 @@ def test_what_a_module_wanted_comes_with_its_resource() -> None:
 def test_what_is_found_otherwise_is_named() -> None:
     found = deviations(facts_of("gpu-1", resources=[USER]), WANTED)
     assert found is not None
-    assert found.cause == "not as it was wanted: user ops: groups is root, not admins"
+    assert found.cause == "differs from the desired state: user ops: groups is root, not admins"
 
 
 def test_what_is_as_wanted_or_was_not_decided_is_good() -> None:
@@ -66,7 +66,7 @@ def test_a_repair_that_left_the_drift_is_none(session: Session) -> None:
     managed: Managed = {("user", "ops"): {}}
     found = unrepaired_drift(adrift(session), "one", managed, known)
     assert found is not None
-    assert found.cause == "not as it was wanted: user ops: groups root, not groups admins"
+    assert found.cause == "differs from the desired state: user ops: groups root, not groups admins"
     assert unrepaired_drift(adrift(session), "one", {}, known) is None, (
         "the role manages it no more"
     )
@@ -118,7 +118,7 @@ def test_health_does_not_call_it_good(session: Session) -> None:
     results = judge_all(view_of(session, found), found, ALL_CHECK_IDS)
     (told,) = [r for r in results if r.id == "stage.base"]
     assert (told.target, told.status, told.required) == ("gpu-1", Status.NOT_ASSESSED, True)
-    assert told.cause == "stage base failed here and was not proved since: no"
+    assert told.cause == "stage base failed here and has not passed since: no"
     assert any(r.id == "base.os" and r.target == "gpu-1" for r in results)
 
 
@@ -132,5 +132,5 @@ def test_plan_repeats_it(session: Session) -> None:
     session.journal.append("r1", "host_failed", stage="one", host="gpu-1", cause="no")
     plan = make_plan(session, Round(facts, {}), prepared, Selection(stages=(stage,)))
     told = {c.host: (c.action, c.why) for c in plan.cells}
-    assert told["gpu-1"] == (Action.REPAIR, "not proved since it failed: no")
+    assert told["gpu-1"] == (Action.REPAIR, "not passed since it failed: no")
     assert told["gpu-2"] == (Action.SKIP, "")

@@ -18,7 +18,7 @@ from tests.support.facts import facts_of
         ),
         ("Temporary failure resolving 'mirror'", "cannot be reached", "DNS, proxy and mirror"),
         ("Could not get lock /var/lib/dpkg/lock", "lock", "unattended upgrades"),
-        ("sudo: a password is required", "sudo without a password", "NOPASSWD"),
+        ("sudo: a password is required", "needs a password for sudo", "NOPASSWD"),
         ("touch: Read-only file system", "read-only", "dmesg"),
         ("/etc/ntp.conf: Operation not permitted", "immutable attribute", "chattr -i"),
     ],

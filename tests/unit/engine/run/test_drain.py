@@ -58,7 +58,7 @@ def test_jobs_that_do_not_end_are_named_and_the_host_takes_work_again(
         DeadlineExceeded, match=r"gpu-1 is not free after 0 min: job 7 of ada"
     ) as raised:
         drain(session, ("gpu-1",), at_most(0))
-    assert raised.value.hint == "wait longer; work goes on there"
+    assert raised.value.hint == "wait longer; its jobs keep running"
     assert world.reasons["gpu-1"] == ""
     assert not world.cordoned
     assert world.node == {"metadata": {"name": "gpu-1", "annotations": {}}, "spec": {}}
@@ -108,7 +108,7 @@ def test_a_pod_deleted_with_a_grace_of_a_year_does_not_hold_the_host(
         "deletionGracePeriodSeconds": 31_536_000,
     }
     world.pods = [pod("web", **year), pod("train", "Job", "Never", **year)]
-    told = r"pod team/train \(deleted with a grace of 31536000 s; --force ends it\)"
+    told = r"pod team/train \(deleted with a grace period of 31536000 s; --force ends it\)"
     with pytest.raises(DeadlineExceeded, match=told):
         drain(session, ("gpu-1",), at_most(0))
     assert world.graces == {"web": 600}
@@ -166,7 +166,7 @@ def test_a_pod_that_two_budgets_name_is_waited_for_like_any_other_and_named(
         "Error from server (InternalError): This pod has more than one PodDisruptionBudget, "
         "which the eviction subresource does not support."
     )
-    with pytest.raises(DeadlineExceeded, match=r"pod team/web \(its disruption budget lets none"):
+    with pytest.raises(DeadlineExceeded, match=r"pod team/web \(its disruption budget allows no"):
         drain(session, ("gpu-1",), at_most(0))
 
 
@@ -175,7 +175,7 @@ def test_a_disruption_budget_holds_even_against_consent(
 ) -> None:
     monkeypatch.setattr(draining, "GRACE", 0.0)
     world.pods, world.budget = [pod("web")], {"web"}
-    with pytest.raises(DeadlineExceeded, match=r"pod team/web \(its disruption budget lets none"):
+    with pytest.raises(DeadlineExceeded, match=r"pod team/web \(its disruption budget allows no"):
         drain(session, ("gpu-1",), at_most(0, force=True))
     assert world.evicted == []
     assert not world.cordoned
@@ -227,7 +227,7 @@ def test_a_drain_waits_until_gpus_are_not_divided_any_more(
 ) -> None:
     divides(world)
     monkeypatch.setattr(draining, "GRACE", 0.0)
-    with pytest.raises(DeadlineExceeded, match="MIG on demand, which divides GPUs there"):
+    with pytest.raises(DeadlineExceeded, match="MIG on demand, which partitions GPUs there"):
         drain(session, ("gpu-1",), at_most(0))
     divides(world)
     monkeypatch.setattr(draining, "GRACE", 60.0)
@@ -276,7 +276,7 @@ def test_an_answer_without_a_state_is_not_taken_for_a_host_without_work(
     session: Session, world: World, hosts: FakeHosts
 ) -> None:
     hosts.answer = lambda host, argv: Completed(tuple(argv), 0, "", "slurm_load_node: odd")
-    with pytest.raises(CommandFailed, match="no state of gpu-1: slurm_load_node: odd"):
+    with pytest.raises(CommandFailed, match="no state for gpu-1: slurm_load_node: odd"):
         drain(session, ("gpu-1",), at_most(0))
 
 

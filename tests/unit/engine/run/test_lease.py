@@ -43,7 +43,9 @@ def test_a_host_that_is_never_free_keeps_nobody_from_the_others(
         pass
     with leased(mine, ALL, lambda _: True):
         assert rack.note("gpu-2")["run"] == mine.run
-    assert "gpu-1: cannot tell other control machines that it is being changed" in said(recorder)
+    assert "gpu-1: other control machines cannot see that this run changes the host" in said(
+        recorder
+    )
     assert not rack.note("gpu-2")
 
 
@@ -269,7 +271,7 @@ def test_a_host_that_talks_nonsense_is_worked_on_as_ever(
     rack.told["gpu-1"] = LIES[lie]
     with leased(mine, ALL):
         assert rack.note("gpu-2")["run"] == "r1"
-    assert "gpu-1: cannot tell other control machines" in said(recorder)
+    assert "gpu-1: other control machines cannot see" in said(recorder)
 
 
 def test_what_a_host_says_of_a_holder_is_one_short_line(mine: Session, rack: Rack) -> None:
@@ -329,7 +331,7 @@ def test_a_note_that_leads_elsewhere_on_a_host_is_not_written(
     with leased(mine, ("gpu-1",)):
         pass
     assert victim.read_text() == "of value"
-    assert "gpu-1: cannot tell other control machines" in said(recorder)
+    assert "gpu-1: other control machines cannot see" in said(recorder)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "x" * 9000, "", '{"run": ""}', "[" * 4000])
@@ -383,7 +385,7 @@ def test_hosts_of_a_plan_are_those_it_may_come_to_change(session: Session) -> No
     assert hosts_changed(session, at_rest, (one,)) == ()
 
 
-CANNOT_TELL = "cannot tell other control machines that it is being changed: "
+CANNOT_TELL = "other control machines cannot see that this run changes the host: "
 
 
 @pytest.mark.parametrize("before", [8192 - 9, 8192 - 9 - len(CANNOT_TELL)])

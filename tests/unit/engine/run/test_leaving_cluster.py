@@ -47,7 +47,7 @@ def refuse(*pods: dict[str, Any], code: int = 0, stage: str = "kubernetes") -> N
 )
 def test_pods_of_users_keep_it_and_are_named(one: dict[str, Any]) -> None:
     name = f"{one['metadata']['namespace']}/{one['metadata']['name']}"
-    with pytest.raises(ConfigError, match=f"pods of users are still there: {name}") as caught:
+    with pytest.raises(ConfigError, match=f"pods of users still run: {name}") as caught:
         refuse(one)
     assert "kubectl delete" in caught.value.hint
 

@@ -117,7 +117,7 @@ def test_they_are_brought_once_and_again_when_the_site_has_others(
     assert _bring(site).state is StageState.SKIPPED
     world.write(OWN.replace("quota: 16,", "quota: 12,"))
     other = _read(site, world)
-    assert _why(other) == "others than those brought last: appliance queue plan"
+    assert _why(other) == "queues changed since the last apply: appliance queue plan"
     assert 0 < _bring(other).changes < 5
     assert _why(other) == ""
 
@@ -133,7 +133,7 @@ def test_another_key_of_the_registry_is_brought_and_kept_nowhere(
     assert _why(_read(site, world)) == ""
     file.write_text("nvapi-another-key-altogether")
     other = _read(site, world)
-    assert _why(other) == "the site's secrets are others"
+    assert _why(other) == "the site's secrets have changed"
     # The secret of each project's namespace.
     assert _bring(other).changes == len(other.site.scheduler.projects)  # type: ignore[union-attr]
     assert _why(other) == ""
@@ -167,7 +167,7 @@ def test_a_run_of_a_part_leaves_them(site: Session, filters: Filters) -> None:
 
 def test_a_site_without_queues_has_none_to_bring(session: Session) -> None:
     assert _plan(session).stages == ()
-    with pytest.raises(ConfigError, match="--stage queues: site acme does not ask for it"):
+    with pytest.raises(ConfigError, match="--stage queues: stage is not enabled for site acme"):
         select(session.site, Filters(stages=("queues",)))
 
 
@@ -193,11 +193,11 @@ def test_a_cluster_that_cannot_be_asked_is_told_with_the_remedy(
     site: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
-        raise ApplianceError("there is no cluster here yet", "appliance deploy --until kubernetes")
+        raise ApplianceError("this host has no cluster yet", "appliance deploy --until kubernetes")
 
     monkeypatch.setattr(kubeconfig, "issue", refuse)
     outcome = _bring(site)
-    assert (outcome.state, outcome.cause) == (StageState.FAILED, "there is no cluster here yet")
+    assert (outcome.state, outcome.cause) == (StageState.FAILED, "this host has no cluster yet")
 
 
 def test_its_key_lies_where_the_next_run_finds_what_a_killed_one_left(
@@ -226,7 +226,7 @@ def test_they_wait_for_the_scheduler(site: Session, world: World) -> None:
     failed = StageOutcome(stage="scheduler", host="head", state=StageState.FAILED)
     outcome = _bring(site, failed)
     assert outcome.state is StageState.NOT_RUN
-    assert outcome.why == "stage scheduler has to be whole first"
+    assert outcome.why == "stage scheduler must succeed on all hosts first"
     assert QUEUE not in world.api.store
 
 

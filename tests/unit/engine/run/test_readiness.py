@@ -87,7 +87,7 @@ def test_everything_that_is_missing_stands_in_one_line(session: Session) -> None
     with pytest.raises(ConfigError) as caught:
         refuse(session, staged("no kubeadm", "no image", place="no place"), round_of())
     assert caught.value.message == (
-        "stage kubernetes is refused before a host is drained: head: no kubeadm; head: no image; "
+        "stage kubernetes cannot run, so no host was drained: head: no kubeadm; head: no image; "
         "gpu-1: no kubeadm; and 2 more"
     )
     assert caught.value.hint == "bring it; nothing was changed"

@@ -134,12 +134,10 @@ def test_a_host_that_fails_stops_the_roll_and_the_rest_is_named_and_untouched(
     assert outcomes["gpu-2"].state is StageState.FAILED
     for host in ("gpu-3", "gpu-4"):
         assert outcomes[host].state is StageState.BLOCKED
-        assert outcomes[host].why == "gpu-2 failed, so stage one goes no further"
-        assert outcomes[host].fix == "mend gpu-2, then deploy again"
+        assert outcomes[host].why == "gpu-2 failed, so stage one stops here"
+        assert outcomes[host].fix == "repair gpu-2, then deploy again"
         assert not any(host in done for done in hands.done)
-    told = [
-        e.host for e in recorder.events if isinstance(e, Message) and "goes no further" in e.text
-    ]
+    told = [e.host for e in recorder.events if isinstance(e, Message) and "stops here" in e.text]
     assert told == ["gpu-3", "gpu-4"]
 
 

@@ -156,7 +156,7 @@ def test_a_control_plane_that_fails_stops_all_that_come_after_it(
     assert outcomes["head-2"].state is StageState.FAILED
     for host in ("head-3", *GPUS):
         assert outcomes[host].state is StageState.BLOCKED
-        assert outcomes[host].fix == "mend head-2, then deploy again"
+        assert outcomes[host].fix == "repair head-2, then deploy again"
     # It has no GPUs that could be lost: pods of the cluster's own may come back.
     assert world.done[-1] == "resume head-2"
 

@@ -153,7 +153,7 @@ def test_part_of_a_site_whose_benchmarks_could_not_run_is_not_called_good(
     good = CheckResult(id="host.reachable", target="gpu-1", status=Status.PASS)
     record = record_of(session, found, _validated(session, plan, found, good))
     assert record.verdict is Verdict.INCOMPLETE
-    assert "stage.validate: not run here: other stages have to be whole first" in str(
+    assert "stage.validate: not run here: other stages must succeed on all hosts first" in str(
         record.not_assessed
     )
 

@@ -326,7 +326,7 @@ def test_a_source_that_has_been_silent_for_long_is_no_source(hours: float, statu
     (result,) = judge("base.clock", facts(clock=clock))
     assert result.status is status
     if status is Status.WARN:
-        assert "source head has said nothing for 5.2 h" in result.cause
+        assert "source head has not answered for 5.2 h" in result.cause
     far = {**clock, "offset": 1.0}
     assert statuses(judge("base.clock", facts(clock=far))) == {Status.FAIL}
 

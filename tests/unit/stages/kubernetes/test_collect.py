@@ -211,7 +211,7 @@ def test_a_control_plane_that_a_restore_has_stopped_is_known_as_such(grow: Grow)
         }
     )
     found = kubernetes.collect(Ask({}, root), CLOSED)["kubernetes"]
-    assert found["api"] == "stopped for a restore of etcd that is not through"
+    assert found["api"] == "stopped for an unfinished restore of etcd"
     assert found["stopped"] is True
     assert found["nodes"] is None
 
@@ -282,7 +282,7 @@ def test_a_name_server_that_is_silent_is_told(monkeypatch: pytest.MonkeyPatch) -
     ("head", "complaint"),
     [
         (b"\x84\x83\x00\x01\x00\x00", "code 3 for kubernetes.default.svc.cluster.local"),
-        (b"\x81\x83\x00\x01\x00\x00", "somebody outside the cluster did"),
+        (b"\x81\x83\x00\x01\x00\x00", "this server is outside the cluster"),
         (b"\x84\x80\x00\x01\x00\x00", "knows no address"),
     ],
 )

@@ -148,7 +148,7 @@ def test_what_counts_up_but_does_not_lie_beside_each_other_is_refused() -> None:
         }
     )
     why = awkward.refusal({"2g.20gb": 1, "1g.10gb": 1})
-    assert why == "the instances do not fit beside each other"
+    assert why == "the instances do not fit on one GPU"
     assert list(layouts(awkward)) == [{"2g.20gb": 1}, {"1g.10gb": 1}]
 
 

@@ -242,7 +242,7 @@ def test_who_is_told_lies_on_the_first_control_host_alone_and_only_as_an_address
     )
     assert (boss["webhook"], boss["email"], boss["critical"]) == ("", "boss@example.com", True)
     for wrong in ("hooks.example.com/T0", "https://hooks.example.com/T0\nx", "ftp://x.example.com"):
-        with pytest.raises(ConfigError, match="receiver oncall is no http") as refused:
+        with pytest.raises(ConfigError, match="receiver oncall is not an http") as refused:
             variables(replace(head, secrets={"receiver.oncall": Secret(wrong)}))
         assert wrong not in str(refused.value)
 

@@ -209,7 +209,7 @@ def test_a_site_that_only_warns_is_told_that_no_quota_is_sure(folder: Path) -> N
         (folder / "site.yml").write_text(text)
         console = Console(record=True, file=io.StringIO())
         queue_tree(console, tree_of(load_site(folder)))
-        assert ("no quota is sure" in console.export_text().replace("\n", " ")) is told
+        assert ("quotas are not guaranteed" in console.export_text().replace("\n", " ")) is told
 
 
 def shown(folder: Path) -> str:

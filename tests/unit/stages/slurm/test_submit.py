@@ -73,7 +73,7 @@ def changed(**settings: str) -> SlurmPartition:
         ),
         (
             changed(MaxTime="00:01:00"),
-            "MaxTime is 00:01:00, the site says UNLIMITED",
+            "MaxTime is 00:01:00, but the site sets UNLIMITED",
             "reconfigure",
         ),
         (changed(AllowGroups="staff"), "AllowGroups is staff", "on head: scontrol reconfigure"),

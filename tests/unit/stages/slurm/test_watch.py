@@ -36,7 +36,7 @@ def judge(
     [
         (Watch(age_s=3.0), Status.PASS, ""),
         (Watch(age_s=3.0, causes=(LOST,), slurm="out"), Status.PASS, ""),
-        (Watch(age_s=301.0), Status.FAIL, "looked 5 min ago"),
+        (Watch(age_s=301.0), Status.FAIL, "last ran 5 min ago"),
         (
             Watch(age_s=3.0, causes=(LOST,), slurm="over"),
             Status.FAIL,
@@ -48,7 +48,7 @@ def judge(
             "slurmctld does not answer",
         ),
         (Watch(age_s=360.0), Status.FAIL, "6 min ago: Slurm does not run it"),
-        (Watch(age_s=360.0, held_by=77), Status.FAIL, "does not end (process 77)"),
+        (Watch(age_s=360.0, held_by=77), Status.FAIL, "hangs (process 77)"),
         (Watch(age_s=3.0, causes=(LOST,)), Status.WARN, "an operator resumed it"),
         (Watch(age_s=3.0, causes=(OWN,), slurm="out"), Status.FAIL, "the lift is stuck"),
         (None, Status.NOT_ASSESSED, "no program checks this host"),
@@ -79,7 +79,11 @@ def test_what_could_not_be_read_is_said() -> None:
         (Watch(age_s=3.0, slurm="over", causes=(LOST,)), Status.PASS, "not out"),
         (Watch(age_s=3.0), Status.PASS, "not out"),
         (Watch(age_s=3.0, slurm="out", returns=True), Status.NOT_ASSESSED, "was not read"),
-        (Watch(age_s=301.0, slurm="out", returns=True, fit=True), Status.NOT_ASSESSED, "too long"),
+        (
+            Watch(age_s=301.0, slurm="out", returns=True, fit=True),
+            Status.NOT_ASSESSED,
+            "is too old",
+        ),
         (None, Status.NOT_ASSESSED, "no program checks this host"),
     ],
 )

@@ -169,7 +169,7 @@ def network(options: WorkloadsOptions = OPTIONS, **known: Any) -> CheckResult:
     [
         (
             [],
-            "every pod of the cluster reaches mlflow",
+            "every pod of the cluster can reach mlflow",
             "calico of kubernetes.network does not run",
         ),
         (
@@ -184,7 +184,7 @@ def network(options: WorkloadsOptions = OPTIONS, **known: Any) -> CheckResult:
         ),
         (
             [CALICO.model_copy(update={"name": "cilium", "mode": "never"})],
-            "every pod of the cluster reaches mlflow",
+            "every pod of the cluster can reach mlflow",
             "enable-policy: default",
         ),
     ],

@@ -55,7 +55,7 @@ class Change:
     def _consented(self) -> None:
         if not self.module.params["may_reboot"]:
             raise Problem(
-                "the adapters' driver changes with a reboot of the host, which the plan did not say: deploy again, and the plan will"
+                "the adapters' driver needs a reboot of the host, and the plan did not include one: deploy again"
             )
 
     def _install(self) -> None:
