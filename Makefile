@@ -4,7 +4,8 @@
 # make fresh    deploy on a machine made for it, and a site of one's own (30 min)
 # make cluster  clusters killed, used, drained, restored, upgraded, mended (about two hours on 2 busy cores, by its modules' own minutes in docs/reality.md; never in one run)
 # make machines bare virtual machines get their system by Redfish, and two are deployed (emulated: long; names what to install)
-# make remedies plants every fault of tests/integration/test_night.py and test_faults.py, types the remedy that is printed, and requires PASSED
+# make remedies plants every fault of tests/integration/test_night.py, test_faults.py and test_cluster_smoke.py, types the remedy that is
+#               printed, and requires PASSED
 # make docs     the pages of docs/ as a site, in .cache/docs/index.html
 # make published  writes all that is generated: schemas, manual pages, boards and rules, which make setup writes, too, and
 #                 what is committed: tables of docs, defaults and READMEs of roles
@@ -132,7 +133,7 @@ machines: tools
 
 # Plants each fault, types the remedy that is printed, and requires PASSED.
 remedies: tools
-	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -m rack tests/integration/test_night.py tests/integration/test_faults.py
+	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -m rack tests/integration/test_night.py tests/integration/test_faults.py tests/integration/test_cluster_smoke.py
 
 fresh: tools
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -m fresh

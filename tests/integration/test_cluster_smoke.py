@@ -18,6 +18,68 @@ from tests.support.prometheus_queries import Prometheus, queries
 from tests.support.rack_cluster import KUBECTL, SECONDS, Cluster
 
 IMAGE = "appliance.local/busybox:1"
+WEBHOOK = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: corp}
+webhooks:
+  - name: corp.example.com
+    clientConfig: {url: "https://127.0.0.1:1/x"}
+    rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
+    sideEffects: None
+    admissionReviewVersions: [v1]
+"""
+RANGE = """
+apiVersion: v1
+kind: LimitRange
+metadata: {name: site}
+spec: {limits: [{type: Container, max: {memory: 1Mi}}]}
+"""
+APPLY = "queue apply"
+OBSTACLES = {
+    "no-right": (
+        f"-n {ALPHA} delete rolebinding appliance-members",
+        "cannot create resource",
+        APPLY,
+    ),
+    "no-priority": ("delete priorityclass train", "no PriorityClass with name train", APPLY),
+    "no-queue": ("delete queue alpha-train", "the cluster has no queue alpha-train", APPLY),
+    "queue-without-gpus": (
+        """patch queue alpha-train --type merge -p '{"spec":{"resources":{"gpu":{"limit":0,"quota":0}}}}'""",
+        "it has a quota of 0 GPUs",
+        APPLY,
+    ),
+    "foreign-quota": (
+        f"-n {ALPHA} create quota site --hard=pods=0",
+        "exceeded quota: site",
+        f"-n {ALPHA} delete resourcequota site",
+    ),
+    "foreign-limits": (
+        f"-n {ALPHA} create -f - <<'END'{RANGE}END",
+        "maximum memory usage per Container",
+        f"-n {ALPHA} get limitrange",
+    ),
+    "foreign-webhook": (
+        f"create -f - <<'END'{WEBHOOK}END",
+        'failed calling webhook "corp.example.com"',
+        "get validatingwebhookconfigurations",
+    ),
+    "foreign-taint": (
+        "taint nodes gpu-2 corp=x:NoSchedule",
+        "has the taint corp=x:NoSchedule",
+        "taint nodes gpu-2 corp=x:NoSchedule-",
+    ),
+    "wrong-pool": (
+        "label node gpu-2 kai.scheduler/node-pool=other",
+        "gpu-2 is in the node pool other",
+        APPLY,
+    ),
+}
+"""What is planted by kubectl, what the cause says, and the remedy: of one that shows something, ``ENDS`` is what it leads to."""
+ENDS = {
+    "foreign-limits": f"-n {ALPHA} delete limitrange site",
+    "foreign-webhook": "delete validatingwebhookconfiguration corp",
+}
 PAIR = Path(__file__).with_name("kubernetes_projects.yaml")
 
 pytestmark = pytest.mark.rack
@@ -126,3 +188,31 @@ def finds(cluster: Cluster, space: str, place: str, wanted: str) -> None:
         "[ $row = 5 ] && exit; sleep 1; done; exit 1"
     )
     cluster.kubectl(f"-n {space} exec client -- sh -c '{script}'", 300)
+
+
+def looked(cluster: Cluster) -> list[dict[str, str]]:
+    """What is wrong, warnings included."""
+    said = json.loads(cluster.program("health", "--json").stdout)["results"]
+    return [r for r in said if r["status"] in {"fail", "error", "warn"} and not r["explained_by"]]
+
+
+@pytest.mark.remedies
+@pytest.mark.parametrize("name", OBSTACLES)
+def test_what_keeps_a_member_from_work_is_named_and_its_remedy_ends_it(
+    cluster: Cluster, name: str
+) -> None:
+    plant, says, remedy = OBSTACLES[name]
+    until(lambda: not looked(cluster), "nothing is wrong before")
+    cluster.kubectl(plant)
+    found = looked(cluster)
+    named = [r for r in found if says in r["cause"]]
+    assert named, found
+    assert remedy in named[0]["fix"]
+    if remedy == APPLY:
+        words = (PROGRAM, "queue", "apply", "--inventory", str(cluster.site), "--yes")
+        assert run(words, timeout=300, check=False).returncode == 0
+    else:
+        cluster.kubectl(remedy)
+        if name in ENDS:
+            cluster.kubectl(ENDS[name])
+    until(lambda: not looked(cluster), "nothing is wrong after the remedy")

@@ -249,9 +249,9 @@ def _way_in(space: str, said: str) -> str:
     """The remedy for a refusal: an object beside the appliance's own, or one of these that was changed."""
     quota, webhook = QUOTA.search(said), WEBHOOK.search(said)
     if quota:
-        return f"if nobody needs it: kubectl -n {space} delete resourcequota {quota[1]}"
+        return f"if the quota is not needed: kubectl -n {space} delete resourcequota {quota[1]}"
     if "usage per" in said:
-        return f"kubectl -n {space} get limitrange: delete those that are not named {OWN}, if nobody needs them"
+        return f"kubectl -n {space} get limitrange: delete those that are not needed and not named {OWN}"
     if webhook:
         return f"{WEBHOOKS}: start the service of {webhook[1]}, or delete its configuration"
     return APPLY

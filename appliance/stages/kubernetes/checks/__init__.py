@@ -213,7 +213,7 @@ def _node(view: View, host: Host, node: KubernetesNode) -> Judgement:
         return _cordoned(host, node)
     if node.taints:
         cause = f"has the taint {node.taints[0]}: pods without a toleration are not placed there"
-        fix = f"if nobody needs it: kubectl taint nodes {host.name} " + " ".join(
+        fix = f"if the taint is not needed: kubectl taint nodes {host.name} " + " ".join(
             f"{taint}-" for taint in node.taints
         )
         return warned(host.name, cause, fix)
