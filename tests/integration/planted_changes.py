@@ -233,7 +233,7 @@ UNITS = (
         (
             "gpu-2",
             S,
-            "unit apt-daily.timer is gone",
+            "unit apt-daily.timer was removed",
             "systemctl disable -q apt-daily.timer",
             "systemctl enable -q apt-daily.timer",
         ),
@@ -488,7 +488,7 @@ RIGHTS = (
         (
             "gpu-2",
             D,
-            "setuid file /usr/bin/chfn is gone",
+            "setuid file /usr/bin/chfn was removed",
             "chmod u-s /usr/bin/chfn",
             "chmod u+s /usr/bin/chfn",
         ),
