@@ -32,7 +32,7 @@ class KubernetesNode(Model):
     )
     pool: Line = Field(default="", description="Its label kai.scheduler/node-pool")
     taints: tuple[Line, ...] = Field(
-        default=(), description="Taints that neither Kubernetes nor the appliance sets"
+        default=(), description="Taints of neither Kubernetes nor the appliance"
     )
 
 
