@@ -375,8 +375,18 @@ CHECKS: tuple[Check, ...] = (
             UNASKED,
             NO_API,
             FULL,
-            Cause(ids.RELEASES, "without the scheduler there are no queues"),
-            Cause(ids.PODS, "the scheduler's own webhooks judge pods", Reach.PART),
+            Cause(
+                ids.RELEASES,
+                "without the scheduler there are no queues",
+                Reach.SITE,
+                is_of("kai-scheduler"),
+            ),
+            Cause(
+                ids.PODS,
+                "the scheduler's own webhooks judge pods",
+                Reach.SITE,
+                is_of("kai-scheduler"),
+            ),
         ),
     ),
 )

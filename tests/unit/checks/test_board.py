@@ -236,7 +236,7 @@ def test_the_sites_own_limit_of_corrected_errors_counts() -> None:
         ({"warning": 0x04}, FAIL, "degraded reliability"),
         ({"warning": 0x0A, "used": 140}, FAIL, "the drive is read-only"),
         ({"warning": 0x02}, WARN, "temperature"),
-        ({"media_errors": 4}, WARN, "4 times in its life"),
+        ({"media_errors": 4}, WARN, "4 unrecoverable data errors in its life"),
         ({"dead": True, "used": 0}, FAIL, "disabled the drive"),
     ],
 )
