@@ -42,7 +42,6 @@ OBSTACLES = {
         "cannot create resource",
         APPLY,
     ),
-    "no-priority": ("delete priorityclass train", "no PriorityClass with name train", APPLY),
     "no-queue": ("delete queue alpha-train", "the cluster has no queue alpha-train", APPLY),
     "queue-without-gpus": (
         """patch queue alpha-train --type merge -p '{"spec":{"resources":{"gpu":{"limit":0,"quota":0}}}}'""",
