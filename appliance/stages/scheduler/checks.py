@@ -367,7 +367,7 @@ CHECKS: tuple[Check, ...] = (
         "Members of each project can submit work",
         _members,
         "The API of the cluster judges a small pod of a member of each project, and does not create it. So rights, quotas, limit ranges, "
-        "priority classes, admission policies and webhooks are tried as a member meets them. The queues of KAI must have the site's "
+        "admission policies and webhooks are tried as a member meets them. The queues of KAI must have the site's "
         "parents, GPU quotas and GPU limits, and the hosts the labels of their node pools. Usual causes: an object that was changed or "
         "deleted by hand, and a webhook that does not answer.",
         nature=Nature.SYMPTOM,
