@@ -71,7 +71,7 @@ ENTERED = re.compile(r"^cd\s+(/[\w./-]{1,200})\s*\|\|\s*(?:exit|logout)\b", re.M
 IN_PATH = frozenset({"/usr/bin", "/bin"})
 PRESSURE = re.compile(r"^some .*\bavg60=(\d+\.\d+)", re.M)
 STARTED_S, USED_S = 45.0, 20.0
-"""Age of a process, and processor time that it has used, from which on its use is told."""
+"""The minimum age of a process and the minimum of its processor time for its use to be listed."""
 LEAST_CORES = 0.2
 MOST_PROCESSES = 200
 

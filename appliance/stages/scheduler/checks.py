@@ -21,6 +21,7 @@ from appliance.stages.kubernetes.causes import FULL, NO_API
 from appliance.stages.kubernetes.charts import Release
 from appliance.stages.scheduler import ids
 from appliance.stages.scheduler.facts import SchedulerFacts, SharedTree
+from appliance.stages.scheduler.queues.bounds import quota
 from appliance.stages.scheduler.queues.charts import releases
 from appliance.stages.scheduler.queues.kai import queues
 from appliance.stages.scheduler.queues.namespaces import namespace_of
@@ -33,7 +34,7 @@ from appliance.stages.scheduler.queues.trees import (
     source_of,
     volume_of,
 )
-from appliance.stages.scheduler.site import SchedulerOptions, Tree
+from appliance.stages.scheduler.site import Project, SchedulerOptions, Tree
 from appliance.stages.scheduler.submissions import projects_of
 
 NODE_NOT_READY = Cause(kubernetes_ids.NODES, "a host that is not ready offers nothing")
@@ -214,7 +215,7 @@ OWN = "appliance"
 OWN_QUOTA = f"exceeded quota: {OWN},"
 QUOTA = re.compile(r"exceeded quota: ([a-z0-9.-]+),")
 WEBHOOK = re.compile(r"webhook \"([^\"]+)\"")
-UNDECIDED = ("does not support dry run", "did not answer", "no answer:")
+UNDECIDED = ("does not support dry run", "did not answer", "no answer:", "429:")
 """Of a webhook, and of the API: whether a member can submit is not known then."""
 
 
@@ -232,7 +233,7 @@ def _members(view: View) -> Iterator[Judgement]:
             yield not_assessed(
                 target, f"the API did not judge a pod of {who}: {said}", fix=WEBHOOKS
             )
-        elif OWN_QUOTA in said:
+        elif OWN_QUOTA in said and _as_the_site_says(view.site, project, said):
             # Its members have all that the site gives the project.
             yield passed(target, "its quota is used up", evidence=said)
         elif said:
@@ -245,11 +246,25 @@ def _members(view: View) -> Iterator[Judgement]:
         yield from _pools(view, view.site.scheduler)
 
 
+def _as_the_site_says(site: Site, project: Project, said: str) -> bool:
+    """Whether the limits in a refusal by the project's quota are at least those of the site. A limit that is missing is none."""
+    named = dict(part.partition("=")[::2] for part in said.rpartition("limited: ")[2].split(","))
+    wanted = quota(site, project, namespace_of(project.name), [])["spec"]["hard"]
+    found = [(named[name], wanted[name]) for name in named if wanted.get(name, "").isdigit()]
+    return bool(found) and all(_count(has) >= int(most) for has, most in found)
+
+
+def _count(quantity: str) -> int:
+    """A quantity of Kubernetes for a whole number, such as 500 or 2k; 0 for any other."""
+    digits = quantity.removesuffix("k")
+    return int(digits) * (1000 if quantity.endswith("k") else 1) if digits.isdigit() else 0
+
+
 def _way_in(space: str, said: str) -> str:
-    """The remedy for a refusal: an object beside the appliance's own, or one of these that was changed."""
-    quota, webhook = QUOTA.search(said), WEBHOOK.search(said)
-    if quota:
-        return f"if the quota is not needed: kubectl -n {space} delete resourcequota {quota[1]}"
+    """The remedy for a refusal: delete an object that the appliance did not create, or restore one that it did."""
+    foreign, webhook = QUOTA.search(said), WEBHOOK.search(said)
+    if foreign and foreign[1] != OWN:
+        return f"if the quota is not needed: kubectl -n {space} delete resourcequota {foreign[1]}"
     if "usage per" in said:
         return f"kubectl -n {space} get limitrange: delete those that are not needed and not named {OWN}"
     if webhook:

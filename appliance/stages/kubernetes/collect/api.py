@@ -206,4 +206,4 @@ def _said(body: str) -> str:
         message = json.loads(body).get("message", "")
     except (ValueError, AttributeError):
         message = ""
-    return "; ".join(fails) or str(message or " ".join(body.split()) or "no reason given")[:200]
+    return "; ".join(fails) or str(message or " ".join(body.split()) or "no reason given")[:400]

@@ -225,7 +225,7 @@ def _of_kind(items: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 
 def stopped(items: list[dict[str, Any]]) -> list[str]:
-    """Namespace and name of Deployments of a list that somebody scaled to nothing."""
+    """Namespace and name of the Deployments of a list that have 0 replicas."""
     return [
         item["metadata"]["namespace"] + "/" + item["metadata"]["name"]
         for item in items

@@ -277,6 +277,16 @@ def test_a_project_that_has_all_that_the_site_gives_it_is_no_fault() -> None:
     assert member(said).status is Status.PASS
 
 
+@pytest.mark.parametrize("limited", ["pods=0", "count/pods=1k,pods=499", "", "pods=many"])
+def test_a_quota_of_the_appliance_that_was_made_smaller_is_no_project_at_its_limit(
+    limited: str,
+) -> None:
+    said = f"403: exceeded quota: appliance, requested: pods=1, used: pods=0, limited: {limited}"
+    result = member(said)
+    assert result.status is Status.FAIL
+    assert "queue apply" in result.fix
+
+
 @pytest.mark.parametrize(
     "said",
     [
