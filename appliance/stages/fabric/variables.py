@@ -70,9 +70,9 @@ def _priority(context: RoleContext) -> int:
 
 
 def _first_port(context: RoleContext) -> list[str]:
-    """One port is enough to manage a subnet; none where the host's are not known yet: then all."""
+    """One port is enough to manage a subnet, and a named one is waited for at boot; none where the host's are not known yet: then all."""
     ports = _of_infiniband(context.own)
-    return [ports[0].guid] if len(ports) > 1 else []
+    return [ports[0].guid] if ports else []
 
 
 def _partitions(context: RoleContext) -> list[Variables]:

@@ -84,7 +84,7 @@ def test_a_standby_has_the_next_priority_and_serves_one_port() -> None:
     master, standby = (fabric_of(h, standby=["gpu-1"]) for h in ("head-1", "gpu-1"))
     assert standby["fabric_opensm"] is True
     assert standby["fabric_opensm_priority"] == master["fabric_opensm_priority"] - 1
-    assert (master["fabric_opensm_guids"], standby["fabric_opensm_guids"]) == ([], ["0x11"])
+    assert (master["fabric_opensm_guids"], standby["fabric_opensm_guids"]) == (["0x01"], ["0x11"])
     assert fabric_of("gpu-2", standby=["gpu-1"])["fabric_opensm"] is False
 
 
