@@ -57,6 +57,7 @@ CLOSED = frozenset({"blackhole", "unreachable", "prohibit"})
 """Types of routes that lead nowhere (ip-route(8))."""
 FIXED = frozenset({"PERMANENT", "NOARP"})
 """States of permanent entries (ip-neighbour(8))."""
+OF_CLUSTER = re.compile(r"KUBE-|CNI-|cali-|CILIUM_")
 OF_STAGES = re.compile(r"inet appliance(_[a-z]+)?|\w+ (kube-\S+|cilium\S*|cali\S*|antrea\S*|kube)")
 """Tables of the stages, and of networks of pods."""
 MOST_TABLES = 8
@@ -191,11 +192,13 @@ def _blocks(ask: Ask) -> Iterator[Facts]:
 
 
 def blocks(table: str, said: str) -> Iterator[Facts]:
-    """Of a table as ``nft --handle list table`` prints it."""
+    """Of a table as ``nft --handle list table`` prints it, without the chains of Kubernetes and its networks, which write them again."""
     chain = ""
     for line in (raw.strip() for raw in lines_of(said)):
         if line.startswith("chain "):
             chain = line.split()[1]
+            if OF_CLUSTER.match(chain):
+                chain = ""
         elif line.startswith("type ") and "hook" in line and "policy drop" in line:
             yield {"by": f"chain {table} {chain}", "says": line[:100], "ports": []}
         elif chain and REFUSES.search(line):

@@ -129,6 +129,24 @@ RULESET = """table inet corp { # handle 7
 """
 
 
+OF_KUBE_PROXY = """table ip6 filter { # handle 11
+	chain KUBE-FORWARD { # handle 14
+		ct state invalid xt match nfacct counter packets 0 bytes 0 drop # handle 23
+	}
+	chain INPUT { # handle 4
+		type filter hook input priority filter; policy accept;
+		counter packets 4757 bytes 6606171 jump KUBE-FIREWALL # handle 21
+		udp dport 123 drop # handle 30
+	}
+}
+"""
+
+
+def test_a_rule_that_kube_proxy_would_write_again_is_no_obstacle() -> None:
+    found = [one["by"] for one in neighbours.blocks("ip6 filter", OF_KUBE_PROXY)]
+    assert found == ["rule ip6 filter INPUT handle 30"]
+
+
 def test_what_a_table_refuses_is_told_in_the_words_that_remove_it() -> None:
     found = [(one["by"], one["ports"]) for one in neighbours.blocks("inet corp", RULESET)]
     assert found == [

@@ -227,6 +227,7 @@ CHECKS: tuple[Check, ...] = (
         limit="0.1 s off its source (own choice)",
         bound=Bound("s", most=60),
         causes=(
+            Cause("host.reachable", "its time server is that host", Reach.NAMED),
             Cause(
                 ids.UNITS,
                 "no daemon synchronises the clock or reports its offset",

@@ -95,6 +95,7 @@ def _unanswered(view: View, host: Host, source: str, queries: int) -> Judgement:
         limit=UNANSWERED,
         limit_source="own choice: chronyd keeps the last 8 queries",
         evidence="chronyc sources",
+        names=(server.name,) if server else (),
     )
 
 

@@ -380,6 +380,9 @@ CHECKS: tuple[Check, ...] = (
         _dns,
         "A DNS query for the API's service from every host, through the service network, kube-proxy and the pod network. It fails if any of "
         "these fails.",
+        causes=(
+            Cause(ids.SERVICES, "without it no service has an address", when=is_of("kube-proxy")),
+        ),
     ),
     HostCheck(
         ids.CERTIFICATES,
