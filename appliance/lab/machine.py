@@ -3,7 +3,7 @@
 import os
 from contextlib import suppress
 
-from appliance.adapters.process import spawn
+from appliance.adapters.process import run, spawn
 from appliance.lab import cgroups, mounts, processes
 from appliance.lab.spec import Rack, RackHost
 
@@ -90,6 +90,8 @@ def _of_cluster(host: RackHost) -> tuple[str, ...]:
 
 def stop(host: RackHost) -> None:
     """End every process of the host at once, as if its power were cut."""
+    # The network of killed processes lives on for a while and refuses connections; a machine without power is silent.
+    run(("ip", "link", "set", "dev", f"vb-{host.machine}", "down"), check=False)
     supervisor = pid(host)
     if supervisor is not None:
         processes.kill(supervisor)
