@@ -90,8 +90,9 @@ def _of_cluster(host: RackHost) -> tuple[str, ...]:
 
 def stop(host: RackHost) -> None:
     """End every process of the host at once, as if its power were cut."""
-    # The network of killed processes lives on for a while and refuses connections; a machine without power is silent.
-    run(("ip", "link", "set", "dev", f"vb-{host.machine}", "down"), check=False)
+    # The network of killed processes lives on for a while: it refuses connections, where a machine without power is silent, and its
+    # interface keeps the host from starting again.
+    run(("ip", "link", "delete", "dev", f"vb-{host.machine}"), check=False)
     supervisor = pid(host)
     if supervisor is not None:
         processes.kill(supervisor)
