@@ -1,6 +1,7 @@
 """Causes for missing facts of the cluster, and for refused changes."""
 
 from appliance.checks.causes import Cause, Reach, is_unknown
+from appliance.stages.base import ids as base_ids
 from appliance.stages.kubernetes import ids
 
 NO_API = Cause(ids.API, "only the API has this information", Reach.SITE, is_unknown)
@@ -8,4 +9,9 @@ FULL = Cause(
     ids.ETCD,
     "etcd does not commit writes in time, so nodes cannot renew leases or report status",
     Reach.SITE,
+)
+NO_ROUTES = Cause(
+    base_ids.FAILED_UNITS,
+    "this host has no routes to the pods of other hosts",
+    when=lambda cause, effect: "appliance-pod-routes.service" in cause.names,
 )

@@ -17,7 +17,7 @@ from appliance.models.gap import Gap
 from appliance.models.result import CLUSTER, Judgement, place
 from appliance.models.site import Owner, Role, Site
 from appliance.stages.kubernetes import ids as kubernetes_ids
-from appliance.stages.kubernetes.causes import FULL, NO_API
+from appliance.stages.kubernetes.causes import FULL, NO_API, NO_ROUTES
 from appliance.stages.kubernetes.charts import Release
 from appliance.stages.scheduler import ids
 from appliance.stages.scheduler.facts import SchedulerFacts, SharedTree
@@ -390,6 +390,7 @@ CHECKS: tuple[Check, ...] = (
             UNASKED,
             NO_API,
             FULL,
+            NO_ROUTES,
             Cause(
                 ids.RELEASES,
                 "without the scheduler there are no queues",

@@ -45,6 +45,8 @@ class Case:
 TABLE = """
 host.reachable gpu-1 | slurm.nodes gpu-1 | slurm.nodes gpu-2
 host.reachable head | base.clock gpu-1 ~ : head | base.clock gpu-1 ~ : head-2
+base.failed_units head : appliance-pod-routes.service | scheduler.members head/project a | scheduler.members head-2/project a
+base.failed_units gpu-1 : appliance-pod-routes.service | kubernetes.dns gpu-1 | kubernetes.dns gpu-2
 kubernetes.services gpu-1/kube-proxy | kubernetes.dns gpu-1 | kubernetes.dns gpu-2
 host.reachable gpu-1 | gpu.vbios_spread cluster ? : gpu-1 | gpu.vbios_spread cluster ? : gpu-11
 host.reachable gpu-1 | observe.alerts cluster ~ : HostDown | observe.alerts cluster ~ : HostDown, MemoryLow

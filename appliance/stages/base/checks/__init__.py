@@ -174,7 +174,7 @@ def judge_failed_units(view: View, host: Host, facts: HostFacts) -> Iterable[Jud
     failures = tuple(f for f in facts.os.failed_units if not OF_USERS.fullmatch(f))
     if failures:
         cause = f"failed: {', '.join(failures)}"
-        fix = f"journalctl -u {failures[0]} on the host shows why; systemctl reset-failed once it is fixed"
+        fix = f"journalctl -u {failures[0]} on the host shows why; then: systemctl restart {failures[0]}, or systemctl reset-failed"
         return [
             failed(
                 host.name,

@@ -24,7 +24,7 @@ from appliance.models.result import Judgement
 from appliance.models.site import Host, Owner, Role
 from appliance.stages.fabric import ids as fabric_ids
 from appliance.stages.kubernetes import ids
-from appliance.stages.kubernetes.causes import FULL, NO_API
+from appliance.stages.kubernetes.causes import FULL, NO_API, NO_ROUTES
 from appliance.stages.kubernetes.checks.certificates import judge_certificates
 from appliance.stages.kubernetes.checks.topology import judge_tiers
 from appliance.stages.kubernetes.facts import Kubernetes, KubernetesNode
@@ -382,6 +382,7 @@ CHECKS: tuple[Check, ...] = (
         "these fails.",
         causes=(
             Cause(ids.SERVICES, "without it no service has an address", when=is_of("kube-proxy")),
+            NO_ROUTES,
         ),
     ),
     HostCheck(
