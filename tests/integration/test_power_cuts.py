@@ -120,7 +120,7 @@ def test_the_whole_rack_without_power_comes_back_by_itself(
     began = time.monotonic()
     until(lambda: not wrong(cluster), "health passes by itself", PATIENCE_S)
     record_property("seconds_until_health_passed", time.monotonic() - began)
-    for host in (*sorted(HEADS), OF_KUBERNETES):
-        until(lambda host=host: resolves(cluster, "head", host), f"{host} resolves names")
+    hosts = (*sorted(HEADS), OF_KUBERNETES)
+    until(lambda: all(resolves(cluster, "head", h) for h in hosts), "names are resolved")
     until(lambda: bool(master(cluster)), "a subnet manager answers as master")
     assert cluster.said("head", "srun --gres=gpu:1 hostname", 120) == "gpu-1\n"
