@@ -342,6 +342,11 @@ CHECKS: tuple[Check, ...] = (
             ),
             replace(FULL, when=lambda cause, effect: effect.value == "not ready"),
             UNFIT,
+            Cause(
+                ids.RETURN,
+                "the fault that caused the cordon has ended, but the cordon remains",
+                when=lambda cause, effect: bool(effect.names),
+            ),
         ),
     ),
     HostCheck(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from appliance.checks.causes import Cause, is_of, is_unknown
+from appliance.checks.causes import Cause, Reach, is_unknown
 from appliance.checks.check import (
     GPU_HOSTS,
     Check,
@@ -28,6 +28,8 @@ OLD_SECONDS = 180.0
 """Six rounds of appliance-node-watch.timer."""
 TIMER, PROGRAM = "appliance-node-watch.timer", "appliance-node-watch"
 STAGE = "appliance deploy --stage kubernetes"
+UNREPORTED = "not reported"
+"""Value of a result about a host whose verdict did not reach the API."""
 
 
 def judge_watch(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
@@ -42,9 +44,9 @@ def judge_watch(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
     if seen.causes:
         return [_unfit(view, host, seen)]
     if seen.gaps:
-        said = "; ".join(seen.gaps)
+        cause = f"the host cannot check or report everything: {'; '.join(seen.gaps)}"
         fix = f"on {host.name}: {PROGRAM} look"
-        return [warned(host.name, f"the host cannot check everything: {said}", fix)]
+        return [warned(host.name, cause, fix, value=UNREPORTED if _unreported(seen) else "unknown")]
     return [passed(host.name, "fit")]
 
 
@@ -92,6 +94,11 @@ def _stopped(host: Host, seen: Watch) -> Judgement:
     return failed(host.name, cause, fix, value=seen.age_s, unit="s", limit=OLD_SECONDS)
 
 
+def _unreported(seen: Watch) -> str:
+    """Why the API did not get the verdict; "" if it did."""
+    return next((gap for gap in seen.gaps if gap.startswith("Kubernetes did not get")), "")
+
+
 def _unfit(view: View, host: Host, seen: Watch) -> Judgement:
     """The fault has its own check, except findings of the site's programs."""
     said = "; ".join(map(str, seen.causes))
@@ -103,9 +110,9 @@ def _unfit(view: View, host: Host, seen: Watch) -> Judgement:
         fix = f"check all of them for a common cause; to change the limit, set kubernetes.watch.most_out; kubectl cordon {host.name}"
         return failed(host.name, cause, fix, **common)
     if seen.state == "silent":
-        gap = next((gap for gap in seen.gaps if gap.startswith("Kubernetes")), "")
         cause = f"unfit but not cordoned: the API does not answer the host: {said}"
-        return failed(host.name, cause, fix, evidence=gap, **common)
+        told = {**common, "value": UNREPORTED, "evidence": _unreported(seen)}
+        return failed(host.name, cause, fix, **told)
     if not seen.state:
         return warned(host.name, f"an operator uncordoned it despite: {said}", fix, **common)
     if ids.WATCH in common["names"]:
@@ -140,7 +147,12 @@ CHECKS: tuple[Check, ...] = (
         nature=Nature.SYMPTOM,
         causes=(
             UNFIT,
-            Cause(ids.KUBELET, "the watch acts with kubelet's identity", when=is_of("kubelet")),
+            Cause(
+                ids.API,
+                "a host cordons itself through the API",
+                Reach.SITE,
+                lambda cause, effect: effect.value == UNREPORTED,
+            ),
         ),
     ),
 )
