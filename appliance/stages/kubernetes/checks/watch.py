@@ -127,8 +127,8 @@ CHECKS: tuple[Check, ...] = (
         GPU_HOSTS,
         judge_return,
         "A GPU host that cordoned itself returns after it was fit for kubernetes.watch.return_after_minutes. After a repair, a deployment of "
-        "stage kubernetes returns it at once; until then this check fails. Cordons by an operator are excluded, and so are faults of a GPU "
-        "(off its bus, lost, ECC, remapping, Xid, PCIe) that a reboot hides without fixing.",
+        "stage kubernetes returns it at once; until then this check fails. Cordons by an operator are excluded. So are faults of a GPU (off "
+        "its bus, lost, ECC, remapping, Xid, PCIe): a reboot hides them without fixing them.",
         causes=(
             Cause(
                 ids.WATCH, "a stopped watch does not know whether the host is fit", when=is_unknown
@@ -141,9 +141,9 @@ CHECKS: tuple[Check, ...] = (
         GPU_HOSTS,
         judge_watch,
         "Every GPU host checks itself each half minute, by the same facts as health. It writes the verdict into the condition ApplianceFit of "
-        "its node, and cordons itself if it is unfit. The check fails if that does not happen (the timer is stopped, or a check hangs), if a "
-        "program in /etc/appliance/health.d fails, or if an unfit host still gets pods, because the limit kubernetes.watch.most_out is reached "
-        "or the API does not answer.",
+        "its node, and cordons itself if it is unfit. The check fails if the timer is stopped, a check hangs, or a program in "
+        "/etc/appliance/health.d fails. It also fails if an unfit host still gets pods: the limit kubernetes.watch.most_out is reached, or the "
+        "API does not answer.",
         nature=Nature.SYMPTOM,
         causes=(
             UNFIT,
