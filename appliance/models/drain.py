@@ -15,5 +15,7 @@ class Why(StrEnum):
     UPGRADE = "appliance: Kubernetes is upgraded"
 
 
+HEALTH = "appliance: health: "
+"""Prefix of the reason for a drain by the host's own watch, which ends it. The id of a check follows."""
 CONTRADICTS = "appliance: facts contradict what was accepted: "
 """Prefix of the reason for a drain by the engine; a host never ends such a drain itself."""

@@ -38,6 +38,7 @@ from appliance.models.facts_host import (
 )
 from appliance.models.gap import Gap
 from appliance.models.result import Kind
+from appliance.models.watch import Watch
 from appliance.stages.base.facts import Weekly
 from appliance.stages.fabric.facts import Port, SubnetManager, Topology
 from appliance.stages.gpu.facts import Gpus, Xid
@@ -46,7 +47,7 @@ from appliance.stages.limits.facts import Limits
 from appliance.stages.mig.facts import MigDemand
 from appliance.stages.observe.facts import HeldPort, Observe
 from appliance.stages.scheduler.facts import SchedulerFacts
-from appliance.stages.slurm.facts import Containers, Slurm, Watch
+from appliance.stages.slurm.facts import Containers, Slurm
 
 Resource = dict[StateText, StateText | Number | bool | list[StateText] | None]
 """Observed state of one managed resource: ``kind``, ``name`` and the fields of its kind."""
@@ -219,6 +220,7 @@ class HostFacts(Model):
     limits: Limits | None = None
     mig_demand: MigDemand | None = None
     watch: Watch | None = None
+    node_watch: Watch | None = None
     weekly: Weekly | None = None
     xids: tuple[Line, ...] = ()
     xid_events: tuple[Xid, ...] | None = Field(

@@ -48,6 +48,7 @@ AREAS = {
     "observe": ("appliance.stages.observe.collect", 5.0),
     "limits": ("appliance.stages.limits.collect", 5.0),
     "watch": ("appliance.stages.slurm.collect.watch", 30.0),
+    "node_watch": ("appliance.stages.kubernetes.collect.watch", 30.0),
     "mig_demand": ("appliance.stages.mig.collect", 5.0),
     "receipts": ("appliance.probe.collectors.receipts", 25.0),
     "resources": ("appliance.probe.collectors.resources", 25.0),

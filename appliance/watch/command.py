@@ -9,6 +9,7 @@ import sys
 
 from appliance.watch import lock, programs, rules, verdict
 from appliance.watch.acts import act
+from appliance.watch.cluster import Cluster
 from appliance.watch.facts import taken
 from appliance.watch.scontrol import Slurm
 from appliance.watch.verdict import Verdict
@@ -18,49 +19,67 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-SETTINGS = "/etc/appliance/watch.json"
+    from appliance.watch.node import Door
+
+USUAL = "appliance-watch"
+SETTINGS = {
+    USUAL: "/etc/appliance/watch.json",
+    "appliance-node-watch": "/etc/appliance/node-watch.json",
+}
+"""The program has a name for each scheduler, and by it its settings."""
 FIT, UNFIT, REFUSED, OUT = 0, 1, 2, 9
 """OUT is a distinct number: a crash in a prolog must not look like a drained host."""
+DOORS = {"slurm": Slurm, "kubernetes": Cluster}
 EXAMPLES = """\
 examples:
-  appliance-watch look           judge this host and say what is wrong; changes nothing
-  appliance-watch act            the same, and take the host out of Slurm, within the bound; what Slurm runs every minute
-  appliance-watch prolog         the same before a job; ends with 9 where the host is out, so that the job goes elsewhere
+  %(prog)s look     judge this host and print what is wrong; changes nothing
+  %(prog)s act      the same, and drain an unfit host, within the limit; Slurm or a timer runs it every minute
+  %(prog)s resume   the same, and resume a host that drained itself if it is fit, also after a fault of a GPU
+  %(prog)s prolog   the same before a job of Slurm; exit code 9 if the host is drained, so that the job runs elsewhere
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run it: 0 fit, 1 unfit, 2 the request is invalid; prolog: 9 if the host accepts no jobs, else 0."""
+    called = os.path.basename(sys.argv[0])  # noqa: PTH119 - pathlib costs 15 ms
+    name = called if called in SETTINGS else USUAL
     parser = argparse.ArgumentParser(
-        "appliance-watch",
-        description="Judges this host for the scheduler that gives it work.",
+        name,
+        description="Checks whether this host is fit for work, and drains it in its scheduler if it is not.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("verb", choices=("look", "act", "prolog"))
-    parser.add_argument("--file", default=SETTINGS, help="settings (default: %(default)s)")
+    parser.add_argument("verb", choices=("look", "act", "resume", "prolog"))
+    usual = "settings (default: %(default)s)"
+    parser.add_argument("--file", default=SETTINGS[name], help=usual)
     asked = parser.parse_args(arguments)
     os.umask(0o022)
+    prolog = asked.verb == "prolog"
     given = settings(asked.file)
     if isinstance(given, str):
         # A missing configuration does not drain the host; check slurm.watch reports it.
-        sys.stderr.write(f"appliance-watch: {given}\n")
-        return FIT if asked.verb == "prolog" else REFUSED
+        sys.stderr.write(f"{name}: {given}\n")
+        return FIT if prolog else REFUSED
     if asked.verb == "look":
         return _say(look(given))
     try:
         with lock.alone():
-            seen = act(given, look(given), Slurm(given["node"]))
+            seen = act(given, look(given), door(given), repaired=asked.verb == "resume")
     except lock.Busy as error:
-        sys.stderr.write(f"appliance-watch: {error}\n")
-        return _left() if asked.verb == "prolog" else REFUSED
-    return _left(seen.slurm) if asked.verb == "prolog" else _say(seen)
+        sys.stderr.write(f"{name}: {error}\n")
+        return _left(verdict.last(door(given).place).get("state", "")) if prolog else REFUSED
+    return _left(seen.state) if prolog else _say(seen)
 
 
-def _left(slurm: str | None = None) -> int:
-    """Return the prolog's exit code by this verdict, or by the previous one if there is none."""
-    known = verdict.last().get("slurm") if slurm is None else slurm
-    return OUT if known == verdict.OUT else FIT
+def door(given: dict[str, Any]) -> Door:
+    """Return the scheduler that gives this host work."""
+    chosen: Door = DOORS[given.get("scheduler", "slurm")](given["node"])
+    return chosen
+
+
+def _left(state: str) -> int:
+    """Return the prolog's exit code by this state of the host."""
+    return OUT if state == verdict.OUT else FIT
 
 
 def settings(file: str) -> dict[str, Any] | str:
@@ -79,11 +98,11 @@ def settings(file: str) -> dict[str, Any] | str:
 
 def look(given: dict[str, Any]) -> Verdict:
     """Return all causes, those of the site's programs last."""
-    expects = given.get("expects")
+    expects, place = given.get("expects"), door(given).place
     if not expects:
-        return Verdict(list(programs.causes()), [])
+        return Verdict(list(programs.causes(place)), [])
     facts = taken()
-    seen = Verdict([*rules.causes(facts, expects), *programs.causes()], rules.gaps(facts))
+    seen = Verdict([*rules.causes(facts, expects), *programs.causes(place)], rules.gaps(facts))
     seen.xids = rules.xids(facts, expects)
     return seen
 

@@ -8,7 +8,7 @@ import os
 import time
 from contextlib import contextmanager
 
-from appliance.stages.slurm.collect.watch import WAITS
+from appliance.probe.collectors.watch import WAITS
 from appliance.watch import verdict
 
 TYPE_CHECKING = False

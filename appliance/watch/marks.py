@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from appliance.watch.scontrol import Node
+    from appliance.watch.node import Node
 
 YOUNG_S = 120.0
 """Six tries, each with a controller that may take seconds; clocks differ, too."""
@@ -43,7 +43,7 @@ class Marks:
     def gaps(self) -> list[str]:
         """Return a line for operators."""
         names = ", ".join(sorted(self.ignored)[:8]) + ", ..." * (len(self.ignored) > 8)
-        said = "marks in Slurm's Extra that no drain follows are not counted: " + names
+        said = "announcements that no drain follows are not counted: " + names
         return [said] if names else []
 
     def judge(self, out: set[str], most: int) -> None:

@@ -10,63 +10,21 @@ from appliance.probe import files
 from appliance.probe.command import run
 from appliance.probe.problems import FOLDERS, Unreadable
 from appliance.stages.slurm.collect.slurm import fields
+from appliance.watch.node import MARK, PREFIX, Node, Silent
+from appliance.watch.place import SLURM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from appliance.watch.verdict import Verdict
 
 SECONDS = 10.0
-PREFIX = "appliance: health: "
-"""Prefix of the reason of this program's drains; also in appliance.stages.slurm.checks."""
-MARK = "[appliance-watch is about to drain it]"
-"""Prefix of a node's Extra from the announcement to the drain, followed by the time; other text stays after it."""
-MARKED = re.compile(re.escape(MARK) + r"(?:\[([0-9]{1,12})\])?")
-"""Written by an earlier version, or by an operator, without a time."""
-OUT = frozenset(
-    {"down", "drain", "drained", "draining", "error", "fail", "failing", "inval", "invalid_reg"}
-)
-"""States that appliance.stages.slurm.checks treats as out of work."""
-
-
+WRITTEN = re.compile(PREFIX + r"([a-z_]+\.[a-z_]+) .*\[root@[^\]]*\]$")
+"""A reason as written by this program, as root, the user of slurmd; a similar one belongs to an operator."""
 CONFIGURED = re.compile(r"^NodeName=(\S+)", re.MULTILINE)
 PLAIN = re.compile(r"[A-Za-z0-9._-]+\Z")
-
-
-class Silent(Exception):
-    """The controller did not answer, or refused; the text is one line."""
-
-
-class Node:
-    """A node as the controller reports it."""
-
-    def __init__(self, state: str, reason: str = "", extra: str = "") -> None:
-        self.state, self.reason, self.extra = state, reason, extra
-
-    @property
-    def is_out(self) -> bool:
-        """Slurm starts no job there."""
-        return not OUT.isdisjoint(re.sub(r"[^a-z_+]", "", self.state.lower()).split("+"))
-
-    @property
-    def is_ours(self) -> bool:
-        """This program drained it."""
-        return self.is_out and self.reason.startswith(PREFIX)
-
-    @property
-    def is_announced(self) -> bool:
-        """This program is about to drain it, or was stopped at that moment, or another program wrote the mark."""
-        return self.extra.startswith(MARK)
-
-    @property
-    def announced(self) -> float:
-        """When, in s since the epoch by that host's clock; 0 if unknown."""
-        found = MARKED.match(self.extra)
-        return float(found.group(1) or 0) if found else 0.0
-
-    @property
-    def kept(self) -> str:
-        """Other text in Extra."""
-        return MARKED.sub("", self.extra, count=1) if self.is_announced else self.extra
 
 
 def configured(path: str = "") -> frozenset[str]:
@@ -78,6 +36,8 @@ def configured(path: str = "") -> frozenset[str]:
 
 class Slurm:
     """scontrol for the node called ``name``. Every call raises Silent if the controller does not answer."""
+
+    place = SLURM
 
     def __init__(self, name: str, folders: tuple[str, ...] = FOLDERS) -> None:
         self.name = name
@@ -121,6 +81,15 @@ class Slurm:
     def resume(self) -> None:
         """Resume the host."""
         self._update("State=RESUME")
+
+    def cause_of(self, mine: Node) -> str:
+        """See Door. Slurm adds the user and the time to the reason."""
+        said = WRITTEN.match(mine.reason)
+        return said.group(1) if said else ""
+
+    def report(self, seen: Verdict, since: float, before: Mapping[str, Any]) -> Any:
+        """See Door: the reason of the drain says it all."""
+        del seen, since, before
 
     def _update(self, *words: str) -> None:
         self._run("update", "NodeName=" + self.name, *words)

@@ -11,10 +11,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-LAST = "/run/appliance/watch.json"
-METRICS = "appliance_watch.prom"
+    from appliance.watch.place import Place
+
 OUT, OVER, SILENT, LEFT = "out", "over", "silent", ""
-"""For Slurm, the host accepts no jobs, or accepts jobs because of the bound, or its controller does not answer; nothing was done."""
+"""The host gets no new work, or gets it because of the bound, or its scheduler does not answer; nothing was done."""
 
 
 class Cause:
@@ -36,17 +36,18 @@ class Cause:
 class Verdict:
     """``causes``: why the host is unfit; ``gaps``: what could not be judged, which drains no host.
 
-    ``slurm``: its state in Slurm; ``ours``: this program drained it; ``returns``: for a fault that ends by itself.
+    ``state``: what the scheduler does with it; ``ours``: this program drained it; ``returns``: for a fault that ends by itself.
     ``waived``: causes with which an operator resumed it, by key, with the time. ``marks``: as kept by marks.Marks.
-    ``xids``: GPU and code of fatal messages in the kernel log.
+    ``xids``: GPU and code of fatal messages in the kernel log. ``reported``: as returned by Door.report.
     """
 
     def __init__(self, causes: list[Cause], gaps: list[str]) -> None:
         self.causes, self.gaps = causes, gaps
-        self.slurm, self.ours, self.returns = LEFT, False, False
+        self.state, self.ours, self.returns = LEFT, False, False
         self.waived: dict[str, float] = {}
         self.marks: dict[str, Any] = {}
         self.xids: list[tuple[str, int]] = []
+        self.reported: Any = None
 
     @property
     def reason(self) -> str:
@@ -55,17 +56,20 @@ class Verdict:
         return str(self.causes[0])[:200] + (f" (and {more} more)" if more > 0 else "")
 
 
-def last() -> dict[str, Any]:
+def last(place: Place) -> dict[str, Any]:
     """Return the verdict of the last run since the host's boot; empty if there is none."""
     try:
-        with open(LAST, encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs 15 ms
+        with open(place.last, encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs 15 ms
             said = json.load(file)
     except (OSError, ValueError):
         return {}
-    return said if isinstance(said, dict) and said.get("version") == 1 else {}
+    if not isinstance(said, dict) or said.get("version") != 1:
+        return {}
+    # An earlier version of the program calls the state after its only scheduler.
+    return {"state": said.get("slurm", LEFT), **said}
 
 
-def keep(verdict: Verdict, since: float, textfiles: str = "") -> None:
+def keep(place: Place, verdict: Verdict, since: float, textfiles: str = "") -> None:
     """Store it; ``since``: the time since which it is unfit or fit, in s since the epoch."""
     causes = [
         {"check": c.check, "part": c.part, "cause": c.cause, "key": c.key} for c in verdict.causes
@@ -76,34 +80,36 @@ def keep(verdict: Verdict, since: float, textfiles: str = "") -> None:
         "since": round(since, 1),
         "causes": causes,
         "gaps": verdict.gaps,
-        "slurm": verdict.slurm,
+        "state": verdict.state,
         "ours": verdict.ours,
         "returns": verdict.returns,
         "waived": verdict.waived,
         "marks": verdict.marks,
+        "reported": verdict.reported,
     }
-    os.makedirs(os.path.dirname(LAST), mode=0o755, exist_ok=True)  # noqa: PTH103, PTH120
-    write(LAST, json.dumps(said) + "\n")
+    os.makedirs(os.path.dirname(place.last), mode=0o755, exist_ok=True)  # noqa: PTH103, PTH120
+    write(place.last, json.dumps(said) + "\n")
     if textfiles and os.path.isdir(textfiles):  # noqa: PTH112
         # The folder belongs to another service; the exporter's own alert reports faults of it.
         with suppress(OSError):
-            write(os.path.join(textfiles, METRICS), metrics(verdict))  # noqa: PTH118
+            write(os.path.join(textfiles, place.metrics), metrics(place, verdict))  # noqa: PTH118
 
 
-def metrics(verdict: Verdict) -> str:
+def metrics(place: Place, verdict: Verdict) -> str:
     """Write metrics for the node exporter, which adds the time of writing."""
-    kept = int(bool(verdict.causes) and verdict.slurm in {OVER, SILENT})
+    kept = int(bool(verdict.causes) and verdict.state in {OVER, SILENT})
+    by = f'scheduler="{place.scheduler.lower()}"'
     return (
         "# HELP appliance_watch_unfit The host's own watch finds it unfit for work.\n"
         "# TYPE appliance_watch_unfit gauge\n"
-        f"appliance_watch_unfit {int(bool(verdict.causes))}\n"
-        "# HELP appliance_watch_kept It is unfit, and Slurm gives it jobs all the same.\n"
+        f"appliance_watch_unfit{{{by}}} {int(bool(verdict.causes))}\n"
+        "# HELP appliance_watch_kept It is unfit, and its scheduler gives it work all the same.\n"
         "# TYPE appliance_watch_kept gauge\n"
-        f"appliance_watch_kept {kept}\n"
+        f"appliance_watch_kept{{{by}}} {kept}\n"
         "# HELP appliance_watch_xid A message of this code in the kernel log fails the GPU.\n"
         "# TYPE appliance_watch_xid gauge\n"
         + "".join(
-            f'appliance_watch_xid{{gpu="{part.replace("GPU ", "", 1)}",code="{code}"}} 1\n'
+            f'appliance_watch_xid{{{by},gpu="{part.replace("GPU ", "", 1)}",code="{code}"}} 1\n'
             for part, code in verdict.xids
         )
     )

@@ -26,6 +26,7 @@ from appliance.report.html import render as render_html
 from appliance.report.html.checks import open_points
 from appliance.stages.catalog import CAUSES, CHECKS
 from appliance.watch import rules
+from appliance.watch.place import SLURM
 from appliance.watch.verdict import Verdict as WatchVerdict
 from appliance.watch.verdict import metrics
 from tests.golden.faults import FAULTS
@@ -252,10 +253,14 @@ def test_the_alert_sees_each_fatal_code_not_the_last_one() -> None:
     facts = {"gpus": {"devices": [GPU]}, "xid_events": [xid(79), xid(149), xid(45), xid(13)]}
     seen = WatchVerdict([], [])
     seen.xids = rules.xids(facts, expects())
-    told = [line for line in metrics(seen).splitlines() if line.startswith("appliance_watch_xid{")]
+    told = [
+        line
+        for line in metrics(SLURM, seen).splitlines()
+        if line.startswith("appliance_watch_xid{")
+    ]
     assert told == [
-        'appliance_watch_xid{gpu="3",code="79"} 1',
-        'appliance_watch_xid{gpu="3",code="149"} 1',
+        'appliance_watch_xid{scheduler="slurm",gpu="3",code="79"} 1',
+        'appliance_watch_xid{scheduler="slurm",gpu="3",code="149"} 1',
     ]
 
 

@@ -54,7 +54,7 @@ RECORD = Path(__file__).parents[1] / "data/golden"
 WIDTH = 120
 PROGRAMS = (
     "appliance.stages.base.variables.executable",
-    "appliance.stages.slurm.variables.watch.executable",
+    "appliance.stages.fitness.executable",
     "appliance.stages.mig.variables.executable",
     "appliance.stages.limits.variables.executable",
 )

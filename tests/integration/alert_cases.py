@@ -132,7 +132,16 @@ CASES = (
     Case(
         "GpuXid",
         {"instance": "h", "gpu": "3", "code": "79"},
-        ('appliance_watch_xid{instance="h",gpu="3",code="79"}', "1" + STEADY, None),
+        (
+            'appliance_watch_xid{instance="h",gpu="3",code="79",scheduler="slurm"}',
+            "1" + STEADY,
+            None,
+        ),
+        (
+            'appliance_watch_xid{instance="h",gpu="3",code="79",scheduler="kubernetes"}',
+            "1" + STEADY,
+            None,
+        ),
         (f"DCGM_FI_DEV_XID_ERRORS{{{GPU}}}", "45" + STEADY, "45" + STEADY),
     ),
     Case(
@@ -276,6 +285,13 @@ CASES = (
         "HostUnfitAndKept",
         {"instance": "g"},
         ('appliance_watch_kept{instance="g"}', "0x5 1x40", "0" + STEADY),
+        ('appliance_watch_kept{instance="g",scheduler="kubernetes"}', None, "1" + STEADY),
+    ),
+    Case(
+        "NodeUnfitAndKept",
+        {"instance": "g", "scheduler": "kubernetes"},
+        ('appliance_watch_kept{instance="g",scheduler="kubernetes"}', "0x5 1x40", "0" + STEADY),
+        ('appliance_watch_kept{instance="g",scheduler="slurm"}', None, "1" + STEADY),
     ),
     Case(
         "SlurmGpusIdleWhileJobsWait",

@@ -179,6 +179,61 @@ def test_a_project_whose_policy_is_gone_is_reached_and_apply_closes_it_again(
     finds(cluster, BETA, place, "refused")
 
 
+WATCH = "appliance-node-watch"
+"""gpu-2 is the host of Kubernetes."""
+
+
+def test_a_sick_host_takes_no_new_pods_and_says_why_and_pods_there_go_on(cluster: Cluster) -> None:
+    running = f"get pods -n {ALPHA} server -o jsonpath='{{.metadata.uid}} {{.status.phase}}'"
+    before = cluster.kubectl(running)
+    assert before.endswith("Running")
+    cluster.hurt("gpu-2", "xid", "79", "2")
+    try:
+        # By the timer alone.
+        until(lambda: "gpu-2" not in cluster.ready(), "gpu-2 is cordoned")
+        said = cluster.kubectl("describe node gpu-2")
+        assert "ApplianceFit     False" in said
+        assert "appliance: health: gpu.xid GPU 2: Xid 79" in said
+        (found,) = (r for r in looked(cluster) if r["id"] == "gpu.xid")
+        assert found["target"] == "gpu-2/GPU 2"
+        assert {r["id"] for r in looked(cluster)} <= {"gpu.xid", "observe.alerts"}
+        assert cluster.kubectl(running) == before
+    finally:
+        cluster.heal("gpu-2", "xid", "79", "2")
+    # Nothing says that the fault is gone but that its message is: the host stays out until an operator types the remedy.
+    cluster.said("gpu-2", f"{WATCH} act")
+    assert "gpu-2" not in cluster.ready()
+    (node,) = (r for r in looked(cluster) if r["id"] == "kubernetes.nodes")
+    assert node["fix"].endswith(f"on gpu-2: {WATCH} resume")
+    cluster.said("gpu-2", f"{WATCH} resume")
+    assert "gpu-2" in cluster.ready()
+    until(lambda: not looked(cluster), "nothing is wrong after the remedy")
+
+
+def test_a_host_that_was_repaired_by_hand_is_returned_by_the_next_deployment(
+    cluster: Cluster,
+) -> None:
+    cluster.said("gpu-2", f"umount /scratch; {WATCH} act; systemctl start scratch.mount")
+    assert "gpu-2" not in cluster.ready()
+    found = looked(cluster)
+    assert [r["id"] for r in found] == ["kubernetes.return"], found
+    done = cluster.deploy("--stage", "kubernetes", "--limit", "gpu-2", "--json")
+    assert done.end(SECONDS) in {0, 3}, done.tail
+    assert "gpu-2" in cluster.ready()
+    assert not looked(cluster)
+
+
+def test_an_operator_s_cordon_outlives_the_host_s_own_verdicts(cluster: Cluster) -> None:
+    cluster.kubectl("cordon gpu-2")
+    try:
+        cluster.said("gpu-2", f"umount /scratch; {WATCH} act; systemctl start scratch.mount")
+        cluster.said("gpu-2", f"{WATCH} act; {WATCH} resume")
+        assert "gpu-2" not in cluster.ready()
+    finally:
+        cluster.kubectl("uncordon gpu-2")
+    until(lambda: not looked(cluster), "nothing is wrong after the cordon")
+
+
 def finds(cluster: Cluster, space: str, place: str, wanted: str) -> None:
     """Waits until a project's client is five times in a row answered, or refused: rules follow a change within seconds."""
     once = f"timeout 3 wget -q -O - http://{place}:8080/ >/dev/null 2>&1 && echo answered || echo refused"

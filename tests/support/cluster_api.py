@@ -114,6 +114,11 @@ class Handler(BaseHTTPRequestHandler):
         groups = self.headers.get_all("Impersonate-Group") or []
         self.answer(" ".join(("POST", self.path, self.headers["Impersonate-User"], *groups)))
 
+    def do_PATCH(self) -> None:
+        """Answered by the path, the kind of the patch and its content."""
+        content = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.answer(" ".join(("PATCH", self.path, self.headers["Content-Type"], content)))
+
     def answer(self, key: str) -> None:
         cluster = self.server.cluster
         cluster.seen.append((self.path, "admin" if self.request.getpeercert() else ""))

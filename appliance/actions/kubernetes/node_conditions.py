@@ -24,7 +24,7 @@ from appliance.stages.base import ids as base_ids
 from appliance.stages.fabric import ids as fabric_ids
 from appliance.stages.gpu import ids as gpu_ids
 from appliance.stages.storage import ids as storage_ids
-from appliance.watch.acts import BY_PERSONS
+from appliance.watch.hardware import BY_OPERATORS
 
 CONDITION = "ApplianceFit"
 UNFIT = "appliance/unfit"
@@ -220,7 +220,7 @@ def decided(one: Judged, node: Mapping[str, Any], *, room: bool) -> tuple[Act, d
     if one.fit is Fit.YES:
         if ours is None:
             return Act.NONE, {}
-        if shut and any(key.partition(" ")[0] in BY_PERSONS for key in ours.split(", ")):
+        if shut and any(key.partition(" ")[0] in BY_OPERATORS for key in ours.split(", ")):
             return Act.STAYS_OUT, {}
         patch: dict[str, Any] = {"metadata": {"annotations": {UNFIT: None}}}
         if shut:

@@ -19,6 +19,7 @@ from appliance.engine.run.stage_run import (
 from appliance.engine.session import Session
 from appliance.engine.stopwatch import Stopwatch
 from appliance.errors import ApplianceError, ClusterFailed
+from appliance.models.drain import HEALTH
 from appliance.models.events import Message
 from appliance.models.facts import HostFacts
 from appliance.models.gpu_counts import gpu_count
@@ -183,7 +184,7 @@ def is_left_drained(session: Session, found: Round, host: str) -> bool:
     for facts in found.facts.values():
         for node in (facts.kubernetes.nodes if facts.kubernetes else None) or ():
             if node.name == host:
-                return bool(node.cordoned_for)
+                return bool(node.cordoned_for) and not node.cordoned_for.startswith(HEALTH)
     return _is_noted(session, host)
 
 

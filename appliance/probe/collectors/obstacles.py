@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from appliance.probe.ask import Ask, Facts
 
 MOST = 40
+UNREAD = "unread"
+"""Kind of a look that ended with an error."""
 DPKG = "/var/lib/dpkg"
 STATUS = DPKG + "/status"
 UNFINISHED = ("half-configured", "half-installed", "unpacked", "triggers-awaited", "triggers-pending")  # fmt: skip
@@ -45,7 +47,7 @@ LIMITS = re.compile(
 )
 ALLOWED = re.compile(r"^Cpus_allowed:\s*([0-9a-f,]+)", re.M)
 PORTS = "/proc/sys/net/ipv4/ip_local_port_range"
-LOOPBACK = "/sys/class/net/lo/flags"
+LOOPBACK, IPV6 = "/sys/class/net/lo/flags", "/proc/net/if_inet6"
 UP = 1
 # linux/rtnetlink.h, linux/fib_rules.h
 GETRULE, NEWRULE = 34, 32
@@ -79,20 +81,25 @@ MOST_PROCESSES = 200
 def collect(ask: Ask, accounts: Accounts, startup: dict[str, str], groups: list[str]) -> list[Facts]:  # fmt: skip
     """All of them. ``startup``: texts of shells' files by path; ``groups``: control groups outside jobs."""
     found: list[Facts] = []
-    looks = (
-        _packages(ask),
-        _daemons(ask),
-        _network(ask),
-        _slurm(ask),
-        _denied(ask),
-        _user_limits(ask),
-        _startup(ask, startup),
-        _processors(ask, accounts, groups),
-    )
-    for look in looks:
-        with suppress(OSError):
+    unread: list[Facts] = []
+    looks = {
+        "package manager": _packages(ask),
+        "daemons": _daemons(ask),
+        "network": _network(ask),
+        "Slurm": _slurm(ask),
+        DENY: _denied(ask),
+        USER_LIMITS: _user_limits(ask),
+        "login scripts": _startup(ask, startup),
+        "processors": _processors(ask, accounts, groups),
+    }
+    for name, look in looks.items():
+        try:
             found += look
-    return found[:MOST]
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # A process or a file went while it was read.
+        except OSError as error:
+            unread.append(_one(UNREAD, name, error.strerror or type(error).__name__))
+    return [*unread, *found][:MOST]
 
 
 def _one(kind: str, at: str, says: str = "", value: float | None = None, of: str = "") -> Facts:
@@ -195,7 +202,8 @@ def _network(ask: Ask) -> Iterator[Facts]:
         yield _one("ports", PORTS, " ".join(ends), int(ends[1]) - int(ends[0]) + 1)
     if ask.root:
         return
-    for family in (2, 10):
+    families = (2, 10) if files.exists(ask.path(IPV6)) else (2,)
+    for family in families:
         for body in network._dump(GETRULE, RULE.pack(family, *[0] * 8), NEWRULE):
             yield from rule(body)
 

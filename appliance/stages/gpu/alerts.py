@@ -27,7 +27,7 @@ ALERTS = (
     Alert(
         name="GpuXid",
         area="gpu",
-        expr="appliance_watch_xid == 1",
+        expr="max without (scheduler) (appliance_watch_xid) == 1",
         minutes=0,
         severity=Severity.CRITICAL,
         summary=WHICH + " reported Xid {{ $labels.code }}",

@@ -1,4 +1,4 @@
-"""Alerts about etcd: how full its database is, and whether it refuses changes."""
+"""Alerts about etcd, and about unfit hosts that get pods."""
 
 from appliance.alerts.alert import Alert, Severity
 from appliance.stages.kubernetes import ids
@@ -29,5 +29,16 @@ ALERTS = (
         summary="etcd on {{ $labels.instance }} refuses requests ({{ $labels.grpc_code }}): the cluster cannot be changed",
         remedy=f"appliance health --check {ids.ETCD} names the alarm; ResourceExhausted means a full database: {REPAIR}",
         check=ids.ETCD,
+    ),
+    Alert(
+        name="NodeUnfitAndKept",
+        area="kubernetes",
+        expr='appliance_watch_kept{scheduler="kubernetes"} == 1',
+        minutes=2,
+        severity=Severity.CRITICAL,
+        summary="{{ $labels.instance }} is unfit for pods but not cordoned",
+        remedy="appliance-node-watch look there shows why; the limit kubernetes.watch.most_out of cordoned hosts is reached, or the API "
+        "does not answer.",
+        check=ids.WATCH,
     ),
 )

@@ -1,9 +1,10 @@
 """Causes for missing facts of the cluster, and for refused changes."""
 
-from appliance.checks.causes import Cause, Reach, is_unknown
+from appliance.checks.causes import NAMED_CHECK, Cause, Reach, is_unknown
 from appliance.stages.base import ids as base_ids
 from appliance.stages.kubernetes import ids
 
+UNFIT = Cause(NAMED_CHECK, "the host's own watch reports it unfit for pods")
 NO_API = Cause(ids.API, "only the API has this information", Reach.SITE, is_unknown)
 FULL = Cause(
     ids.ETCD,

@@ -25,6 +25,11 @@ def runs_dns(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
     return is_control(host, facts, variables) and variables["kubernetes_dns"] == "coredns"
 
 
+def watches_itself(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
+    """Whether the host checks itself for Kubernetes."""
+    return bool(variables["kubernetes_watch"])
+
+
 def brings_charts(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
     """Whether the pod network, or what hands out GPUs, comes by Helm from this host."""
     return bool(variables["kubernetes_network_releases"] or variables["kubernetes_gpu_releases"])
@@ -107,6 +112,11 @@ def restarts(upgrades: Judge) -> tuple[Restart, ...]:
             on=lambda host, facts, variables: (
                 is_control(host, facts, variables) and bool(variables["kubernetes_virtual_address"])
             ),
+        ),
+        Restart(
+            "appliance-node-watch.timer",
+            (f"{UNITS}/appliance-node-watch.timer",),
+            on=watches_itself,
         ),
         Restart(
             "CoreDNS",

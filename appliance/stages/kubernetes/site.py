@@ -20,6 +20,7 @@ from appliance.models.text_types import (
     MirrorUrl,
     NamedFew,
 )
+from appliance.models.watch import WatchOptions
 
 RELEASE = r"^1\.[0-9]{1,2}(\.[0-9]{1,2})?$"
 CONTAINERD = r"^[0-9]{1,2}\.[0-9]{1,2}(\.[0-9]{1,2})?$"
@@ -190,6 +191,9 @@ class KubernetesOptions(Model):
     )
     etcd_backup: EtcdBackup = Field(
         default=EtcdBackup.model_construct(), description="Backups of etcd"
+    )
+    watch: WatchOptions = Field(
+        default=WatchOptions.model_construct(), description="When hosts cordon themselves"
     )
 
     def offline(self, part: SourcePart) -> str:

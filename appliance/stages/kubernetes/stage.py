@@ -6,7 +6,15 @@ from appliance.models.site import Host, Role, Site
 from appliance.stages.context import RoleContext, Variables
 from appliance.stages.kubernetes import checks
 from appliance.stages.kubernetes import variables as kubernetes
-from appliance.stages.kubernetes.checks import etcd, gpus, ground, images, pods, services
+from appliance.stages.kubernetes.checks import (
+    etcd,
+    gpus,
+    ground,
+    images,
+    pods,
+    services,
+    watch,
+)
 from appliance.stages.kubernetes.restarts import restarts
 from appliance.stages.kubernetes.upgrade import READINESS
 from appliance.stages.kubernetes.variables import containerd
@@ -68,6 +76,7 @@ STAGE = Stage(
         *services.CHECKS,
         *etcd.CHECKS,
         *gpus.CHECKS,
+        *watch.CHECKS,
     ),
     units=checks.UNITS,
     minutes=4.0,

@@ -60,7 +60,7 @@ ALERTS = (
     Alert(
         name="HostUnfitAndKept",
         area="slurm",
-        expr="appliance_watch_kept == 1",
+        expr='appliance_watch_kept{scheduler!="kubernetes"} == 1',
         minutes=2,
         severity=Severity.CRITICAL,
         summary="{{ $labels.instance }} is unfit for work but not drained",

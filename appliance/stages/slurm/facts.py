@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from appliance.models.base import Model
-from appliance.models.fact_types import Count, Line, NodeName, Real
+from appliance.models.fact_types import Count, Line, NodeName
 
 
 class Plugin(Model):
@@ -31,41 +31,6 @@ class Containers(Model):
     overlay: bool | None = Field(default=None, description="The kernel, or FUSE, supports overlays")
     folder: Line = Field(default="", description="Folder of images and containers; empty: not set")
     free: Count | None = Field(default=None, description="Bytes free there")
-
-
-class UnfitBy(Model):
-    """One cause: the check with the same finding, the part, one line."""
-
-    check: Line
-    part: Line = ""
-    cause: Line
-
-    def __str__(self) -> str:
-        """Its form in Slurm's reason."""
-        return " ".join(filter(None, [self.check, self.part + ":" * bool(self.part), self.cause]))
-
-
-class Watch(Model):
-    """The last result of the host's own watch."""
-
-    age_s: Real = Field(description="Seconds since it looked")
-    causes: tuple[UnfitBy, ...] = Field(default=(), description="Why the host is unfit for work")
-    gaps: tuple[Line, ...] = Field(default=(), description="Checks without a verdict")
-    slurm: Line = Field(
-        default="",
-        description="out: drained; over: not drained, because the limit is reached; silent: slurmctld does not answer; empty: no change",
-    )
-    returns: bool | None = Field(
-        default=None,
-        description="The watch drained it for a fault that can clear without repair; None: an older watch without this field",
-    )
-    held_by: Count | None = Field(
-        default=None, description="Process ID of a hung check that blocks the next one"
-    )
-    fit: bool | None = Field(
-        default=None,
-        description="Current verdict of a drained host that may return; None: not requested, or no answer",
-    )
 
 
 class SlurmNode(Model):

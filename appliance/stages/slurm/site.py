@@ -13,6 +13,7 @@ from appliance.models.text_types import (
     Few,
     Many,
 )
+from appliance.models.watch import WatchOptions
 
 PACKAGE = r"^[A-Za-z0-9/][A-Za-z0-9._/+~-]*\.(deb|rpm)$"
 ARCHIVE = r"^[A-Za-z0-9/][A-Za-z0-9._/+~-]*\.(tar\.gz|tgz|tar\.xz)$"
@@ -103,25 +104,6 @@ class Account(Model):
 
     name: AccountName = Field(description="Name of the account")
     users: Many[AccountName] = Field(default=(), description="Users who may charge it")
-
-
-class WatchOptions(Model):
-    """GPU hosts check themselves every minute, and drain themselves when they are unfit for work."""
-
-    most_out: int | None = Field(
-        default=None,
-        ge=0,
-        le=10_000,
-        description="Maximum number of hosts that drain themselves at the same time, 0 for none; "
-        "default: a tenth of the GPU hosts, at least one",
-    )
-    return_after_minutes: int | None = Field(
-        default=10,
-        ge=1,
-        le=10_080,
-        description="Minutes that a host which drained itself must be fit before it resumes; after GPU faults "
-        "it never resumes by itself; default: never",
-    )
 
 
 class SlurmOptions(Model):

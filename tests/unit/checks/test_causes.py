@@ -96,6 +96,11 @@ storage.mount gpu-1 | slurm.watch gpu-1 : storage.mount | slurm.watch gpu-2 : st
 slurm.return gpu-1 | slurm.nodes gpu-1 : storage.scratch | slurm.nodes gpu-1
 slurm.watch gpu-1 | slurm.return gpu-1 ? | slurm.return gpu-2 ?
 slurm.daemons gpu-1/slurmd | slurm.watch gpu-1 | slurm.watch gpu-2
+storage.mount gpu-1 | kubernetes.watch gpu-1 : storage.mount | kubernetes.watch gpu-2 : storage.mount
+gpu.ecc gpu-1 | kubernetes.nodes gpu-1 : gpu.ecc | kubernetes.nodes gpu-1 : gpu.xid
+kubernetes.return gpu-1 | kubernetes.nodes gpu-1 : storage.scratch | kubernetes.nodes gpu-1
+kubernetes.watch gpu-1 | kubernetes.return gpu-1 ? | kubernetes.return gpu-2 ?
+kubernetes.api head | kubernetes.watch gpu-1 = not reported | kubernetes.watch gpu-1 = unfit
 slurm.daemons head/slurmctld | slurm.watch gpu-2 | slurm.nodes gpu-2
 slurm.watch gpu-1 | observe.alerts cluster ~ : HostUnfitAndKept | observe.alerts cluster ~ : HostUnfitAndKept, HostDown
 slurm.munge gpu-1 | slurm.daemons gpu-1/slurmd | slurm.daemons head/slurmctld

@@ -5,7 +5,7 @@ import os
 import struct
 import subprocess  # noqa: TID251 - a process that holds a lock
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -368,3 +368,20 @@ def test_who_holds_a_port(grow: Grow) -> None:
         9090: [sockets.Holder("python3", 7, of_all=False)],
         9093: [sockets.Holder("systemd", 1, of_all=True)],
     }
+
+
+def test_a_look_that_ends_with_an_error_is_no_silence(
+    grow: Grow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(ask: Ask) -> Iterator[dict[str, Any]]:
+        raise OSError(5, "Input/output error")
+        yield
+
+    def gone(ask: Ask) -> Iterator[dict[str, Any]]:
+        raise ProcessLookupError(3, "No such process")
+        yield
+
+    monkeypatch.setattr(obstacles, "_daemons", refused)
+    monkeypatch.setattr(obstacles, "_denied", gone)
+    unread = [one for one in found(grow(BASE)) if one["kind"] == "unread"]
+    assert [(one["at"], one["says"]) for one in unread] == [("daemons", "Input/output error")]

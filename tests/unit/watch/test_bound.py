@@ -11,7 +11,8 @@ import pytest
 
 from appliance.watch.bound import take_out
 from appliance.watch.marks import Marks
-from appliance.watch.scontrol import MARK, PREFIX, Node, Silent, Slurm
+from appliance.watch.node import MARK, PREFIX, Node, Silent
+from appliance.watch.scontrol import Slurm
 
 HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5")
 

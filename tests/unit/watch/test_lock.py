@@ -13,10 +13,11 @@ import pytest
 from appliance.adapters.process import run
 from appliance.limits import tell
 from appliance.mig import host as mig
+from appliance.models.watch import Watch
 from appliance.probe.ask import Ask
 from appliance.stages.slurm.collect import watch as collect
-from appliance.stages.slurm.facts import Watch
 from appliance.watch import command, lock, verdict
+from appliance.watch.place import SLURM
 from appliance.watch.verdict import Verdict
 
 needs_others = pytest.mark.skipif(
@@ -31,7 +32,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(lock, "LOCK", str(folder / "private/watch.lock"))
     monkeypatch.setattr(lock, "WAITS", str(folder / "watch.waits"))
     monkeypatch.setattr(lock, "PAUSE_S", 0.01)
-    monkeypatch.setattr(verdict, "LAST", str(folder / "watch.json"))
+    monkeypatch.setattr(SLURM, "last", str(folder / "watch.json"))
     monkeypatch.setattr(mig, "LOCK", str(tmp_path / "mig.lock"))
     for one in tmp_path.parents:
         if one.stat().st_uid == os.geteuid() and one != Path("/"):
@@ -59,7 +60,7 @@ def test_a_user_can_hold_no_lock_of_the_hosts_programs(place: Path) -> None:
 
 def test_a_look_that_another_one_does_not_let_begin_says_which_one(place: Path) -> None:
     with lock.alone():
-        verdict.keep(Verdict([], []), 0.0)
+        verdict.keep(SLURM, Verdict([], []), 0.0)
         with pytest.raises(lock.Busy, match=f"process {os.getpid()}, has not ended"), lock.alone(0):
             pytest.fail("two looks at once")
     assert json.loads((place / "watch.waits").read_text())["process"] == os.getpid()
@@ -75,8 +76,8 @@ def test_a_prolog_that_may_not_look_goes_by_the_look_before(
     place.mkdir(parents=True)
     settings.write_text(json.dumps({"version": 1, "node": "gpu-1"}))
     seen = Verdict([], [])
-    seen.slurm = before
-    verdict.keep(seen, 0.0)
+    seen.state = before
+    verdict.keep(SLURM, seen, 0.0)
     alone = lock.alone
     with alone():
         monkeypatch.setattr(lock, "alone", lambda: alone(0.0))
@@ -131,6 +132,6 @@ def test_a_file_in_the_way_is_replaced_and_nothing_behind_it_changed(
 def test_a_folder_where_the_metrics_belong_costs_the_metrics_alone(
     place: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / verdict.METRICS / "full").mkdir(parents=True)
-    verdict.keep(Verdict([], []), 0.0, str(tmp_path))
-    assert verdict.last()["slurm"] == ""
+    (tmp_path / SLURM.metrics / "full").mkdir(parents=True)
+    verdict.keep(SLURM, Verdict([], []), 0.0, str(tmp_path))
+    assert verdict.last(SLURM)["state"] == ""

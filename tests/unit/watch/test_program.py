@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from appliance.watch import command, lock, programs, scontrol, verdict
+from appliance.watch import command, lock, programs, verdict
 from appliance.watch.acts import act as act_on
 from appliance.watch.bundle import executable
-from appliance.watch.scontrol import MARK, PREFIX, Node, Slurm
+from appliance.watch.node import MARK, PREFIX, Node, Silent
+from appliance.watch.place import Place
+from appliance.watch.scontrol import Slurm
 from appliance.watch.verdict import Cause, Verdict
 
 LINE = (
@@ -33,11 +35,19 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program = tmp_path / "scontrol"
     program.write_text(SCONTROL.format(folder=tmp_path))
     program.chmod(0o755)
-    monkeypatch.setattr(verdict, "LAST", str(tmp_path / "run/watch.json"))
+    monkeypatch.setattr(Slurm, "place", place_in(tmp_path))
     monkeypatch.setattr(lock, "LOCK", str(tmp_path / "run/private/watch.lock"))
     monkeypatch.setattr(lock, "WAITS", str(tmp_path / "run/watch.waits"))
     nodes(tmp_path)
     return tmp_path
+
+
+def place_in(folder: Path, programs: str = "") -> Place:
+    """Slurm's, with all files in this folder."""
+    usual = Slurm.place
+    return Place(
+        usual.scheduler, str(folder / "run/watch.json"), usual.metrics, programs, usual.check
+    )
 
 
 def nodes(folder: Path, state: str = "IDLE", reason: str = "", extra: str = "") -> None:
@@ -87,8 +97,8 @@ def test_an_unfit_host_is_announced_then_drained_with_the_cause(world: Path) -> 
 
 def test_over_the_bound_it_is_told_and_not_drained(world: Path) -> None:
     seen = act(world, LOST, most=0)
-    assert (seen.slurm, told(world)) == (verdict.OVER, [])
-    assert verdict.last()["causes"] == [
+    assert (seen.state, told(world)) == (verdict.OVER, [])
+    assert verdict.last(Slurm.place)["causes"] == [
         {
             "check": "gpu.error",
             "part": "GPU 3",
@@ -96,20 +106,20 @@ def test_over_the_bound_it_is_told_and_not_drained(world: Path) -> None:
             "key": "gpu.error GPU 3",
         }
     ]
-    metrics = (world / verdict.METRICS).read_text()
-    assert "appliance_watch_unfit 1\n" in metrics
-    assert "appliance_watch_kept 1\n" in metrics
+    metrics = (world / "appliance_watch.prom").read_text()
+    assert 'appliance_watch_unfit{scheduler="slurm"} 1\n' in metrics
+    assert 'appliance_watch_kept{scheduler="slurm"} 1\n' in metrics
 
 
 def test_a_controller_without_an_answer_is_told_and_nothing_more(world: Path) -> None:
     (world / "silent").touch()
     seen = act(world, LOST)
-    assert (seen.slurm, told(world)) == (verdict.SILENT, [])
+    assert (seen.state, told(world)) == (verdict.SILENT, [])
     assert "Unable to contact slurm controller" in seen.gaps[0]
 
 
 def test_a_fit_host_asks_the_controller_once(world: Path) -> None:
-    assert act(world).slurm == verdict.LEFT
+    assert act(world).state == verdict.LEFT
     (world / "silent").touch()
     assert not act(world).gaps
 
@@ -126,11 +136,11 @@ def test_what_was_announced_is_taken_back_by_a_host_that_is_fit(
 
 def test_since_when_stays_while_the_verdict_does(world: Path) -> None:
     act(world, LOST)
-    first = verdict.last()["since"]
+    first = verdict.last(Slurm.place)["since"]
     act(world, LOST, Cause("base.disk", "/ is full"))
-    assert verdict.last()["since"] == first
+    assert verdict.last(Slurm.place)["since"] == first
     act(world)
-    assert verdict.last()["since"] >= first
+    assert verdict.last(Slurm.place)["since"] >= first
 
 
 def test_nodes_are_read_as_slurm_writes_them(world: Path) -> None:
@@ -138,9 +148,9 @@ def test_nodes_are_read_as_slurm_writes_them(world: Path) -> None:
     found = Slurm("gpu-1", (str(world),)).nodes()
     assert (found["gpu-1"].is_out, found["gpu-1"].is_ours) == (True, True)
     assert (found["gpu-1"].extra, found["gpu-2"].is_out) == ("a b", False)
-    with pytest.raises(scontrol.Silent, match="does not list"):
+    with pytest.raises(Silent, match="does not list"):
         Slurm("gpu-9", (str(world),)).nodes()
-    with pytest.raises(scontrol.Silent, match="not installed"):
+    with pytest.raises(Silent, match="not installed"):
         Slurm("gpu-1", ()).nodes()
 
 
@@ -190,7 +200,7 @@ def test_programs_of_the_site_are_causes_by_their_first_line(tmp_path: Path) -> 
     }.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
-    said = [str(cause) for cause in programs.causes(str(tmp_path))]
+    said = [str(cause) for cause in programs.causes(place_in(tmp_path, str(tmp_path)))]
     assert said == [
         "slurm.watch 20-bad.sh: the lift is stuck",
         "slurm.watch 30-mute.sh: ended with 4",
@@ -210,7 +220,7 @@ RESUME = "update NodeName=gpu-1 State=RESUME"
 def fit_for(world: Path, minutes: float) -> None:
     """The last look found it fit that long ago, and out."""
     act(world)
-    file = Path(verdict.LAST)
+    file = Path(Slurm.place.last)
     said = json.loads(file.read_text())
     file.write_text(json.dumps({**said, "since": said["since"] - 60 * minutes}))
 
@@ -221,7 +231,7 @@ def test_a_host_that_was_fit_for_long_enough_works_again(
 ) -> None:
     nodes(world, "IDLE+DRAIN", OURS)
     fit_for(world, minutes)
-    assert act(world).slurm == (verdict.LEFT if returns else verdict.OUT)
+    assert act(world).state == (verdict.LEFT if returns else verdict.OUT)
     assert told(world) == [RESUME] * returns
 
 
@@ -248,14 +258,14 @@ def test_what_is_a_person_s_to_give_back_stays_out(world: Path, reason: str) -> 
 def test_whether_a_fault_ends_by_itself_is_noted(world: Path, cause: Cause, returns: bool) -> None:
     nodes(world, "IDLE+DRAIN", f"{PREFIX}{cause} [root{AT}")
     act(world, cause)
-    assert verdict.last()["returns"] is returns
+    assert verdict.last(Slurm.place)["returns"] is returns
     (world / "silent").touch()
     act(world, cause)
-    assert verdict.last()["returns"] is returns
+    assert verdict.last(Slurm.place)["returns"] is returns
     (world / "silent").unlink()
     nodes(world, "IDLE+DRAIN", f"waits for a fan [root{AT}")
     act(world, cause)
-    assert verdict.last()["returns"] is False
+    assert verdict.last(Slurm.place)["returns"] is False
 
 
 def test_a_host_that_a_person_gave_back_is_left_to_him_until_something_new_is_found(
@@ -264,8 +274,8 @@ def test_a_host_that_a_person_gave_back_is_left_to_him_until_something_new_is_fo
     nodes(world, "IDLE+DRAIN", f"{PREFIX}{LOST} [root@2026-11-24T10:00:00]")
     assert act(world, LOST).ours
     nodes(world)
-    assert act(world, LOST).slurm == verdict.LEFT
-    assert act(world, LOST).slurm == verdict.LEFT
+    assert act(world, LOST).state == verdict.LEFT
+    assert act(world, LOST).state == verdict.LEFT
     assert told(world) == []
     act(world, LOST, Cause("base.disk", "/ has 0.0 % free"))
     assert (
@@ -288,7 +298,7 @@ def test_a_message_of_the_kernel_counts_again_when_it_came_again(world: Path) ->
     nodes(world, "IDLE+DRAIN", f"{PREFIX}gpu.xid GPU 3: Xid 95 [root@2026-11-24T10:00:00]")
     act(world, Cause("gpu.xid", "Xid 95", "GPU 3", 600.0))
     nodes(world)
-    assert act(world, Cause("gpu.xid", "Xid 95", "GPU 3", 660.0)).slurm == verdict.LEFT
-    assert act(world, Cause("gpu.xid", "Xid 95", "GPU 3", 720.0)).slurm == verdict.LEFT
+    assert act(world, Cause("gpu.xid", "Xid 95", "GPU 3", 660.0)).state == verdict.LEFT
+    assert act(world, Cause("gpu.xid", "Xid 95", "GPU 3", 720.0)).state == verdict.LEFT
     act(world, Cause("gpu.xid", "Xid 95", "GPU 3", -5.0))
     assert told(world)[-1].startswith("update NodeName=gpu-1 State=DRAIN")

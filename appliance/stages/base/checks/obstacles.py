@@ -5,7 +5,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 
-from appliance.checks.check import View, failed, warned
+from appliance.checks.check import View, failed, not_assessed, warned
 from appliance.models.facts import HostFacts
 from appliance.models.facts_host import Access, Obstacle
 from appliance.models.result import Judgement, place
@@ -43,6 +43,11 @@ def judge_obstacles(view: View, host: Host, facts: HostFacts, access: Access) ->
     yield from _denied(view, host, by_kind.get("denied", []))
     if facts.lease is None and Role.GPU in host.roles:
         yield from _processors(host, facts, by_kind.get("processors", []))
+
+
+def _unread(host: Host, facts: HostFacts, one: Obstacle) -> Each:
+    del facts
+    yield not_assessed(place(host.name, one.at), f"{one.at} could not be examined: {one.says}")
 
 
 def _packages(host: Host, found: list[Obstacle], journal: list[Obstacle]) -> Each:
@@ -333,6 +338,7 @@ def _processors(host: Host, facts: HostFacts, found: list[Obstacle]) -> Each:
 
 
 JUDGES: dict[str, Callable[[Host, HostFacts, Obstacle], Each]] = {
+    "unread": _unread,
     "package lock": _package_lock,
     "limit": _limit,
     "priority": _priority,

@@ -18,17 +18,19 @@ from appliance.checks.check import (
     warned,
 )
 from appliance.models.bound import Bound
+from appliance.models.drain import HEALTH
 from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
 from appliance.models.result import Judgement
 from appliance.models.site import Host, Owner, Role
 from appliance.stages.fabric import ids as fabric_ids
 from appliance.stages.kubernetes import ids
-from appliance.stages.kubernetes.causes import FULL, NO_API, NO_ROUTES
+from appliance.stages.kubernetes.causes import FULL, NO_API, NO_ROUTES, UNFIT
 from appliance.stages.kubernetes.checks.certificates import judge_certificates
 from appliance.stages.kubernetes.checks.topology import judge_tiers
 from appliance.stages.kubernetes.facts import Kubernetes, KubernetesNode
 from appliance.text import plural
+from appliance.watch.hardware import BY_OPERATORS
 
 DEPLOY = "appliance deploy"
 ADMIN, KUBEADM = "/etc/kubernetes/admin.conf", "/etc/kubernetes/appliance/kubeadm.yml"
@@ -228,6 +230,12 @@ def _cordoned(host: Host, node: KubernetesNode) -> Judgement:
         fix = f"when its reason no longer applies: kubectl uncordon {host.name}"
         return failed(host.name, cause, fix, **told)
     cause += f" ({node.cordoned_for})"
+    if node.cordoned_for.startswith(HEALTH):
+        check = node.cordoned_for[len(HEALTH) :].partition(" ")[0]
+        fix = f"fix the fault, then {DEPLOY} --limit {host.name}; or wait: a fit host returns by itself (kubernetes.watch)"
+        if check in BY_OPERATORS:
+            fix = f"fix the fault, which a reboot hides; then on {host.name}: appliance-node-watch resume"
+        return failed(host.name, cause, fix, names=(check,), **told)
     if node.cordoned_for == ON_DEMAND:
         fix = f"wait a minute; if it stays: journalctl -u appliance-mig-demand on {host.name}"
         return warned(host.name, cause, fix, **told)
@@ -333,6 +341,12 @@ CHECKS: tuple[Check, ...] = (
                 when=lambda cause, effect: effect.value == "not ready",
             ),
             replace(FULL, when=lambda cause, effect: effect.value == "not ready"),
+            UNFIT,
+            Cause(
+                ids.RETURN,
+                "the fault that caused the cordon has ended, but the cordon remains",
+                when=lambda cause, effect: bool(effect.names),
+            ),
         ),
     ),
     HostCheck(

@@ -26,7 +26,7 @@ from appliance.checks.check import (
     not_assessed,
     passed,
 )
-from appliance.models.drain import CONTRADICTS, Why
+from appliance.models.drain import CONTRADICTS, HEALTH, Why
 from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
 from appliance.models.gpu_counts import gpu_count
@@ -41,7 +41,7 @@ from appliance.stages.slurm.causes import NO_CONTROLLER, NO_MUNGE, UNFIT, short_
 from appliance.stages.slurm.facts import Slurm, SlurmNode
 from appliance.stages.slurm.variables import gpus_offered
 from appliance.stages.units import revived
-from appliance.watch.acts import BY_PERSONS
+from appliance.watch.hardware import BY_OPERATORS
 
 DEPLOY = "appliance deploy"
 WORKING = frozenset({"idle", "mixed", "allocated", "completing", "planned", "reserved"})
@@ -57,8 +57,6 @@ OUT = ("down", "drained", "draining", "drain", "fail", "failing", "error", "inva
 SLURMCTLD, SLURMDBD = 6817, 6819
 MUNGE_KEY = ("file", "/etc/munge/munge.key")
 """Its path in a receipt; a difference is found without reading its content."""
-WATCH = "appliance: health: "
-"""Prefix of the drain reason that the host's own watch sets; also in appliance/watch/scontrol.py."""
 GIVEN_AWAY = "appliance: a host of "
 """Prefix of the drain reason of a host that another scheduler owns."""
 TOO_FEW = "gres/gpu count"
@@ -216,7 +214,7 @@ def _node(site: Site, host: Host, node: SlurmNode | None) -> Judgement:
 
 def _taken_out_for(node: SlurmNode) -> tuple[str, ...]:
     """The check whose failure the host's own watch gave as the reason."""
-    found = node.reason.removeprefix(WATCH)
+    found = node.reason.removeprefix(HEALTH)
     return (found.partition(" ")[0],) if found != node.reason else ()
 
 
@@ -244,9 +242,9 @@ def _back_to_work(site: Site, host: Host, node: SlurmNode, words: frozenset[str]
         return "scontrol show reservation shows its owner and its end; then the host accepts jobs again"
     if "not_responding" in words:
         return f"on {host.name}: systemctl restart slurmd; if it stays silent, journalctl -u slurmd shows why; otherwise check the network to the controller"
-    if node.reason.startswith(tuple(WATCH + check for check in BY_PERSONS)):
+    if node.reason.startswith(tuple(HEALTH + check for check in BY_OPERATORS)):
         return f"fix the fault, which a reboot hides; then {DEPLOY} --stage slurm --full --limit {host.name}"
-    if node.reason.startswith(WATCH):
+    if node.reason.startswith(HEALTH):
         return f"fix that, then {DEPLOY}; or wait: a fit host resumes automatically (slurm.watch)"
     if node.reason.startswith(CONTRADICTS):
         return f"base.facts of {host.name} shows the difference; {DEPLOY} resumes the host when it is resolved"

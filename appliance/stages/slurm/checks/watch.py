@@ -17,11 +17,11 @@ from appliance.checks.check import (
 from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement
 from appliance.models.site import Host, Owner
+from appliance.models.watch import Watch
+from appliance.stages.fitness import most_out
 from appliance.stages.slurm import ids
 from appliance.stages.slurm.causes import NO_MUNGE, UNFIT
 from appliance.stages.slurm.checks import DEPLOY, WORKING, controller_of, state_words
-from appliance.stages.slurm.facts import Watch
-from appliance.stages.slurm.variables.watch import most_out
 
 OLD_SECONDS = 300.0
 """Five rounds of HealthCheckInterval."""
@@ -50,17 +50,17 @@ def _unfit(view: View, host: Host, seen: Watch) -> Judgement:
     said = "; ".join(map(str, seen.causes))
     common = {"names": tuple(dict.fromkeys(c.check for c in seen.causes)), "value": "unfit"}
     fix = f"fix that; appliance-watch look on {host.name} checks it"
-    if seen.slurm == "over":
-        most = most_out(view.site)
+    if seen.state == "over":
+        most = most_out(view.site, view.site.slurm_options.watch)
         cause = (
             f"unfit but not drained: the limit of self-drained hosts ({most}) is reached: {said}"
         )
         fix = f"check all self-drained hosts for a common cause; to change the limit, set slurm.watch.most_out; scontrol update nodename={host.name} state=drain"
         return failed(host.name, cause, fix, **common)
-    if seen.slurm == "silent":
+    if seen.state == "silent":
         cause = f"unfit but not drained: slurmctld does not answer the host: {said}"
         return failed(host.name, cause, fix, **common)
-    if not seen.slurm:
+    if not seen.state:
         return warned(host.name, f"an operator resumed it despite: {said}", fix, **common)
     if ids.WATCH in common["names"]:
         return failed(host.name, said, fix, **common)
@@ -83,7 +83,7 @@ def judge_return(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
             else "the last run of the host's watch is too old"
         )
         return [not_assessed(host.name, why)]
-    if seen.slurm != "out" or _is_at_work(view, host):
+    if seen.state != "out" or _is_at_work(view, host):
         return [passed(host.name, "not out")]
     if not seen.returns:
         return [passed(host.name, "drained; an operator must resume it")]

@@ -43,6 +43,7 @@ LOGIN = "/etc/profile.d/x.sh"
     [
         (of("package", "tzdata", "half-configured"), "fail", "dpkg", "tzdata is half-configured", "dpkg --configure -a"),
         (of("package", "libc6", "half-installed"), "fail", "dpkg", "libc6 is half-installed", "apt-get install --reinstall -y libc6"),
+        (of("unread", "network", "Permission denied"), "not_assessed", "network", "could not be examined: Permission denied", ""),
         (of("package journal", "/var/lib/dpkg/updates"), "fail", "dpkg", "its journal is not empty", "dpkg --configure -a"),
         (of("package lock", "apt", "T", 5.0), "warn", "dpkg", "apt (process None) holds the lock", "dpkg --configure -a"),
         (of("package lock", "apt", "S", 18000.0), "warn", "dpkg", "has run for 5 h", "kill -KILL"),

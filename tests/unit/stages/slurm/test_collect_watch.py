@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from appliance.models.watch import Watch
 from appliance.probe.ask import Ask
 from appliance.probe.problems import Unreadable
 from appliance.stages.slurm.collect import watch
-from appliance.stages.slurm.facts import Watch
 
 LOOK = "#!/bin/sh\ntouch {root}/asked\n[ $# = 1 ] && [ $1 = look ] || exit 5\n{end}\n"
 OUT: dict[str, Any] = {"slurm": "out", "returns": True}

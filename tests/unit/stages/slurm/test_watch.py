@@ -7,10 +7,11 @@ import pytest
 from appliance.checks.check import View
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
+from appliance.models.watch import UnfitBy, Watch, WatchOptions
+from appliance.stages.fitness import most_out
 from appliance.stages.slurm import ids
 from appliance.stages.slurm.checks import watch
-from appliance.stages.slurm.facts import Slurm, SlurmNode, UnfitBy, Watch
-from appliance.stages.slurm.variables.watch import most_out
+from appliance.stages.slurm.facts import Slurm, SlurmNode
 from tests.support.facts import facts_of
 from tests.support.judging import said_by
 from tests.support.profiles import profile_of
@@ -35,22 +36,22 @@ def judge(
     ("seen", "status", "cause"),
     [
         (Watch(age_s=3.0), Status.PASS, ""),
-        (Watch(age_s=3.0, causes=(LOST,), slurm="out"), Status.PASS, ""),
+        (Watch(age_s=3.0, causes=(LOST,), state="out"), Status.PASS, ""),
         (Watch(age_s=301.0), Status.FAIL, "last ran 5 min ago"),
         (
-            Watch(age_s=3.0, causes=(LOST,), slurm="over"),
+            Watch(age_s=3.0, causes=(LOST,), state="over"),
             Status.FAIL,
             "not drained: the limit of self-drained hosts (1)",
         ),
         (
-            Watch(age_s=3.0, causes=(LOST,), slurm="silent"),
+            Watch(age_s=3.0, causes=(LOST,), state="silent"),
             Status.FAIL,
             "slurmctld does not answer",
         ),
         (Watch(age_s=360.0), Status.FAIL, "6 min ago: Slurm does not run it"),
         (Watch(age_s=360.0, held_by=77), Status.FAIL, "hangs (process 77)"),
         (Watch(age_s=3.0, causes=(LOST,)), Status.WARN, "an operator resumed it"),
-        (Watch(age_s=3.0, causes=(OWN,), slurm="out"), Status.FAIL, "the lift is stuck"),
+        (Watch(age_s=3.0, causes=(OWN,), state="out"), Status.FAIL, "the lift is stuck"),
         (None, Status.NOT_ASSESSED, "no program checks this host"),
     ],
 )
@@ -72,15 +73,15 @@ def test_what_could_not_be_read_is_said() -> None:
 @pytest.mark.parametrize(
     ("seen", "status", "said"),
     [
-        (Watch(age_s=3.0, slurm="out", returns=True, fit=True), Status.FAIL, "fit, and drained"),
-        (Watch(age_s=3.0, slurm="out", returns=True, fit=False), Status.PASS, "not fit yet"),
-        (Watch(age_s=3.0, slurm="out", returns=False), Status.PASS, "an operator must resume it"),
-        (Watch(age_s=3.0, slurm="out"), Status.PASS, "an operator must resume it"),
-        (Watch(age_s=3.0, slurm="over", causes=(LOST,)), Status.PASS, "not out"),
+        (Watch(age_s=3.0, state="out", returns=True, fit=True), Status.FAIL, "fit, and drained"),
+        (Watch(age_s=3.0, state="out", returns=True, fit=False), Status.PASS, "not fit yet"),
+        (Watch(age_s=3.0, state="out", returns=False), Status.PASS, "an operator must resume it"),
+        (Watch(age_s=3.0, state="out"), Status.PASS, "an operator must resume it"),
+        (Watch(age_s=3.0, state="over", causes=(LOST,)), Status.PASS, "not out"),
         (Watch(age_s=3.0), Status.PASS, "not out"),
-        (Watch(age_s=3.0, slurm="out", returns=True), Status.NOT_ASSESSED, "was not read"),
+        (Watch(age_s=3.0, state="out", returns=True), Status.NOT_ASSESSED, "was not read"),
         (
-            Watch(age_s=301.0, slurm="out", returns=True, fit=True),
+            Watch(age_s=301.0, state="out", returns=True, fit=True),
             Status.NOT_ASSESSED,
             "is too old",
         ),
@@ -96,7 +97,7 @@ def test_a_host_that_is_fit_again_is_given_back(
 
 
 def test_a_host_whose_own_return_is_switched_off_is_told_of_no_time() -> None:
-    out = Watch(age_s=3.0, slurm="out", returns=True, fit=True)
+    out = Watch(age_s=3.0, state="out", returns=True, fit=True)
     assert "after 10 min without a fault" in judge(out, ids.RETURN).fix
     options = SITE.slurm_options
     off = options.watch.model_copy(update={"return_after_minutes": None})
@@ -109,7 +110,7 @@ def test_a_host_whose_own_return_is_switched_off_is_told_of_no_time() -> None:
 )
 def test_the_controller_s_word_is_younger_than_the_host_s(state: str, status: Status) -> None:
     site = site_of("head", "gpu-1")
-    out = Watch(age_s=50.0, slurm="out", returns=True, fit=True)
+    out = Watch(age_s=50.0, state="out", returns=True, fit=True)
     nodes = (SlurmNode(name="gpu-1", state=state),)
     facts = {
         "head": facts_of("head", slurm=Slurm(controller="up", nodes=nodes)),
@@ -136,10 +137,5 @@ def test_a_node_its_own_watch_drained_names_the_check() -> None:
 @pytest.mark.parametrize(("hosts", "most"), [(1, 1), (9, 1), (20, 2), (1000, 100)])
 def test_a_tenth_of_the_hosts_may_be_out_and_one_at_least(hosts: int, most: int) -> None:
     many = SITE.model_copy(update={"hosts": SITE.hosts * hosts})
-    assert most_out(many) == most
-    assert most_out(many.model_copy(update={"slurm": chosen(0)})) == 0
-
-
-def chosen(most: int) -> Any:
-    options = SITE.slurm_options
-    return options.model_copy(update={"watch": options.watch.model_copy(update={"most_out": most})})
+    assert most_out(many, many.slurm_options.watch) == most
+    assert most_out(many, WatchOptions(most_out=0)) == 0

@@ -13,7 +13,8 @@ ADMIN = "/etc/kubernetes/admin.conf"
 KUBECTL = ("kubectl", "--kubeconfig", ADMIN, "--request-timeout", "20s")
 TAINT = "appliance/owner"
 DRAINED = "appliance/drained"
-ON_DEMAND = "appliance: MIG on demand"
+ON_DEMAND, HEALTH = "appliance: MIG on demand", "appliance: health: "
+"""Reasons of hosts that cordon themselves, and end that themselves."""
 PATIENCE = 60.0
 
 
@@ -41,7 +42,8 @@ def differences(
         words.append(["taint", "node", name, f"{TAINT}-"])
     elif owner != "kubernetes" and (not right or len(taints) > 1):
         words.append(["taint", "--overwrite", "node", name, f"{TAINT}={owner}:NoExecute"])
-    if node["metadata"].get("annotations", {}).get(DRAINED, ON_DEMAND) != ON_DEMAND:
+    reason = node["metadata"].get("annotations", {}).get(DRAINED, ON_DEMAND)
+    if reason != ON_DEMAND and not reason.startswith(HEALTH):
         # The mark goes last: a run cut off between the two comes back to it.
         words += [["uncordon", name], ["annotate", "node", name, f"{DRAINED}-"]]
     return words

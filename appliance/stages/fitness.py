@@ -1,0 +1,101 @@
+"""What the hosts' own watch (appliance/watch) needs of every scheduler: its program, and the requirements of a fit GPU host."""
+
+from base64 import b64encode
+
+from appliance.checks.check import View
+from appliance.models.gpu_counts import gpu_count
+from appliance.models.profile import Interconnect
+from appliance.models.site import Role, Site
+from appliance.models.watch import WatchOptions
+from appliance.stages.base import ids as base_ids
+from appliance.stages.base.checks.room import FAIL_PERCENT
+from appliance.stages.context import RoleContext, Variables
+from appliance.stages.fabric.checks.ports import wanted_rate
+from appliance.stages.gpu import ids as gpu_ids
+from appliance.stages.gpu.part import gpu_parts
+from appliance.stages.gpu.xid_map import xid_map
+from appliance.stages.storage.variables import client
+from appliance.watch.bundle import executable
+
+
+def most_out(site: Site, options: WatchOptions) -> int:
+    """GPU hosts that may be drained by their own judgement at the same time, in one scheduler."""
+    chosen = options.most_out
+    return max(1, len(site.with_role(Role.GPU)) // 10) if chosen is None else chosen
+
+
+def program(context: RoleContext) -> str:
+    """The program, in base64."""
+    return context.once(_program)
+
+
+def expected(context: RoleContext) -> Variables:
+    """The requirements of this host, by the same limits as the checks have them."""
+    return {
+        **context.once_of_class(_expected),
+        "gpus": gpu_count(context.profile, context.host),
+        "mounts": _mounts(context),
+    }
+
+
+def _program(context: RoleContext) -> str:
+    del context
+    return b64encode(executable()).decode()
+
+
+def _expected(context: RoleContext) -> Variables:
+    hardware = context.profile.hardware
+    view = View(context.profile, context.site, {})
+    scratch = context.site.storage.scratch
+    switched = hardware.gpu.interconnect is Interconnect.NVSWITCH
+    disk = view.number(base_ids.DISK)
+    hours = view.number(gpu_ids.XID)
+    return {
+        "pcie_width": hardware.gpu.pcie_width,
+        "nvlinks": _nvlinks(context, view) if switched else {},
+        "fabric_manager": switched,
+        "scratch": scratch.at if scratch else "",
+        "ports": hardware.fabric.ports,
+        "link_layer": hardware.fabric.link_layer,
+        "rate_gbps": wanted_rate(view)[0],
+        **_fatal(view),
+        "xid_hours": hours[0] if hours else xid_map().hours,
+        "disk_percent": disk[0] if disk else FAIL_PERCENT,
+    }
+
+
+def _nvlinks(context: RoleContext, view: View) -> dict[str, int]:
+    """Links of each product the class accepts."""
+    own = view.number(gpu_ids.NVLINK)
+    found = {name: gpu_parts().find(name) for name in context.profile.hardware.gpu.models}
+    known = {name: part.nvlinks for name, part in found.items() if part and part.nvlinks}
+    return {name: int(own[0]) if own else links for name, links in known.items()}
+
+
+def _fatal(view: View) -> Variables:
+    """Codes that fail a host, by the map and the site's own words; apart those that do unless a message calls itself nonfatal."""
+    table = xid_map()
+    verdicts: dict[int, object] = {}
+    graded: set[int] = set()
+    for row in table.codes:
+        verdicts |= dict.fromkeys(row.codes, table.classes[row.kind].verdict)
+        if row.nonfatal and table.classes[row.nonfatal].verdict != "fail":
+            graded |= set(row.codes)
+    chosen = {**view.profile.limits, **view.site.limits}
+    for name, limit in chosen.items():
+        code = name.removeprefix("gpu.xid.")
+        if code.isdigit() and limit.value in ("pass", "warn", "fail"):
+            verdicts[int(code)] = limit.value
+            graded.discard(int(code))
+    fatal = sorted(code for code, verdict in verdicts.items() if verdict == "fail")
+    return {
+        "xids": " ".join(str(code) for code in fatal if code not in graded),
+        "xids_by_severity": " ".join(str(code) for code in fatal if code in graded),
+    }
+
+
+def _mounts(context: RoleContext) -> list[str]:
+    """What must be mounted there; a container of the rack has no NFS client of its kernel's."""
+    if client(context.own) != "kernel":
+        return []
+    return [mount.at for mount in context.site.storage.mounts]

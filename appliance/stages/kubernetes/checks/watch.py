@@ -1,0 +1,158 @@
+"""Judges the hosts' own watch for Kubernetes: whether it runs, whether unfit hosts get pods, and whether fit hosts get none."""
+
+from collections.abc import Iterable
+
+from appliance.checks.causes import Cause, Reach, is_unknown
+from appliance.checks.check import (
+    GPU_HOSTS,
+    Check,
+    HostCheck,
+    Nature,
+    View,
+    failed,
+    not_assessed,
+    passed,
+    warned,
+)
+from appliance.models.facts import HostFacts
+from appliance.models.gap import Gap
+from appliance.models.result import Judgement
+from appliance.models.site import Host, Owner
+from appliance.models.watch import Watch, WatchOptions
+from appliance.stages.fitness import most_out
+from appliance.stages.kubernetes import ids
+from appliance.stages.kubernetes.causes import UNFIT
+from appliance.stages.kubernetes.site import KubernetesOptions
+
+OLD_SECONDS = 180.0
+"""Six rounds of appliance-node-watch.timer."""
+TIMER, PROGRAM = "appliance-node-watch.timer", "appliance-node-watch"
+STAGE = "appliance deploy --stage kubernetes"
+UNREPORTED = "not reported"
+"""Value of a result about a host whose verdict did not reach the API."""
+
+
+def judge_watch(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
+    """The watch runs, and an unfit host gets no new pods."""
+    seen = facts.node_watch
+    if view.site.owner(host) is not Owner.KUBERNETES:
+        return []
+    if seen is None:
+        return [not_assessed(host.name, _gap(facts), fix=STAGE)]
+    if seen.age_s > OLD_SECONDS:
+        return [_stopped(host, seen)]
+    if seen.causes:
+        return [_unfit(view, host, seen)]
+    if seen.gaps:
+        cause = f"the host cannot check or report everything: {'; '.join(seen.gaps)}"
+        fix = f"on {host.name}: {PROGRAM} look"
+        return [warned(host.name, cause, fix, value=UNREPORTED if _unreported(seen) else "unknown")]
+    return [passed(host.name, "fit")]
+
+
+def judge_return(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
+    """A host that cordoned itself and was repaired gets pods again: by the next deployment, or by itself after a while."""
+    seen = facts.node_watch
+    if view.site.owner(host) is not Owner.KUBERNETES:
+        return []
+    if seen is None or seen.age_s > OLD_SECONDS:
+        old = Gap("the last run of the host's watch is too old")
+        return [not_assessed(host.name, _gap(facts) if seen is None else old)]
+    if seen.state != "out":
+        return [passed(host.name, "not out")]
+    if not seen.returns:
+        return [passed(host.name, "cordoned; an operator must resume it")]
+    if seen.fit is None:
+        why = facts.gap("node_watch", "its current state was not read")
+        return [not_assessed(host.name, why)]
+    if not seen.fit:
+        return [passed(host.name, "cordoned, and not fit yet")]
+    minutes = _options(view).return_after_minutes
+    fix = f"{STAGE} --limit {host.name}"
+    fix += f"; or wait: it returns after {minutes:g} min without a fault" if minutes else ""
+    cause = "it is fit again, but still cordoned by its own watch"
+    return [failed(host.name, cause, fix, value="fit, and cordoned")]
+
+
+def _gap(facts: HostFacts) -> Gap:
+    return facts.gap("node_watch", "no program checks this host for Kubernetes")
+
+
+def _options(view: View) -> WatchOptions:
+    return (view.site.kubernetes or KubernetesOptions()).watch
+
+
+def _stopped(host: Host, seen: Watch) -> Judgement:
+    ago = f"the host's watch last ran {seen.age_s / 60:.0f} min ago"
+    cause = f"{ago}: {TIMER} does not start it"
+    fix = (
+        f"on {host.name}: systemctl restart {TIMER}; if that does not help: journalctl -u {PROGRAM}"
+    )
+    if seen.held_by:
+        cause = f"{ago}: a later check hangs (process {seen.held_by})"
+        fix = f"on {host.name}: ps -o lstart,stat,wchan:30,args {seen.held_by} shows what it waits for; kill -9 {seen.held_by}, or reboot the host"
+    return failed(host.name, cause, fix, value=seen.age_s, unit="s", limit=OLD_SECONDS)
+
+
+def _unreported(seen: Watch) -> str:
+    """Why the API did not get the verdict; "" if it did."""
+    return next((gap for gap in seen.gaps if gap.startswith("Kubernetes did not get")), "")
+
+
+def _unfit(view: View, host: Host, seen: Watch) -> Judgement:
+    """The fault has its own check, except findings of the site's programs."""
+    said = "; ".join(map(str, seen.causes))
+    common = {"names": tuple(dict.fromkeys(c.check for c in seen.causes)), "value": "unfit"}
+    fix = f"fix that; {PROGRAM} look on {host.name} checks it"
+    if seen.state == "over":
+        most = most_out(view.site, _options(view))
+        cause = f"unfit but not cordoned: the limit of hosts that cordon themselves ({most}) is reached: {said}"
+        fix = f"check all of them for a common cause; to change the limit, set kubernetes.watch.most_out; kubectl cordon {host.name}"
+        return failed(host.name, cause, fix, **common)
+    if seen.state == "silent":
+        cause = f"unfit but not cordoned: the API does not answer the host: {said}"
+        told = {**common, "value": UNREPORTED, "evidence": _unreported(seen)}
+        return failed(host.name, cause, fix, **told)
+    if not seen.state:
+        return warned(host.name, f"an operator uncordoned it despite: {said}", fix, **common)
+    if ids.WATCH in common["names"]:
+        return failed(host.name, said, fix, **common)
+    return passed(host.name, "unfit and cordoned", evidence="; ".join([said, *seen.gaps]))
+
+
+CHECKS: tuple[Check, ...] = (
+    HostCheck(
+        ids.RETURN,
+        "Hosts that are fit again get pods again",
+        GPU_HOSTS,
+        judge_return,
+        "A GPU host that cordoned itself returns after it was fit for kubernetes.watch.return_after_minutes. After a repair, a deployment of "
+        "stage kubernetes returns it at once; until then this check fails. Cordons by an operator are excluded. So are faults of a GPU (off "
+        "its bus, lost, ECC, remapping, Xid, PCIe): a reboot hides them without fixing them.",
+        causes=(
+            Cause(
+                ids.WATCH, "a stopped watch does not know whether the host is fit", when=is_unknown
+            ),
+        ),
+    ),
+    HostCheck(
+        ids.WATCH,
+        "Hosts check themselves",
+        GPU_HOSTS,
+        judge_watch,
+        "Every GPU host checks itself each half minute, by the same facts as health. It writes the verdict into the condition ApplianceFit of "
+        "its node, and cordons itself if it is unfit. The check fails if the timer is stopped, a check hangs, or a program in "
+        "/etc/appliance/health.d fails. It also fails if an unfit host still gets pods: the limit kubernetes.watch.most_out is reached, or the "
+        "API does not answer.",
+        nature=Nature.SYMPTOM,
+        causes=(
+            UNFIT,
+            Cause(
+                ids.API,
+                "a host cordons itself through the API",
+                Reach.SITE,
+                lambda cause, effect: effect.value == UNREPORTED,
+            ),
+        ),
+    ),
+)
