@@ -24,6 +24,7 @@ VERBS = {
     "baseline": "Show or accept the baseline: the recorded state of the hosts.",
     "waive": "Waive a finding until a date.",
     "health": "Check the site now: show faults, causes and remedies.",
+    "support-bundle": "Collect logs, configuration and facts into one archive.",
     "fabric": "Show the fabric as discovered now.",
     "report": "Show the last run, or write its report.",
     "explain": "Explain a check: what it examines, and what usually fails it.",
@@ -36,7 +37,7 @@ VERBS = {
     "lab": "Run a virtual rack of containers or VMs on this machine.",
     "completion": "Print the shell's completion script.",
 }
-"""By name, which is also the name of its module."""
+"""By name, which is also the name of its module; there "_" stands for "-"."""
 
 
 _LISTED = click.Group(commands=[click.Command(name, help=does) for name, does in VERBS.items()])
@@ -99,7 +100,8 @@ class Verbs(click.Group):
 
 def _command(name: str) -> click.Command:
     try:
-        found: object = getattr(import_module(f"appliance.cli.{name}"), name)
+        module = name.replace("-", "_")
+        found: object = getattr(import_module(f"appliance.cli.{module}"), module)
     except KeyboardInterrupt as error:
         raise Interrupted from error
     except (ImportError, OSError, MemoryError) as error:

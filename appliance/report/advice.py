@@ -53,6 +53,7 @@ WITH_SITE = frozenset(
         "queue show",
         "queue status",
         "report",
+        "support-bundle",
         "trust",
         "validate",
         "waive",

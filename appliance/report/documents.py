@@ -33,6 +33,31 @@ class Health(Document):
         default=(),
         description="Stages with findings that another release of the program deployed",
     )
+    taken: AwareDatetime | None = Field(
+        default=None, description="With --bundle: when the hosts were read"
+    )
+
+
+class BundledHost(Model):
+    """What a support bundle has of a host. ``cause``: why it has nothing; ``missing``: what was cut or left out, and why."""
+
+    host: Line
+    files: int
+    size: int = Field(description="Bytes")
+    seconds: float
+    missing: dict[Line, Line]
+    cause: Line
+
+
+class SupportBundle(Document):
+    """A support bundle. ``size`` in bytes; ``missing``: parts of the site itself."""
+
+    site: Line
+    file: str
+    size: int
+    verdict: Verdict
+    hosts: tuple[BundledHost, ...]
+    missing: tuple[Line, ...] = ()
 
 
 class TriedEvidence(Model):

@@ -35,6 +35,12 @@ class Printed:
 PRINTED = (
     Printed("health", "the results of all checks of the site", ("health",), documents.Health),
     Printed(
+        "support-bundle",
+        "what was read of each host, and what is missing",
+        ("support-bundle",),
+        documents.SupportBundle,
+    ),
+    Printed(
         "self-test",
         "results of the gates with falsified evidence: `validate --self-test`",
         ("validate",),
