@@ -29,6 +29,7 @@ WITH_SITE = frozenset(
         "fabric show",
         "fabric topology",
         "health",
+        "history",
         "images lock",
         "images show",
         "kubeconfig",

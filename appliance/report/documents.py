@@ -60,6 +60,31 @@ class SupportBundle(Document):
     missing: tuple[Line, ...] = ()
 
 
+class HistoryRun(Model):
+    """A run that changed the site or held its lock. ``who``: user and machine, "" if an earlier release did not record it."""
+
+    run: Line
+    verb: Line
+    who: Line
+    scope: Line = Field(description="Options that limited the run, as typed")
+    appliance: Line = Field(description="Release of the program")
+    started: AwareDatetime
+    finished: AwareDatetime | None
+    outcome: Line = Field(
+        description="Verdict, done, failed, refused, declined, interrupted or unfinished"
+    )
+    changed: dict[Line, tuple[Line, ...]] = Field(
+        description="Hosts by stage on which it changed something"
+    )
+    failed: dict[Line, tuple[Line, ...]] = Field(description="Hosts by stage that failed")
+
+
+class History(Document):
+    """Who changed the site, and when; the newest run last."""
+
+    runs: tuple[HistoryRun, ...]
+
+
 class TriedEvidence(Model):
     """Evidence for a gate, genuine or forged, and whether the gate judged it correctly."""
 

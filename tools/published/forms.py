@@ -40,6 +40,7 @@ PRINTED = (
         ("support-bundle",),
         documents.SupportBundle,
     ),
+    Printed("history", "who changed the site, and when", ("history",), documents.History),
     Printed(
         "self-test",
         "results of the gates with falsified evidence: `validate --self-test`",
