@@ -117,7 +117,7 @@ def first_files(path: Path, folder: str) -> dict[str, bytes]:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """Never blocks, as a pipe would. Raises OSError for what is not a regular file."""
+    """The file, opened without waiting for a writer. Raises OSError if it is not a regular file."""
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     file = os.fdopen(number, "rb") if stat.S_ISREG(os.fstat(number).st_mode) else None
     if file is None:

@@ -19,7 +19,7 @@ PRIVATE = re.compile(
 )
 NAMED = re.compile(
     r"(?P<name>(?:passw(?:or)?d|passphrase|passcode|secret|token|credential|community|api_?-?key|access_?-?key|private_?-?key"
-    r"|auth_?-?key|munge_?-?key|pass(?![a-z])|pwd(?![a-z])|psk(?![a-z])|(?<![a-z])_?auth(?![a-z]))[a-z0-9_.-]{0,24})"
+    r"|auth_?-?key|munge_?-?key|(?<!by)pass(?![a-z])|pwd(?![a-z])|psk(?![a-z])|(?<![a-z])_?auth(?![a-z]))[a-z0-9_.-]{0,24})"
     r"(?P<sign>\\{0,3}[\"']?[ \t]{0,3}(?:=>?|:)[ \t]{0,40}|[ \t]{1,40})"
     r"(?P<value>\\{0,3}\"[^\"\n]{1,1024}\"|'[^'\n]{1,1024}'|[^\s,;&\"'<>]{1,4096}(?:[,;&][^\s,;&\"'=:<>]{1,256}(?![^\s]{0,256}[=:])){0,8})",
     re.I,
@@ -71,6 +71,7 @@ HINTS = (
     ),
     *("glpat", "hf_", "nvapi-", "sk-", "xox", "akia", "asia", "ya29.", "eyj", "dckr_pat"),
 )
+PUNCTUATION = re.compile("[/+=_-]")
 CLASSES = str.maketrans(
     {
         **dict.fromkeys(map(chr, range(ord("a"), ord("z") + 1)), "l"),
@@ -112,13 +113,14 @@ def _named(found: re.Match[str]) -> str:
 def _random(found: re.Match[str]) -> str:
     """Whether cases and digits alternate as they do in random text, and not as in names and paths."""
     word = found[0]
-    kinds = word.translate(CLASSES)
+    kinds = PUNCTUATION.sub("", word).translate(CLASSES)
     if min(kinds.count("U"), kinds.count("l")) < 4:
         return word
     changes = sum(a != b for a, b in zip(kinds, kinds[1:]))  # noqa: B905, RUF007 - Python 3.8
     before = found.string[max(0, found.start() - 7) : found.start()]
-    least = 0.25 if kinds.count("d") > 1 else 0.36
-    return word if changes < least * len(word) or before in PUBLIC else MASK
+    # Names have capitals that stand alone, and few digits.
+    is_mixed = kinds.count("d") > 1 or kinds.count("UU") > 2
+    return MASK if is_mixed and changes > 0.36 * len(kinds) and before not in PUBLIC else word
 
 
 def _kept(found: re.Match[str]) -> str:

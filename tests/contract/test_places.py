@@ -70,6 +70,7 @@ ALLOWED = {
     "stages/kubernetes/collect/offer.py _apt open": "the same folder",
     "stages/kubernetes/collect/offer.py names fdopen": "a descriptor",
     "stages/slurm/collect/containers.py _free statvfs": "enroot's folders, which are root's",
+    "support/bounded.py _log open": "below a descriptor, and no link is followed",
     "support/collect.py import tempfile": "a new folder of mkdtemp(3) in /run",
     "support/collect.py import shutil": "the same folder",
     "support/collect.py _with_written listdir": "the same folder",

@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,18 +60,53 @@ def test_a_file_that_users_may_not_read_is_left_out(tmp_path: Path) -> None:
     assert part["text"] == ""
 
 
-def test_a_link_in_a_place_of_another_account_is_not_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def _as_slurm(path: Path) -> None:
+    """The folder of Slurm's logs belongs to slurm, which could put a link there to what root alone reads."""
+    os.chown(path.parent, 64030, 64030)
+
+
+def _link(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path.parents[2] / "secret")
+
+
+def _hard_link(path: Path) -> None:
+    path.unlink()
+    path.hardlink_to(path.parents[2] / "secret")
+
+
+def _pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _of_a_person(path: Path) -> None:
+    os.chown(path.parent, 1234, 1234)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other accounts")
+@pytest.mark.parametrize(
+    ("put", "is_read"),
+    [
+        (lambda path: None, True),
+        (_link, False),
+        (_hard_link, False),
+        (_pipe, False),
+        (_of_a_person, False),
+    ],
+)
+def test_roots_log_in_the_folder_of_a_daemon_is_read_and_no_link_there(
+    put: Callable[[Path], None], is_read: bool, tmp_path: Path
 ) -> None:
-    """The folder of Slurm's logs belongs to slurm, which could link there to what root alone reads."""
-    plant(tmp_path, {})
-    (tmp_path / "secret").write_text("canary")
-    log = tmp_path / "var/log/slurm/slurmctld.log"
-    log.symlink_to(tmp_path / "secret")
-    if os.geteuid() == 0:
-        os.chown(log.parent, 1234, 1234)
-        part = read(tmp_path)["logs/slurm/slurmctld.log"]
-        assert (part["missing"], part["text"]) == ("a symbolic link, not followed", "")
+    plant(tmp_path, {"file var/log/slurm/slurmd.log": "debug"})
+    (tmp_path / "var/secret").write_text("canary")
+    log = tmp_path / "var/log/slurm/slurmd.log"
+    log.chmod(0o600)
+    _as_slurm(log)
+    put(log)
+    part = read(tmp_path)["logs/slurm/slurmd.log"]
+    assert (text(part) if part["text"] else "") == ("debug" if is_read else "")
+    assert bool(part["missing"]) is not is_read
 
 
 def test_a_log_that_did_not_change_in_the_window_is_left_out(tmp_path: Path) -> None:

@@ -53,6 +53,10 @@ def test_a_secret_is_masked(text: str, said: str) -> None:
         "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         "NVRM: Xid (PCI:0000:4e:00): 95, pid=1234, name=python3",
         "SlurmctldParameters=enable_configless",
+        "KubeletHasNoDiskPressure",
+        "/usr/share/zoneinfo/Etc/UTC-GMT",
+        "Speculative Store Bypass: Mitigation",
+        "NVRM: GPUDirectRDMAOverNVLinkIsEnabled",
     ],
 )
 def test_what_support_needs_stays(text: str) -> None:
