@@ -32,6 +32,8 @@ SENTENCE = re.compile(
 )
 SWITCH = re.compile(r"(?:yes|no|on|off|true|false|[0-9]{1,3}|null|\*\*\*|\(null\))[.,:;)]?", re.I)
 """Values that are no secrets."""
+WORDS = ("auth", "_auth", "credential")
+"""Names that are words of sentences: only a sign makes what follows a value."""
 SCHEME = re.compile(
     r"\b(?P<before>(?:bearer|basic|negotiate)\s{1,4})(?P<value>[A-Za-z0-9._~+/=-]{8,})", re.I
 )
@@ -103,9 +105,7 @@ def _named(found: re.Match[str]) -> str:
     if SWITCH.fullmatch(value):
         return found[0]
     is_word = not found["sign"].strip(" \t\"'\\")
-    if is_word and (
-        SENTENCE.fullmatch(value) or found["name"].lower().startswith(("auth", "_auth"))
-    ):
+    if is_word and (SENTENCE.fullmatch(value) or found["name"].lower().startswith(WORDS)):
         return found[0]
     return found["name"] + found["sign"] + MASK
 

@@ -165,3 +165,13 @@ def test_namespaces_are_names(tmp_path: Path) -> None:
     found = read(tmp_path, namespaces=["kube-system", "--all", "../x"])
     assert "--namespace=kube-system" in text(found["kubernetes/kube-system/state.txt"])
     assert not [name for name in found if "--all" in name or ".." in name]
+
+
+def test_a_host_without_time_sends_what_is_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the control machine would give up, and have nothing of it."""
+    monkeypatch.setattr(collect, "LAST_S", -1.0)
+    plant(tmp_path, {"program dmesg": "kernel"})
+    part = read(tmp_path)["kernel/dmesg.txt"]
+    assert (part["missing"], part["text"]) == ("no time was left for this host", "")
