@@ -181,15 +181,16 @@ def opened(
         site = judged.site.with_profiles(
             {host: judged.classes[name] for host, name in judged.class_of.items()}
         )
-        names = {host.name for host in site.hosts}
+        # In the site's order, as hosts are asked: some checks take the first answer.
+        names = dict.fromkeys(host.name for host in site.hosts)
         facts = {name: _facts(name, files) for name in names if f"{FACTS}{name}.json" in files}
         entries = list(_entries(_text(files, JOURNAL)))
         unanswered = {
             name: Unanswered(name, one.cause, one.fix, one.away)
             for name, one in judged.unanswered.items()
-            if name in names - facts.keys()
+            if name in names.keys() - facts.keys()
         }
-        if silent := names - facts.keys() - unanswered.keys():
+        if silent := names.keys() - facts.keys() - unanswered.keys():
             raise ValueError(f"it lacks the facts of {min(silent)}")
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]

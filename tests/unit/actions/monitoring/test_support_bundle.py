@@ -19,11 +19,14 @@ from appliance.actions.monitoring import health, support_bundle
 from appliance.actions.sites import reports
 from appliance.actions.sites.opening import Target
 from appliance.adapters.process import Completed
+from appliance.adapters.support_archive import first_files
 from appliance.config.data import built_root
 from appliance.config.secrets import Redactor, Secret
+from appliance.engine.look import bundled
 from appliance.engine.session import Session
 from appliance.errors import ConfigError
 from appliance.models.result import CheckResult
+from appliance.models.site import Host
 from appliance.support import collect, shapes
 from tests.support.bundled_tree import SOURCES, plant
 from tests.support.engine_fakes import FakeHosts, Recorder, receipt_of
@@ -32,6 +35,7 @@ from tests.support.facts import facts_of
 
 __all__ = ["hosts", "recorder", "session"]
 DAY = timedelta(days=1)
+HOST = {"roles": ["gpu"], "address": "10.1.0.11"}
 RANDOM = random.Random(43)
 LETTERS = string.ascii_letters + string.digits
 
@@ -220,6 +224,20 @@ def test_a_bundle_is_judged_like_the_site(world: World, tmp_path: Path) -> None:
     assert {r.id for r in again.results} >= {"host.reachable", "stage.slurm"}
     known = health.look(Target(), Recorder()).since
     assert health.of_bundle(world.make(tmp_path / "b.tar.gz").path, Recorder()).since == known
+
+
+def test_facts_are_in_the_order_of_the_site(world: World, hosts: FakeHosts, tmp_path: Path) -> None:
+    """Some checks take the first answer."""
+    hosts.down.clear()
+    made = {f"{n}": Host.model_validate({**HOST, "name": f"gpu-{n}"}) for n in range(9, 0, -1)}
+    world.session = replace(
+        world.session,
+        site=world.session.site.model_copy(update={"hosts": tuple(made.values())}),
+    )
+    path = world.make(tmp_path / "a.tar.gz").path
+    files = first_files(path, bundled.FOLDER)
+    with bundled.opened(path, files, Recorder()) as (_, found, _judged):
+        assert list(found.facts) == [f"gpu-{n}" for n in range(9, 0, -1)]
 
 
 def test_a_bundle_is_judged_for_one_check_and_host(world: World, tmp_path: Path) -> None:
