@@ -54,6 +54,7 @@ def test_a_secret_is_masked(text: str, said: str) -> None:
         "NVRM: Xid (PCI:0000:4e:00): 95, pid=1234, name=python3",
         "SlurmctldParameters=enable_configless",
         "KubeletHasNoDiskPressure",
+        "the driver cannot reach it: DeviceGetHandleByIndex_v2: GPU is lost",
         "far below the 300 s a munge credential lives",
         "/usr/share/zoneinfo/Etc/UTC-GMT",
         "Speculative Store Bypass: Mitigation",
