@@ -135,6 +135,15 @@ class Journal:
                 rows,
             )
 
+    def restore(self, entries: Iterable[Entry]) -> None:
+        """Adds entries of another journal with their numbers and times. Raises ApplianceError if a number is taken."""
+        rows = [
+            (e.seq, _written(e.time), e.run, e.kind, e.stage, e.host, json.dumps(e.data))
+            for e in entries
+        ]
+        with self._writing():
+            self._db.executemany("INSERT INTO entry VALUES (?,?,?,?,?,?,?)", rows)
+
     def forget_facts(self, until: datetime, keep: int) -> None:
         """Removes facts written until then by runs that only looked, but the newest ``keep`` of each host."""
         with self._writing():

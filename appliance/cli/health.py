@@ -9,6 +9,7 @@ import click
 from appliance.actions.monitoring import health as action
 from appliance.actions.monitoring.reference_day import ReferenceDay
 from appliance.cli import options, spoken
+from appliance.cli.files import InputFile
 from appliance.models.acceptance import Acceptance, Accepted
 from appliance.models.handover import Difference
 from appliance.models.result import CheckResult, Status
@@ -18,6 +19,9 @@ from appliance.report.findings import findings
 from appliance.report.formatting import acceptance_words, moment
 from appliance.stages.base import ids as base_ids
 from appliance.text import plural
+
+AGES = ((1440, "day"), (60, "hour"))
+"""Minutes."""
 
 
 @click.command()
@@ -53,6 +57,12 @@ from appliance.text import plural
     help="With --since: also compare setuid programs, files that differ from their package, and file modes; reads every file.",
 )
 @click.option("--report", "keep", is_flag=True, help="Keep the result as a report, HTML and JSON.")
+@click.option(
+    "--bundle",
+    type=InputFile(),
+    metavar="FILE",
+    help="Judge a support bundle instead of the site. Nothing is contacted.",
+)
 def health(
     inventory: Path | None,
     profile: str | None,
@@ -64,6 +74,7 @@ def health(
     everything: bool,
     since: str,
     deep: bool,
+    bundle: Path | None,
 ) -> int:
     """Check the site now: show faults, causes and remedies. Reads only.
 
@@ -77,63 +88,87 @@ def health(
         )
     if deep and not since:
         raise click.UsageError("--deep needs --since")
-    seen = action.look(
-        options.target(inventory, profile),
-        options.quiet(),
-        checks,
-        hosts,
-        keep=keep,
-        since=since,
-        deep=deep,
-        gates=shape == "table" and not as_json,
+    if bundle:
+        if inventory or profile or since or keep:
+            raise click.UsageError(
+                "--bundle excludes --inventory, --profile, --since and --report: the archive contains the site"
+            )
+        seen = action.of_bundle(bundle, options.quiet(), checks, hosts)
+    else:
+        seen = action.look(
+            options.target(inventory, profile),
+            options.quiet(),
+            checks,
+            hosts,
+            keep=keep,
+            since=since,
+            deep=deep,
+            gates=shape == "table" and not as_json,
+        )
+    shape = "json" if as_json else shape
+    if shape == "nagios":
+        text, code = nagios.render(seen.site, spoken.advice_elsewhere(seen.results))
+        click.echo(text, nl=False)
+        return int(code)
+    if shape == "prometheus":
+        click.echo(prometheus.render(seen.site, seen.results, datetime.now(UTC)), nl=False)
+    elif shape == "json":
+        options.echo_json(_document(seen))
+    else:
+        plan = options.command_line(inventory, profile, "plan")
+        _table(seen, everything=everything, plan=plan)
+    return seen.verdict.exit_code
+
+
+def _document(seen: action.Health) -> documents.Health:
+    return documents.Health(
+        site=seen.site,
+        verdict=seen.verdict,
+        seconds=round(seen.seconds, 3),
+        simulated=seen.simulated,
+        results=tuple(seen.results),
+        waivers=seen.waivers,
+        report=seen.report or None,
+        since=seen.then.said if seen.then else None,
+        differences=seen.differences if seen.then else None,
+        outdated=seen.outdated,
+        taken=seen.taken,
     )
-    verdict = seen.verdict
-    match "json" if as_json else shape:
-        case "json":
-            document = documents.Health(
-                site=seen.site,
-                verdict=verdict,
-                seconds=round(seen.seconds, 3),
-                simulated=seen.simulated,
-                results=tuple(seen.results),
-                waivers=seen.waivers,
-                report=seen.report if keep else None,
-                since=seen.then.said if seen.then else None,
-                differences=seen.differences if seen.then else None,
-                outdated=seen.outdated,
-            )
-            options.echo_json(document)
-        case "nagios":
-            text, code = nagios.render(seen.site, spoken.advice_elsewhere(seen.results))
-            click.echo(text, nl=False)
-            return int(code)
-        case "prometheus":
-            click.echo(prometheus.render(seen.site, seen.results, datetime.now(UTC)), nl=False)
-        case _:
-            if seen.simulated:
-                click.echo(f"Simulated: {', '.join(seen.simulated)}.")
-            health_view(
-                options.console(),
-                seen.site,
-                seen.results,
-                findings(spoken.advice(seen.results), seen.since),
-                hosts=seen.hosts,
-                seconds=seen.seconds,
-                commands=(
-                    "appliance explain CHECK",
-                    options.command_line(inventory, profile, "plan"),
-                ),
-                everything=everything,
-                waivers=seen.waivers,
-                verdict=verdict,
-            )
-            rest = _compared(seen.then, seen.differences)
-            said = (*_outdated(seen.outdated), *_accepted(seen.acceptance), *_looked(seen.results))
-            for line in (*said, *rest):
-                options.echo(line)
-            if keep:
-                click.echo(f"  report  {seen.report}")
-    return verdict.exit_code
+
+
+def _table(seen: action.Health, *, everything: bool, plan: str) -> None:
+    if seen.taken:
+        click.echo(f"Support bundle: hosts read {_age(seen.taken)}; nothing was contacted.")
+    if seen.simulated:
+        click.echo(f"Simulated: {', '.join(seen.simulated)}.")
+    health_view(
+        options.console(),
+        seen.site,
+        seen.results,
+        findings(spoken.advice(seen.results), seen.since),
+        hosts=seen.hosts,
+        seconds=seen.seconds,
+        commands=("appliance explain CHECK", *(() if seen.taken else (plan,))),
+        everything=everything,
+        waivers=seen.waivers,
+        verdict=seen.verdict,
+    )
+    rest = _compared(seen.then, seen.differences)
+    said = (*_outdated(seen.outdated), *_accepted(seen.acceptance), *_looked(seen.results))
+    for line in (*said, *rest):
+        options.echo(line)
+    if seen.report:
+        click.echo(f"  report  {seen.report}")
+
+
+def _age(taken: datetime) -> str:
+    """When the hosts were read, and how long ago."""
+    minutes = int((datetime.now(UTC) - taken).total_seconds() // 60)
+    ago = next(
+        (plural(minutes // size, unit) for size, unit in AGES if minutes >= 2 * size),
+        plural(max(minutes, 0), "minute"),
+    )
+    return f"{taken:%Y-%m-%d %H:%M} UTC, {ago} ago"
 
 
 def _outdated(stages: tuple[str, ...]) -> Iterator[str]:

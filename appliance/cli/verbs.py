@@ -16,27 +16,29 @@ VERBS = {
     "bios": "Compare and set the BIOS settings of the profile.",
     "provision": "Install the operating system on bare machines.",
     "plan": "Show what a deployment would do, and why.",
-    "deploy": "Deploy the site's profile, verify it, and write the report.",
+    "deploy": "Deploy the site, verify it, and write the report.",
     "mig": "Partition GPUs (MIG).",
     "node": "Show or change which scheduler owns a GPU host.",
     "validate": "Run the cluster's benchmarks and judge their results.",
     "accept": "Accept a site: run all levels, then write the hand-over.",
-    "baseline": "Show or accept the baseline: the recorded state of the hosts.",
+    "baseline": "Show or accept the recorded state of the hosts.",
     "waive": "Waive a finding until a date.",
     "health": "Check the site now: show faults, causes and remedies.",
+    "support-bundle": "Collect logs, configuration and facts into one archive.",
     "fabric": "Show the fabric as discovered now.",
     "report": "Show the last run, or write its report.",
-    "explain": "Explain a check: what it examines, and what usually fails it.",
+    "history": "Show who changed the site, and when.",
+    "explain": "Explain a check, and what usually fails it.",
     "profile": "List, show, check and capture hardware classes.",
     "site": "Migrate the file of a site.",
     "kubeconfig": "Get a kubeconfig for the site's cluster, valid for days.",
-    "etcd": "List, save and restore backups of etcd, and free its space.",
+    "etcd": "List, save and restore backups of etcd; free space.",
     "images": "Show and lock the container images of the cluster.",
     "queue": "Show and apply the queues of departments and projects.",
     "lab": "Run a virtual rack of containers or VMs on this machine.",
     "completion": "Print the shell's completion script.",
 }
-"""By name, which is also the name of its module."""
+"""By name, which is also the name of its module; there "_" stands for "-"."""
 
 
 _LISTED = click.Group(commands=[click.Command(name, help=does) for name, does in VERBS.items()])
@@ -99,7 +101,8 @@ class Verbs(click.Group):
 
 def _command(name: str) -> click.Command:
     try:
-        found: object = getattr(import_module(f"appliance.cli.{name}"), name)
+        module = name.replace("-", "_")
+        found: object = getattr(import_module(f"appliance.cli.{module}"), module)
     except KeyboardInterrupt as error:
         raise Interrupted from error
     except (ImportError, OSError, MemoryError) as error:

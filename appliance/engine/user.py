@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import socket
 
 
 def user_name() -> str:
@@ -10,3 +11,8 @@ def user_name() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return f"uid-{os.getuid()}"
+
+
+def operator() -> str:
+    """Return who changes a site: the user, or who called sudo, and the machine."""
+    return f"{os.environ.get('SUDO_USER') or user_name()}@{socket.gethostname()}"

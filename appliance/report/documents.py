@@ -33,6 +33,56 @@ class Health(Document):
         default=(),
         description="Stages with findings that another release of the program deployed",
     )
+    taken: AwareDatetime | None = Field(
+        default=None, description="With --bundle: when the hosts were read"
+    )
+
+
+class BundledHost(Model):
+    """What a support bundle has of a host. ``cause``: why it has nothing; ``missing``: what was cut or left out, and why."""
+
+    host: Line
+    files: int
+    size: int = Field(description="Bytes")
+    seconds: float
+    missing: dict[Line, Line]
+    cause: Line
+
+
+class SupportBundle(Document):
+    """A support bundle. ``size`` in bytes; ``missing``: parts of the site itself."""
+
+    site: Line
+    file: str
+    size: int
+    verdict: Verdict
+    hosts: tuple[BundledHost, ...]
+    missing: tuple[Line, ...] = ()
+
+
+class HistoryRun(Model):
+    """A run that changed the site or held its lock. ``who``: user and machine, "" if an earlier release did not record it."""
+
+    run: Line
+    verb: Line
+    who: Line
+    scope: Line = Field(description="Options that limited the run, as typed")
+    appliance: Line = Field(description="Release of the program")
+    started: AwareDatetime
+    finished: AwareDatetime | None
+    outcome: Line = Field(
+        description="Verdict, done, failed, refused, declined, interrupted or unfinished"
+    )
+    changed: dict[Line, tuple[Line, ...]] = Field(
+        description="Hosts by stage on which it changed something"
+    )
+    failed: dict[Line, tuple[Line, ...]] = Field(description="Hosts by stage that failed")
+
+
+class History(Document):
+    """Who changed the site, and when; the newest run last."""
+
+    runs: tuple[HistoryRun, ...]
 
 
 class TriedEvidence(Model):

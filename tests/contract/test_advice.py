@@ -207,7 +207,7 @@ def test_every_command_in_the_documents_is_taken_by_the_command_line(place: Path
     "text",
     [
         "validate single on each host, then the pairs",
-        "support-bundle",
+        "support-case",
         "deploy --only gpu",
         "mig divide; then deploy",
         "deploy --stage driver",

@@ -13,7 +13,10 @@ from appliance.mig import bundle as mig_bundle
 
 ROOT = Path(__file__).parents[2] / "appliance"
 DOOR = {"probe/places.py", "probe/files.py"}
-READS_HERE = {"probe/bundle.py", "watch/bundle.py", "limits/bundle.py", "mig/bundle.py"}
+READS_HERE = {
+    *("probe/bundle.py", "watch/bundle.py", "limits/bundle.py", "mig/bundle.py"),
+    "support/bundle.py",
+}
 """On the control machine: what is packed for the hosts."""
 OF_OS = frozenset(
     {
@@ -67,6 +70,11 @@ ALLOWED = {
     "stages/kubernetes/collect/offer.py _apt open": "the same folder",
     "stages/kubernetes/collect/offer.py names fdopen": "a descriptor",
     "stages/slurm/collect/containers.py _free statvfs": "enroot's folders, which are root's",
+    "support/bounded.py _log open": "below a descriptor, and no link is followed",
+    "support/collect.py import tempfile": "a new folder of mkdtemp(3) in /run",
+    "support/collect.py import shutil": "the same folder",
+    "support/collect.py _with_written listdir": "the same folder",
+    "support/collect.py _with_written open": "the same folder",
     "watch/command.py settings open": "/etc/appliance",
     "watch/lock.py _opened makedirs": "/run/appliance",
     "watch/lock.py _opened open": "its lock in /run/appliance/private, which is root's",
@@ -89,7 +97,8 @@ def carried() -> list[Path]:
         for stage in sorted((ROOT / "stages").iterdir())
         for path in (*stage.glob("collect.py"), *stage.glob("collect/*.py"))
     ]
-    own = [*(ROOT / "probe").rglob("*.py"), *(ROOT / "watch").rglob("*.py")]
+    rooms = ("probe", "watch", "support")
+    own = [path for room in rooms for path in (ROOT / room).rglob("*.py")]
     skipped = DOOR | READS_HERE
     return [p for p in (*own, *stages) if str(p.relative_to(ROOT)) not in skipped]
 

@@ -35,6 +35,13 @@ class Printed:
 PRINTED = (
     Printed("health", "the results of all checks of the site", ("health",), documents.Health),
     Printed(
+        "support-bundle",
+        "what was read of each host, and what is missing",
+        ("support-bundle",),
+        documents.SupportBundle,
+    ),
+    Printed("history", "who changed the site, and when", ("history",), documents.History),
+    Printed(
         "self-test",
         "results of the gates with falsified evidence: `validate --self-test`",
         ("validate",),

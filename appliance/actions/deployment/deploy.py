@@ -100,7 +100,7 @@ def deploy(
         session = _accepting(opened, filters)
         begun = time.monotonic()
         selection = select(session.site, filters)
-        _announce(session, target, selection.names)
+        _announce(session, target, selection.names, filters.words)
         if not _install(session, selection.hosts, may_install):
             return Deployed(None, 1)
         planned = plan_session(session, selection, ready_to_save)
@@ -194,13 +194,14 @@ def _install(
     return True
 
 
-def _announce(session: Session, target: Target, stages: tuple[str, ...]) -> None:
+def _announce(session: Session, target: Target, stages: tuple[str, ...], scope: str) -> None:
     session.journal.append(
         session.run,
         "run_started",
         verb="deploy",
         profile=session.profile.name,
         appliance=__version__,
+        scope=scope,
     )
     note = ""
     if target.embedded:

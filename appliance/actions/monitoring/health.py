@@ -5,16 +5,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import product
+from pathlib import Path
 
 from appliance.actions.monitoring.reference_day import ReferenceDay, reference_day
 from appliance.actions.profiles.limit_bounds import check_ids
 from appliance.actions.sites.opening import Target, open_session
+from appliance.adapters.support_archive import first_files
 from appliance.checks.check import not_assessed
 from appliance.config.rules.base import near
 from appliance.engine.accept.acceptance import acceptance_of
 from appliance.engine.accept.baseline import differences
 from appliance.engine.accept.waivers import active
 from appliance.engine.host_names import named_hosts
+from appliance.engine.look import bundled
+from appliance.engine.look.gather import Round
 from appliance.engine.look.judge import REACHABLE, RECEIPTS, judge_all
 from appliance.engine.look.kept_results import KIND, KeptResults
 from appliance.engine.look.posture import keep_postures, posture_differences
@@ -24,7 +28,7 @@ from appliance.engine.look.survey import survey, view_of
 from appliance.engine.plan.other_release import stages_of_other_release as outdated
 from appliance.engine.run.lease import report_held_leases
 from appliance.engine.session import Session
-from appliance.errors import ConfigError
+from appliance.errors import ApplianceError, ConfigError
 from appliance.journal import New
 from appliance.models.acceptance import Acceptance
 from appliance.models.events import Observer
@@ -48,7 +52,7 @@ class Health:
     """The results of one run; ``since``: when a failure was first seen without a pass after it.
 
     ``then``: the state of the site to compare with, if requested, and ``differences`` from it. ``acceptance``: of a whole site only.
-    ``outdated``: stages with findings that another release of the program deployed.
+    ``outdated``: stages with findings that another release of the program deployed. ``taken``: of a support bundle.
     """
 
     site: str
@@ -63,6 +67,7 @@ class Health:
     differences: tuple[Difference, ...] = ()
     acceptance: Acceptance | None = None
     outdated: tuple[str, ...] = ()
+    taken: datetime | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -98,11 +103,7 @@ def look(
         seconds = time.monotonic() - started
         keep_postures(session, found)
         report_held_leases(session, found.facts)
-        view = view_of(session, found)
-        results = [r for r in judge_all(view, found, ids) if not only or r.host in only]
-        results += _unmade(results, checks, only)
-        results = list(session.redact.texts(tuple(results)))
-        stands = _remember(session, results)
+        results, stands = judged(session, found, ids, checks, only)
         findings.results += results
         waivers, simulated = active(session), simulated_areas(session, found.facts)
         if keep:
@@ -119,8 +120,57 @@ def look(
             str(session.folder_of_run / "report.html") if keep else "",
             then,
             session.redact.texts(_differences(session, then, found.facts, only)),
-            acceptance_of(session, view, simulated) if gates and not (checks or only) else None,
+            acceptance_of(session, view_of(session, found), simulated)
+            if gates and not (checks or only)
+            else None,
             outdated(session, found.facts, results),
+        )
+
+
+def judged(
+    session: Session,
+    found: Round,
+    ids: Iterable[str] = ALL_CHECK_IDS,
+    wanted: Sequence[str] = (),
+    only: Sequence[str] = (),
+) -> tuple[list[CheckResult], dict[ResultKey, datetime]]:
+    """Judge these answers and record what changed; the results, and since when failures exist.
+
+    ``wanted``: the checks that were named, and ``only`` the hosts.
+    """
+    view = view_of(session, found)
+    results = [r for r in judge_all(view, found, ids) if not only or r.host in only]
+    results += _unmade(results, wanted, only)
+    results = list(session.redact.texts(tuple(results)))
+    return results, _remember(session, results)
+
+
+def of_bundle(
+    path: Path, observer: Observer, checks: tuple[str, ...] = (), hosts: Sequence[str] = ()
+) -> Health:
+    """Judges a support bundle, without contacting anything. Raises ConfigError if the file is none."""
+    checks = tuple(map(current, checks))
+    ids = _ids(checks)
+    files = first_files(path, bundled.FOLDER)
+    with bundled.opened(path, files, observer) as (session, found, site):
+        only = named_hosts(hosts, [h.name for h in session.site.hosts], flag="--host")
+        try:
+            results, stands = judged(session, found, ids, checks, only)
+            waivers = active(session)
+        except (LookupError, TypeError, ValueError, AttributeError, ApplianceError) as error:
+            raise ConfigError(
+                f"{path} cannot be judged: {error}", "use the file as support-bundle wrote it"
+            ) from error
+        return Health(
+            session.site.name,
+            len(session.site.hosts),
+            site.seconds,
+            simulated_areas(session, found.facts),
+            tuple(results),
+            stands,
+            waivers,
+            outdated=outdated(session, found.facts, results),
+            taken=site.taken,
         )
 
 

@@ -5,11 +5,12 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from appliance import __version__
 from appliance.actions.profiles.limit_bounds import check_ids
 from appliance.actions.sites.interrupts import noted
 from appliance.adapters import leftovers
@@ -18,7 +19,8 @@ from appliance.config.load import SITE_FILE, LoadedSite, load_site
 from appliance.config.secrets import Redactor, resolve
 from appliance.engine.journal_redaction import redact_journal
 from appliance.engine.session import Session, endpoints
-from appliance.errors import ConfigError
+from appliance.engine.user import operator
+from appliance.errors import ApplianceError, ConfigError
 from appliance.journal import Journal, claim, hold
 from appliance.lab import spec
 from appliance.models.events import Message, Observer
@@ -26,6 +28,8 @@ from appliance.ownership import require
 from appliance.report.advice import Address
 from appliance.text import plural
 
+OPENED, CLOSED = "opened", "closed"
+"""Kinds of the journal's entries of who runs a verb that changes the site or holds its lock, and of its end."""
 RACK_RUNS = Path("/var/lib/appliance/runs")
 """Runs of the embedded rack: outside of its folder, so that they outlive it."""
 
@@ -165,6 +169,8 @@ def open_session(
             left = stack.enter_context(hold(runs, run, verb))
             if left:
                 _clear_up(runs, left, observer)
+        if changes or alone:
+            stack.enter_context(_recorded(journal, run, verb))
         if changes:
             stack.enter_context(noted(journal, run))
         for dead in leftovers.clear():
@@ -193,6 +199,26 @@ def open_session(
             lock=loaded.lock,
             address=target.address.absolute(),
         )
+
+
+@contextmanager
+def _recorded(journal: Journal, run: str, verb: str) -> Iterator[None]:
+    """Records who runs the verb, and how it ends."""
+    journal.append(run, OPENED, verb=verb, who=operator(), appliance=__version__)
+    outcome = "failed"
+    try:
+        yield
+        outcome = "done"
+    except ConfigError:
+        outcome = "refused"
+        raise
+    except KeyboardInterrupt:
+        outcome = "interrupted"
+        raise
+    finally:
+        # The reason may be that the disk is full.
+        with suppress(ApplianceError):
+            journal.append(run, CLOSED, outcome=outcome)
 
 
 def _gone_on(journal: Journal, run: str) -> str:

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from appliance.config.secrets import Redactor
 from appliance.engine.look.gather import Round
 from appliance.engine.session import Session
-from appliance.journal import New
+from appliance.journal import Entry, New
 from appliance.models.base import Model
 from appliance.models.facts import HostFacts
 from appliance.models.line import Line
@@ -52,13 +52,9 @@ def store_facts(session: Session, found: Round) -> None:
 def _entries(session: Session, found: Round) -> Iterator[New]:
     if session.verb in LOOKS:
         yield New("looked", {"verb": session.verb, "hosts": len(found.facts)})
-    redact = Redactor(s for s in session.secrets.values() if len(s) >= UNMISTAKABLE)
+    redact = unmistakable(session)
     for name, facts in found.facts.items():
-        kept = facts.model_dump(mode="json", exclude={"posture"})
-        kept.update(session.redact.texts({area: kept[area] for area in WORDS}))
-        for receipt in kept["receipts"].values():
-            receipt["drift"] = session.redact.texts(receipt["drift"])
-        yield New("facts", {"facts": redact.texts(kept)}, host=name)
+        yield New("facts", {"facts": without_secrets(session, facts)}, host=name)
         for kind, said in _lasting(facts).items():
             data = redact.texts(said)
             before = session.journal.last(kind, host=name)
@@ -66,6 +62,20 @@ def _entries(session: Session, found: Round) -> Iterator[New]:
                 yield New(kind, data, host=name)
     for name, missing in found.unanswered.items():
         yield New("unanswered", {"cause": session.redact(missing.cause)}, host=name)
+
+
+def unmistakable(session: Session) -> Redactor:
+    """Return what removes the secrets that occur nowhere by chance."""
+    return Redactor(s for s in session.secrets.values() if len(s) >= UNMISTAKABLE)
+
+
+def without_secrets(session: Session, facts: HostFacts) -> dict[str, Any]:
+    """Return facts as JSON, without secrets and without what is outside the stages."""
+    kept = facts.model_dump(mode="json", exclude={"posture"})
+    kept.update(session.redact.texts({area: kept[area] for area in WORDS}))
+    for receipt in kept["receipts"].values():
+        receipt["drift"] = session.redact.texts(receipt["drift"])
+    return unmistakable(session).texts(kept)
 
 
 def _lasting(facts: HostFacts) -> dict[str, dict[str, object]]:
@@ -97,9 +107,13 @@ def known_facts(session: Session, found: Round) -> Mapping[str, HostFacts]:
 
 def earlier_facts(session: Session) -> dict[str, HostFacts]:
     """Return per host the newest facts older than LEAST_AGE; hosts without any are left out."""
-    until = datetime.now(UTC) - LEAST_AGE
-    known = {h.name: _last(session, h.name, until) for h in session.site.hosts}
+    known = {h.name: _read_entry(earlier_entry(session, h.name)) for h in session.site.hosts}
     return {name: facts for name, facts in known.items() if facts}
+
+
+def earlier_entry(session: Session, host: str) -> Entry | None:
+    """Return the journal's entry of these facts of a host."""
+    return session.journal.last("facts", host=host, until=datetime.now(UTC) - LEAST_AGE)
 
 
 def last_facts(session: Session, host: str) -> HostFacts | None:
@@ -151,8 +165,11 @@ def _with_release(session: Session, host: str, facts: HostFacts) -> HostFacts:
     return facts.model_copy(update={"kubernetes": last})
 
 
-def _last(session: Session, host: str, until: datetime | None = None) -> HostFacts | None:
-    entry = session.journal.last("facts", host=host, until=until)
+def _last(session: Session, host: str) -> HostFacts | None:
+    return _read_entry(session.journal.last("facts", host=host))
+
+
+def _read_entry(entry: Entry | None) -> HostFacts | None:
     return _read(HostFacts, entry.data.get("facts")) if entry else None
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import socket
 import threading
 import time
@@ -15,7 +14,7 @@ from pathlib import Path
 from appliance.adapters.json_answers import parsed
 from appliance.engine.look.gather import PYTHON, each
 from appliance.engine.session import Session
-from appliance.engine.user import user_name
+from appliance.engine.user import operator
 from appliance.errors import ApplianceError, ConfigError, OutOfFiles
 from appliance.models.events import Message
 from appliance.models.facts import HostFacts
@@ -226,7 +225,7 @@ def _note(session: Session) -> dict[str, object]:
     return {
         "version": 1,
         "owner": _owner(session.runs),
-        "who": f"{os.environ.get('SUDO_USER') or user_name()}@{socket.gethostname()}",
+        "who": operator(),
         "run": session.run,
         "verb": session.verb,
         "seconds": SECONDS,
