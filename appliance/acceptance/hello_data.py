@@ -7,7 +7,7 @@ from appliance.stages.scheduler.queues.namespaces import SPARK
 
 JVM = {"cpu": "1", "memory": "896Mi"}
 """Memory that Spark requests for itself: the value below plus 384 MiB (spark.kubernetes, minimum overhead)."""
-HEAP = {"cores": 1, "coreLimit": "1", "memory": "512m"}
+HEAP = {"cores": 1, "memory": "512m"}
 DASK = {"cpu": "500m", "memory": "1Gi"}
 DASK_SAYS = (
     "from dask.distributed import Client; client = Client(timeout=600); client.wait_for_workers(1); "
@@ -43,12 +43,14 @@ def _spark(where: Where) -> list[Resource]:
     executor = pod(
         where, key, "spark", name="spark-kubernetes-executor", asked=JVM, user=SPARK_USER
     )
+    cpu = where.enough(JVM["cpu"])
+    size = {**HEAP, "coreRequest": cpu, "coreLimit": cpu}
     spec = {
         **SPARK_PI,
         "image": where.images["spark"],
         "restartPolicy": {"type": "Never"},
-        "driver": {**HEAP, "serviceAccount": SPARK, "template": driver},
-        "executor": {**HEAP, "instances": 1, "template": executor},
+        "driver": {**size, "serviceAccount": SPARK, "template": driver},
+        "executor": {**size, "instances": 1, "template": executor},
     }
     return [resource(where, key, "sparkoperator.k8s.io/v1beta2", "SparkApplication", spec=spec)]
 

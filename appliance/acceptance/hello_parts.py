@@ -19,7 +19,7 @@ class Where:
     """A project's namespace and queue, its scheduler, and images by name; ``model``: the served model, and its address.
 
     ``pool``: the node pool label of the queue's pods; "" for none. ``client``: another project whose pods send
-    requests to this one; None: the same project.
+    requests to this one; None: the same project. ``cpu``: cores that each pod of the project requests at least.
     """
 
     namespace: str
@@ -31,11 +31,18 @@ class Where:
     address: str = ""
     pool: str = ""
     client: "Where | None" = None
+    cpu: float = 0.0
 
     @property
     def sides(self) -> "tuple[Where, ...]":
         """Return all projects in which a trial creates pods."""
         return (self,) if self.client is None else (self, self.client)
+
+    def enough(self, cpu: str) -> str:
+        """Return this CPU, or what a pod of the project requests at least."""
+        millicores = round(float(cpu.removesuffix("m")) * (1 if cpu.endswith("m") else 1000))
+        least = round(self.cpu * 1000)
+        return cpu if least <= millicores else f"{least}m"
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,7 @@ def pod(
     An unnamed image is empty: such a trial is only cleaned up.
     """
     asked = asked or SMALL
+    asked = {**asked, "cpu": where.enough(asked["cpu"])}
     confined = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     made = {
         "name": name,

@@ -52,6 +52,22 @@ KINDS: Mapping[tuple[str, str], tuple[str, bool]] = {
     ("v1", "Secret"): ("secrets", True),
     ("v1", "Service"): ("services", True),
     ("v1", "ServiceAccount"): ("serviceaccounts", True),
+    ("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy"): (
+        "mutatingadmissionpolicies",
+        False,
+    ),
+    ("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicyBinding"): (
+        "mutatingadmissionpolicybindings",
+        False,
+    ),
+    ("admissionregistration.k8s.io/v1beta1", "MutatingAdmissionPolicy"): (
+        "mutatingadmissionpolicies",
+        False,
+    ),
+    ("admissionregistration.k8s.io/v1beta1", "MutatingAdmissionPolicyBinding"): (
+        "mutatingadmissionpolicybindings",
+        False,
+    ),
     ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy"): (
         "validatingadmissionpolicies",
         False,
@@ -137,6 +153,10 @@ class Cluster(Protocol):
 
     def apply(self, resource: Resource) -> Resource:
         """Sets the given fields, regardless of their owner, and returns the resulting resource."""
+        ...
+
+    def serves(self, api_version: str, kind: str) -> bool:
+        """Whether the cluster has this kind in this version."""
         ...
 
     def label(self, node: str, labels: Mapping[str, str | None]) -> bool:
@@ -230,6 +250,11 @@ class KubernetesApi:
                 "first install the chart that defines it: appliance deploy; create namespaces of projects: appliance queue apply",
             )
         return answer.document
+
+    def serves(self, api_version: str, kind: str) -> bool:
+        """See Cluster."""
+        path = _path(Ref(api_version, kind, ""), {"limit": "1"})
+        return self._call("GET", path, f"list {kind}s", absent=True).status != 404
 
     def label(self, node: str, labels: Mapping[str, str | None]) -> bool:
         """See Cluster. A patch, not an apply, which would create a missing node."""

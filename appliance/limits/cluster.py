@@ -105,7 +105,7 @@ def works(
     unclear: set[Owner] = set()
     unlimited = []
     for one in pods:
-        if one.queue and one.queue not in known:
+        if one.queue and one.queue not in known and not owning.by_pod(one):
             unlimited.append(one)
             continue
         try:

@@ -39,6 +39,11 @@ class Known(NamedTuple):
     queue: str
 
 
+def by_pod(one: Pod) -> bool:
+    """Whether another pod owns it, as a driver of Spark does. Its queue is not judged with a template, and may differ."""
+    return one.owner is not None and one.owner.kind == "Pod"
+
+
 class Owners:
     """Reads each owner once, because an object's owner never changes.
 
@@ -50,7 +55,10 @@ class Owners:
         self._gone: set[Owner] = set()
 
     def root(self, api: Api, first: Owner, queue: str) -> tuple[Owner, str]:
-        """Return the topmost owner that this program can end, and the queue of the work. Raises Unknown, Unowned."""
+        """Return the topmost owner that this program can end, and the queue of the work. Raises Unknown, Unowned.
+
+        KAI reads the label of the topmost owner before that of the pod (v0.12), so a pod cannot name a queue without limits.
+        """
         here = first
         for _ in range(STEPS):
             if _kind(here) not in PLURALS:
@@ -58,7 +66,7 @@ class Owners:
                     f"it belongs to a {here.kind} ({here.api_version}), which this program does not support"
                 )
             known = self._read(api, here)
-            queue = queue or known.queue
+            queue = known.queue or queue
             if known.owner is None or _kind(known.owner) in TOPMOST:
                 return here, queue
             here = known.owner

@@ -16,6 +16,7 @@ from appliance.adapters import process
 from appliance.adapters.kubernetes import KubernetesApi, Ref
 from appliance.errors import ApplianceError
 from appliance.lab import kubernetes_build
+from appliance.stages.kubernetes.variables.releases import gates
 
 CACHE = Path("/var/cache/appliance/lab")
 LIMIT_S = 120.0
@@ -70,6 +71,8 @@ def running(
         f"--token-auth-file={tokens}",
         "--authorization-mode=RBAC",
         "--allow-privileged=true",
+        # As kubeadm has it on the rack (Kubernetes 1.35).
+        *(f"--{name}={value}" for name, value in gates(35).items()),
         "--service-account-issuer=https://127.0.0.1",
         f"--service-account-key-file={folder / 'key.pem'}",
         f"--service-account-signing-key-file={folder / 'key.pem'}",

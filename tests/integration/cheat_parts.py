@@ -342,6 +342,11 @@ def container_of(name: str, **more: Any) -> Body:
     return {"name": name, "image": "none", **more}
 
 
+def sized(name: str, cpu: str, **more: Any) -> Body:
+    """A container with this request of cpu, and the default of all else."""
+    return container_of(name, resources={"requests": {"cpu": cpu}}, **more)
+
+
 VOID: Body = {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]}
 """What a container without GPUs writes, so that its image shows it none."""
 QUEUES = "/appliance-queues"
@@ -428,6 +433,7 @@ DEVICE = [{"name": "h", "hostPath": {"path": "/dev/nvidia0", "type": "CharDevice
 
 SLURM = {"key": "appliance/owner", "operator": "Exists", "effect": "NoSchedule"}
 EVICTABLE = {"unhealthyPodEvictionPolicy": "AlwaysAllow"}
+SLIGHT = {"resources": {"requests": {"cpu": "50m"}}}
 GREEDY = {"resources": {"requests": {"memory": "1Mi"}, "limits": {"memory": "400Gi"}}}
 NFS = {"name": "v", "nfs": {"server": "10.0.0.1", "path": "/home"}}
 FOREIGN_VOLUMES: dict[str, Body] = {

@@ -26,6 +26,7 @@ from tests.integration.cheat_parts import (
     probe,
     refused_pod,
     secure,
+    sized,
     trainjob,
 )
 
@@ -407,6 +408,21 @@ CHEATS: tuple[Cheat, ...] = (
             FABRIC,
         )
         for name, volumes in (("the host's files", HOST), ("a GPU's device of the host", DEVICE))
+    ),
+    # A place of a host for too little of its cores.
+    *(
+        refused_pod(name, "appliance-sizes", pod(gpus=0, containers=boxes, initContainers=before))
+        for name, boxes, before in (
+            ("a place for 1m of cpu", [sized("a", "1m")], None),
+            ("a place for 478m of cpu", [sized("a", "239m"), sized("b", "239m")], None),
+            # KAI does not add what sidecars request.
+            (
+                "a place whose cpu a sidecar requests",
+                [sized("a", "1m")],
+                [sized("s", "480m", restartPolicy="Always")],
+            ),
+            ("a place whose cpu an init container requests", [sized("a", "1m")], [sized("i", "1")]),
+        )
     ),
     # Devices nobody gave.
     *(

@@ -4,6 +4,7 @@ from tests.integration.cheat_parts import (
     GREEDY,
     MAKERS,
     NFS,
+    SLIGHT,
     STOCK,
     THEIRS,
     UNJUDGED,
@@ -37,6 +38,7 @@ CHEATS: tuple[Cheat, ...] = (
                 "appliance-sizes",
                 pod(container={"resources": {"limits": {"memory": "0"}}}),
             ),
+            ("50m of cpu", "appliance-sizes", pod(container=SLIGHT)),
             (
                 "a request without a limit",
                 "appliance-sizes",

@@ -91,6 +91,12 @@ def _scaler(version: str, least: int) -> Cheat:
     return Cheat(name, "appliance-counts", path, {"metadata": {"name": "try"}, "spec": spec})
 
 
+def _starts(schedule: str) -> Body:
+    made = cron(pod(gpus=0))
+    made["spec"]["schedule"] = schedule
+    return made
+
+
 def _scaled(name: str, path: str, method: str, body: Body) -> Cheat:
     return Cheat(name, "appliance-counts", f"{place('StatefulSet')}/{MINE}{path}", body, method)
 
@@ -235,6 +241,17 @@ CHEATS: tuple[Cheat, ...] = (
         place("TrainingRuntime"),
         _of_nodes(),
         member=False,
+    ),
+    *(
+        Cheat(f"a CronJob {often}", "appliance-counts", place("CronJob"), _starts(often))
+        for often in ("@every 1s", "@every 0h0m1s")
+    ),
+    Cheat(
+        "a CronJob that is there made to start each second",
+        "appliance-counts",
+        f"{place('CronJob')}/{MINE}",
+        {"spec": {"schedule": "@every 1s"}},
+        "PATCH",
     ),
     Cheat(
         "a RayJob of many groups",

@@ -25,6 +25,7 @@ from tests.integration.cheat_parts import (
     rather,
     rayjob,
     secure,
+    sized,
     sparkapp,
     token_of,
     trainjob,
@@ -149,6 +150,18 @@ def _honest() -> tuple[tuple[str, str, Body], ...]:
                     }
                 }
             ),
+        ),
+        "480m of cpu in two containers": (
+            ALPHA,
+            pod(gpus=0, containers=[sized("a", "240m"), sized("b", "240m")]),
+        ),
+        "a small container beside one that requests nothing": (
+            ALPHA,
+            pod(gpus=0, containers=[sized("a", "10m"), container_of("b")]),
+        ),
+        "a limit of cpu and no request": (
+            ALPHA,
+            pod(gpus=0, container={"resources": {"limits": {"cpu": "500m"}}}),
         ),
         "a limit of four times the request": (
             ALPHA,

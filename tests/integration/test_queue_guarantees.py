@@ -1,4 +1,4 @@
-"""A member's work without GPUs cannot keep the guaranteed GPUs of another project: KAI's scheduler beside a real API server.
+"""A member's work without GPUs, large or small, cannot keep the guaranteed GPUs of another project: KAI's scheduler and an API server.
 
 Both are of the releases the rack's cluster is built from. Nodes and pods exist only in the API; no pod runs.
 """
@@ -15,12 +15,15 @@ import yaml  # noqa: TID251 - the definitions of KAI's chart are data of the tes
 from appliance.adapters.kubernetes import KubernetesApi, Ref, Resource
 from appliance.config.load import load_site
 from appliance.stages.queues import changes
+from appliance.stages.queues.there import MUTATING
+from appliance.stages.scheduler.queues.bounds import POD_CPU
 from appliance.stages.scheduler.queues.rendered import rendered
 from benchmarks.cluster_programs import CLASSES, CONFIG, KAI
 from tests.integration import api_server
 from tests.integration.api_server import compiled, established, until
 from tests.integration.cheat_parts import MERGE
 from tests.support.impossible_queues import BASE, furnish
+from tests.support.rendered_queues import of_places
 from tests.support.tenants import priority
 
 pytestmark = pytest.mark.rack
@@ -29,6 +32,9 @@ HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4")
 CORES = 192
 """Of each host: twice what class hpc demands, so that the guarantee follows the nodes."""
 HALF = 92
+SMALL = 0.05
+PLACES = 110
+"""Pods of each host at most; ``kubernetes.kubelet.max_pods`` of the second site."""
 SITE = f"""{BASE}
 scheduler:
   projects:
@@ -78,7 +84,11 @@ def scheduling(folder: Path, kubeconfig: Path) -> AbstractContextManager[None]:
 
 
 def node(name: str) -> Resource:
-    amounts = {"cpu": str(CORES), "memory": "1024Gi", "pods": "110", "nvidia.com/gpu": "8"}
+    amounts = {
+        **{"cpu": str(CORES), "memory": "1024Gi", "pods": str(PLACES), "nvidia.com/gpu": "8"},
+        # Containers request some of it by the default of a project.
+        "ephemeral-storage": "8192Gi",
+    }
     labels = {"kubernetes.io/hostname": name, "nvidia.com/gpu.memory": "81559"}
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
     return {
@@ -89,8 +99,21 @@ def node(name: str) -> Resource:
     }
 
 
-def work(api: KubernetesApi, space: str, name: str, cores: int, gpus: int, host: str = "") -> None:
+def work(
+    api: KubernetesApi, space: str, name: str, cores: float, gpus: int, host: str = ""
+) -> None:
     """One pod of the project's queue, with its group as KAI's grouper makes it; with a host it runs there."""
+    path = f"/api/v1/namespaces/{space}/pods"
+    api.send("POST", path, name, written(api, space, name, cores, gpus, host))
+    if host:
+        runs = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
+        api.send("PATCH", f"{path}/{name}/status", name, runs, MERGE)
+
+
+def written(
+    api: KubernetesApi, space: str, name: str, cores: float, gpus: int, host: str = ""
+) -> Resource:
+    """The pod, whose group exists."""
     queue = f"{space.removeprefix('kai-')}-train"
     spec = {"minMember": 1, "queue": queue, "priorityClassName": "train"}
     meta = {"name": name, "namespace": space}
@@ -98,7 +121,7 @@ def work(api: KubernetesApi, space: str, name: str, cores: int, gpus: int, host:
     asked = {"cpu": str(cores), "memory": "4Gi", **({"nvidia.com/gpu": str(gpus)} if gpus else {})}
     box = {"name": "work", "image": "none", "resources": {"limits": asked, "requests": asked}}
     labels = {"kai.scheduler/queue": queue}
-    pod = {
+    return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {**meta, "labels": labels, "annotations": {"pod-group-name": name}},
@@ -110,11 +133,6 @@ def work(api: KubernetesApi, space: str, name: str, cores: int, gpus: int, host:
             **({"nodeName": host} if host else {}),
         },
     }
-    path = f"/api/v1/namespaces/{space}/pods"
-    api.send("POST", path, name, pod)
-    if host:
-        runs = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
-        api.send("PATCH", f"{path}/{name}/status", name, runs, MERGE)
 
 
 def alive(api: KubernetesApi) -> int:
@@ -167,3 +185,63 @@ def test_work_without_gpus_gives_guaranteed_gpus_back(
             cluster.apply(queue)
     until(lambda: placed(cluster, "job"))
     assert alive(cluster) in (6, 7), "one or two pods make room, and no more"
+
+
+def clear(api: KubernetesApi) -> None:
+    """Takes away all work, and what the scheduler decided about it."""
+    for space in (ALPHA, BETA):
+        for path in (
+            f"/api/v1/namespaces/{space}/pods",
+            f"/apis/{GROUPS}/namespaces/{space}/podgroups",
+            f"/apis/scheduling.run.ai/v1alpha2/namespaces/{space}/bindrequests",
+        ):
+            for one in api.send("GET", path, "all")[1]["items"]:
+                name = one["metadata"]["name"]
+                api.send("DELETE", f"{path}/{name}", name, answers=(404,))
+
+
+def flood(api: KubernetesApi, cores: float, each: int) -> None:
+    """So many pods of alpha's on each host, which ask for these cores."""
+    for host in HOSTS:
+        for number in range(each):
+            work(api, ALPHA, f"small-{host}-{number}", cores, 0, host)
+
+
+def test_small_pods_leave_places_for_guaranteed_gpus(
+    cluster: KubernetesApi, tmp_path: Path
+) -> None:
+    furnish(tmp_path)
+    (tmp_path / "site.yml").write_text(SITE)
+    loaded = load_site(tmp_path)
+    site = of_places(loaded.site, PLACES)
+    clear(cluster)
+    wanted = changes.for_cluster(site, loaded.profile, tmp_path, cluster)
+    for queue in wanted.resources:
+        if queue["kind"] == "Queue":
+            cluster.apply(queue)
+    flood(cluster, SMALL, PLACES)
+    work(cluster, BETA, "guaranteed", 8, 8)
+    until(lambda: refused(cluster, "guaranteed"))
+    assert alive(cluster) == 4 * PLACES, "KAI evicts nothing for a place"
+    assert not placed(cluster, "guaranteed")
+    clear(cluster)
+
+    made = changes.plan(site, wanted, cluster)
+    (change,) = (c for c in made.changes if (c.kind, c.name) == ("Namespace", ALPHA))
+    assert f"annotations.{POD_CPU} - → 2190m" in change.details
+    for resource in wanted.resources:
+        if resource["kind"] in {"Namespace", "LimitRange", *MUTATING}:
+            cluster.apply(resource)
+    until(lambda: requested(cluster, SMALL) == "2190m")
+    flood(cluster, SMALL, int(CORES / 2.19))
+    work(cluster, BETA, "guaranteed", 8, 8)
+    until(lambda: placed(cluster, "guaranteed"))
+    assert 4 * 87 - 6 < alive(cluster) < 4 * 87, "a few pods make room, and no more"
+
+
+def requested(api: KubernetesApi, cores: float) -> str:
+    """What the API server makes of a pod's request."""
+    pod = written(api, ALPHA, "small", cores, 0)
+    path = f"/api/v1/namespaces/{ALPHA}/pods?dryRun=All"
+    (box,) = api.send("POST", path, "small", pod)[1]["spec"]["containers"]
+    return str(box["resources"]["requests"]["cpu"])

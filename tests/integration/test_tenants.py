@@ -12,6 +12,7 @@ import pytest
 
 from appliance.acceptance.hello import HELLOS
 from appliance.acceptance.hello_parts import Hello, Where
+from appliance.actions.trials.workloads import enough
 from appliance.adapters.kubernetes import KubernetesApi, Ref, Resource
 from appliance.config.load import load_site
 from appliance.stages.queues import changes
@@ -26,6 +27,7 @@ from tests.integration.cheats_of_operators import LOOKS, RAY
 from tests.integration.honest import HONEST
 from tests.support.hello_cluster import templates
 from tests.support.queue_definitions import HOME, definitions, site
+from tests.support.rendered_queues import of_places
 from tests.support.tenants import POLICIES, REFUSED, REPORTS, priority
 
 pytestmark = pytest.mark.rack
@@ -45,7 +47,7 @@ class Place:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("tenants")
     loaded = load_site(site(tmp_path_factory.mktemp("site"), "tenants"))
-    wanted = rendered(loaded.site, loaded.profile)
+    wanted = rendered(of_places(loaded.site, 250, "refuse"), loaded.profile)
     with (
         running(compiled(), folder, ("alice", parts.OPERATOR)) as kubeconfig,
         KubernetesApi(kubeconfig) as admin,
@@ -164,7 +166,8 @@ def test_an_init_container_of_rays_operator_passes(place: Place) -> None:
 
 @pytest.mark.parametrize("hello", HELLOS, ids=lambda hello: hello.key)
 def test_trials_of_workloads_pass(place: Place, hello: Hello) -> None:
-    home = Where(ALPHA, "alpha-train", HOME.scheduler, HOME.images, "nfs")
+    home = enough(Where(ALPHA, "alpha-train", HOME.scheduler, HOME.images, "nfs"), place.admin)
+    assert home.cpu == 0.48
     made = hello.make(home)
     for resource in made:
         place.admin.apply(resource)

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from appliance.config.load import load_site
+from appliance.models.site import Site
+from appliance.stages.kubernetes.site import KubeletOptions, KubernetesOptions
 from appliance.stages.scheduler.queues.rendered import Rendered, rendered
 from tests.support.impossible_queues import BASE, furnish
 
@@ -26,6 +28,14 @@ def make(folder: Path, variant: str, profile: str = "hpc") -> Rendered:
     (folder / "site.yml").write_text(base.replace("profile: hpc", f"profile: {profile}") + text)
     loaded = load_site(folder)
     return rendered(loaded.site, loaded.profile)
+
+
+def of_places(site: Site, places: int, small_pods: str = "raise") -> Site:
+    """The site with hosts of so many places for pods; ``small_pods``: what becomes of pods that request less than their part."""
+    assert site.scheduler is not None
+    own = KubernetesOptions(kubelet=KubeletOptions(max_pods=places))
+    options = site.scheduler.model_copy(update={"small_pods": small_pods})
+    return site.model_copy(update={"kubernetes": own, "scheduler": options})
 
 
 def only(found: Rendered, kind: str, name: str) -> dict[str, Any]:

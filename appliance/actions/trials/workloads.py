@@ -10,11 +10,13 @@ from appliance.acceptance.hello_parts import Hello, Where
 from appliance.acceptance.hello_trial import Told, clean, run
 from appliance.actions.sites.opening import Target, locate
 from appliance.actions.trials.scheduler import Api, WallClock
-from appliance.adapters.kubernetes import KubernetesApi
+from appliance.adapters.kubernetes import Cluster, KubernetesApi, Ref
 from appliance.checks.check import not_assessed
 from appliance.errors import ConfigError
 from appliance.models.result import CLUSTER, CheckResult
 from appliance.models.site import Site
+from appliance.stages.queues.difference import amount_of
+from appliance.stages.scheduler.queues.bounds import POD_CPU
 from appliance.stages.scheduler.queues.kai import pool_of
 from appliance.stages.scheduler.queues.namespaces import namespace_of
 from appliance.stages.scheduler.queues.tree import leaf_name
@@ -54,6 +56,14 @@ def place(site: Site, key: str = "") -> Where:
     return found
 
 
+def enough(where: Where, api: Cluster) -> Where:
+    """Returns the same, with the CPU that each pod of its project requests at least in this cluster."""
+    space = api.get(Ref("v1", "Namespace", where.namespace)) or {}
+    least = amount_of(space.get("metadata", {}).get("annotations", {}).get(POD_CPU))
+    client = enough(where.client, api) if where.client else None
+    return replace(where, client=client, cpu=float(least or 0))
+
+
 def _where(site: Site, options: WorkloadsOptions, project: Project) -> Where:
     scheduler = site.scheduler
     training = [q for q in project.queues if q.work == "train"] or list(project.queues)
@@ -84,7 +94,7 @@ def prove(target: Target, kubeconfig: Path, told: Told) -> Iterator[CheckResult]
             elif hello.image not in where.images:
                 yield _unnamed(hello)
             else:
-                yield from run(Api(api), WallClock(), where, (hello,), told)
+                yield from run(Api(api), WallClock(), enough(where, api), (hello,), told)
 
 
 def take_away(target: Target, kubeconfig: Path) -> None:

@@ -29,6 +29,8 @@ OWN_ISSUER = "https://kubernetes.default.svc.cluster.local"
 """kubeadm's --service-account-issuer; the API server accepts no provider of that name (apiserver, ValidateAuthenticationConfiguration)."""
 NODE_PREFIX = 24
 """Prefix of a node's block if the chart's clusterPoolIPv4MaskSize is not set (Cilium, cluster-pool)."""
+POD_BLOCK = 250
+"""Pods that the addresses of such a block suffice for."""
 SMALLEST = {"pod_network": 20, "service_network": 24}
 """Longest prefix: 16 hosts of 256 pods, and a service network with room for kubeadm's name server."""
 
@@ -268,6 +270,16 @@ def reserved(case: Case) -> Iterator[Finding]:
             yield case.problem((*path, "system_memory_mib"), message, "reserve less")
 
 
+def max_pods(case: Case) -> Iterator[Finding]:
+    """Each host's addresses suffice for its pods: except with calico, a host has one block of them."""
+    given = _own(case)
+    if given is None or given.network == "calico" or given.kubelet.max_pods <= POD_BLOCK:
+        return
+    path: KeyPath = (SECTION, "kubelet", "max_pods")
+    message = f"{given.kubelet.max_pods} pods, but network {given.network} gives a host one block of /{NODE_PREFIX}"
+    yield case.problem(path, message, f"at most {POD_BLOCK}, or network: calico")
+
+
 def plugins(case: Case) -> Iterator[Finding]:
     """No mount hides the folder of the pod network's plugins."""
     given = _own(case)
@@ -348,6 +360,7 @@ RULES: tuple[Rule, ...] = (
     releases,
     oidc,
     reserved,
+    max_pods,
     plugins,
     device_plugin,
     owners,

@@ -39,8 +39,12 @@ Registry = Annotated[str, Field(pattern=REGISTRY)]
 SourcePart = Literal["packages", "images", "charts", "manifests"]
 
 
+KUBELETS_OWN = 110
+"""Pods of a host by kubelet's own default (KubeletConfiguration v1beta1, maxPods)."""
+
+
 class KubeletOptions(Model):
-    """How GPU hosts allocate processors and memory to pods."""
+    """How GPU hosts allocate processors, memory and places to pods."""
 
     cpu_manager: Literal["static", "none"] = Field(
         default="static", description="static: exclusive processors for pods that request them"
@@ -56,6 +60,12 @@ class KubeletOptions(Model):
     system_cpus: int = Field(default=2, ge=1, le=64, description="Processors reserved from pods")
     system_memory_mib: int = Field(
         default=4096, ge=256, le=1_048_576, description="Memory reserved from pods, MiB per host"
+    )
+    max_pods: int = Field(
+        default=250,
+        ge=KUBELETS_OWN,
+        le=500,
+        description="Maximum number of pods per host; more than 250 only with calico",
     )
 
 

@@ -11,9 +11,9 @@ from appliance.models.profile import Profile
 from appliance.models.queue_plan import Change, QueuePlan, Step
 from appliance.models.site import Site
 from appliance.stages.queues.difference import differences
-from appliance.stages.queues.sizes import beyond, nodes_have
+from appliance.stages.queues.sizes import below, beyond, nodes_have
 from appliance.stages.queues.step import step
-from appliance.stages.queues.there import NAMESPACE, PRUNED, There
+from appliance.stages.queues.there import MUTATING, NAMESPACE, PRUNED, There, mutating
 from appliance.stages.queues.trees import await_gone, tree_changes
 from appliance.stages.queues.work import holds_work
 from appliance.stages.scheduler.queues.manifest import Manifest
@@ -62,7 +62,7 @@ def plan(site: Site, wanted: Rendered, cluster: Cluster, server: str = "") -> Qu
     unchanged = 0
     there = There(cluster, site.name)
     for resource in wanted.resources:
-        if resource["kind"] in TREES:
+        if resource["kind"] in TREES or not _known(resource, there):
             continue
         change = _change(resource, there.get(Ref.of(resource)), cluster)
         if change is None:
@@ -112,6 +112,12 @@ def apply(made: QueuePlan, wanted: Rendered, cluster: Cluster, progress: Progres
     return len(made.work)
 
 
+def _known(resource: Manifest, there: There) -> bool:
+    """Whether the cluster has policies that change pods, where this is one: older clusters have none."""
+    served = there.mutating()
+    return resource["kind"] not in MUTATING or resource["apiVersion"] == served
+
+
 def _do(
     change: Change, by_ref: dict[tuple[str, str, str], Resource], wanted: Rendered, cluster: Cluster
 ) -> None:
@@ -121,7 +127,7 @@ def _do(
         gone: dict[str, str | None] = {wanted.pool_label: None}
         cluster.label(change.name, wanted.node_labels.get(change.name, gone))
     elif change.step is Step.DELETE:
-        _delete(_ref_of(change), cluster)
+        _delete(_ref_of(change, cluster), cluster)
     else:
         if change.step is Step.REPLACE:
             _delete(Ref.of(by_ref[key]), cluster)
@@ -143,6 +149,8 @@ def _change(wanted: Manifest, found: Resource | None, cluster: Cluster) -> Chang
         return None
     if wanted["kind"] == "Queue":
         said = (*said, *beyond(cluster, wanted, found))
+    if wanted["kind"] == "Namespace":
+        said = (*said, *below(cluster, wanted, found))
     content = any(key in wanted for key in ("spec", "value"))
     replaced = wanted["kind"] in REPLACED and content
     return step(Step.REPLACE if replaced else Step.CHANGE, wanted, said)
@@ -186,7 +194,7 @@ def _gone(wanted: Rendered, cluster: Cluster, there: There) -> Iterator[Change]:
     Objects with a stage's mark belong to that stage, and are ignored.
     """
     kept = {_key(Ref.of(resource)) for resource in wanted.resources}
-    for api_version, kind in PRUNED:
+    for api_version, kind in (*there.kinds(), *PRUNED):
         for resource in _leaves_first(there.ours(api_version, kind)):
             if STAGE in resource["metadata"]["labels"] or _key(Ref.of(resource)) in kept:
                 continue
@@ -221,6 +229,7 @@ def _key(ref: Ref) -> tuple[str, str, str]:
     return (ref.kind, ref.name, ref.namespace)
 
 
-def _ref_of(change: Change) -> Ref:
-    api_version = next(version for version, kind in PRUNED if kind == change.kind)
+def _ref_of(change: Change, cluster: Cluster) -> Ref:
+    known = (*PRUNED, *((mutating(cluster), kind) for kind in MUTATING if change.kind in MUTATING))
+    api_version = next(version for version, kind in known if kind == change.kind)
     return Ref(api_version, change.kind, change.name, change.namespace)

@@ -1,10 +1,12 @@
 """Cores and memory: what the cluster's nodes have, and running work that a lower guarantee no longer covers."""
 
 from collections.abc import Iterator
+from decimal import Decimal
 
 from appliance.adapters.kubernetes import Cluster, Resource
 from appliance.stages.queues.difference import amount_of
-from appliance.stages.queues.work import pods_of
+from appliance.stages.queues.work import pods_below, pods_of
+from appliance.stages.scheduler.queues.bounds import POD_CPU, cpu
 from appliance.stages.scheduler.queues.tree import Sizes
 from appliance.stages.scheduler.site import MOST
 
@@ -40,6 +42,18 @@ def beyond(cluster: Cluster, wanted: Resource, found: Resource) -> Iterator[str]
         yield f"{said}; KAI may evict what is beyond it when others need their guarantee"
         if kept > new / per_unit:
             yield f"its work that is never evicted holds {kept:g} {unit} and continues; new work waits"
+
+
+def below(cluster: Cluster, wanted: Resource, found: Resource) -> Iterator[str]:
+    """Where pods of a project must request more CPU than before, the running pods that request less."""
+    old, new = (
+        amount_of((space["metadata"].get("annotations") or {}).get(POD_CPU)) or Decimal(0)
+        for space in (found, wanted)
+    )
+    name = wanted["metadata"]["name"]
+    if new > old and (pods := pods_below(cluster, name, new)):
+        least = cpu(float(new))
+        yield f"{pods}: requests less than {least} of cpu and continues; new pods request at least this"
 
 
 def _quota(queue: Resource, name: str) -> float | None:

@@ -3,6 +3,8 @@
 from functools import cache
 
 from appliance.adapters.kubernetes import Cluster, Ref, Resource
+from appliance.stages.kubernetes.variables.releases import MUTATING as VERSIONS
+from appliance.stages.scheduler.queues import small_pods
 from appliance.stages.scheduler.queues.manifest import MANAGED_BY, OURS, SITE
 
 Kind = tuple[str, str]
@@ -36,6 +38,15 @@ LISTED = frozenset((*PRUNED, ("v1", "ResourceQuota"), ("v1", "ServiceAccount")))
 """What every project has one of."""
 
 
+MUTATING = (small_pods.BINDING, small_pods.POLICY)
+"""Kinds whose version depends on the release of the cluster."""
+
+
+def mutating(cluster: Cluster) -> str:
+    """The version in which the cluster has policies that change objects, "" if it has none."""
+    return next((v for v in VERSIONS if cluster.serves(v, small_pods.POLICY)), "")
+
+
 class There:
     """The site's objects by their labels; others are read by name."""
 
@@ -45,6 +56,7 @@ class There:
         self.ours = cache(self._ours)
         self._named = cache(self._by_name)
         self._space = cache(self._namespace)
+        self.mutating = cache(lambda: mutating(cluster))
 
     def get(self, ref: Ref) -> Resource | None:
         """One resource, or None if it is missing. A missing namespace is not queried."""
@@ -56,6 +68,10 @@ class There:
         if ref.namespace and self._space(ref.namespace) is None:
             return None
         return self._cluster.get(ref)
+
+    def kinds(self) -> tuple[Kind, ...]:
+        """Kinds of policies that change objects, if the cluster has them."""
+        return tuple((version, kind) for kind in MUTATING if (version := self.mutating()))
 
     def _ours(self, api_version: str, kind: str) -> list[Resource]:
         return self._cluster.find(api_version, kind, self._selector)

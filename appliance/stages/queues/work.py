@@ -1,9 +1,15 @@
-"""Whether work depends on a queue that the site no longer has."""
+"""Whether work depends on a queue that the site no longer has, or on a request that becomes too small."""
+
+import re
+from decimal import Decimal
 
 from appliance.adapters.kubernetes import Cluster, Resource
+from appliance.stages.queues.difference import amount_of
 from appliance.stages.scheduler.queues.namespaces import namespace_of
 
 QUEUE_LABEL = "kai.scheduler/queue"
+DEFAULTED = "kubernetes.io/limit-ranger"
+"""Annotation of a pod: the requests and limits that the API server set by default (plugin LimitRanger)."""
 ENDED = frozenset({"Succeeded", "Failed"})
 
 
@@ -56,6 +62,22 @@ def _amount(value: object) -> bool:
 def pods_of(cluster: Cluster, queue: str) -> str:
     """Which pod of a queue runs or waits, and how many more; empty where none does."""
     return _first(_alive(cluster, f"{QUEUE_LABEL}={queue}", ""))
+
+
+def pods_below(cluster: Cluster, space: str, least: Decimal) -> str:
+    """Which pod of a namespace requests less CPU by its author, and how many more; empty where none does."""
+    return _first([pod for pod in _alive(cluster, "", space) if _cpu(pod, least) < least])
+
+
+def _cpu(pod: Resource, default: Decimal) -> Decimal:
+    """``default``: of a container whose request is the default of a LimitRange, when it is created again."""
+    defaulted = (pod["metadata"].get("annotations") or {}).get(DEFAULTED, "")
+    found = Decimal(0)
+    for box in pod.get("spec", {}).get("containers") or []:
+        own = rf"\bcpu\b[^;]* request for container {re.escape(box['name'])}(;|$)"
+        asked = (box.get("resources", {}).get("requests") or {}).get("cpu")
+        found += default if re.search(own, defaulted) else amount_of(asked) or Decimal(0)
+    return found
 
 
 def _alive(cluster: Cluster, selector: str, space: str) -> list[Resource]:

@@ -244,6 +244,10 @@ class SchedulerOptions(Model):
         default="deny",
         description="Work that violates its project's rules: is refused, or allowed with a warning to its author, or only recorded in the audit log",
     )
+    small_pods: Literal["raise", "refuse", "allow"] = Field(
+        default="raise",
+        description="Pods that request less CPU than their part of a host: the API server raises the request (Kubernetes 1.34), or refuses or allows the pods",
+    )
     tree_groups: Literal["strict", "unenforced"] = Field(
         default="strict",
         description="Groups of a process that mounts a tree: only the person's own (containerd 2.0 and Kubernetes 1.33), or also those in /etc/group of its image",

@@ -3,7 +3,8 @@
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -16,9 +17,11 @@ from appliance.actions.sites.opening import Target
 from appliance.actions.trials import workloads
 from appliance.actions.trials.workloads import place
 from appliance.adapters.kubernetes import KINDS
+from appliance.adapters.kubernetes import Cluster as KubernetesCluster
 from appliance.adapters.process import run as run_program
 from appliance.errors import ConfigError
 from appliance.models.result import CheckResult, Status
+from appliance.stages.scheduler.queues.bounds import POD_CPU
 from appliance.stages.workloads.site import WorkloadsOptions
 from tests.support.hello_cluster import FAILED, IMAGES, WHERE, Cluster, templates
 from tests.support.scheduler_site import site
@@ -109,6 +112,37 @@ def test_every_pod_names_queue_and_scheduler_and_needs_no_right(hello: Hello) ->
             assert container["resources"]["limits"] == container["resources"]["requests"]
 
 
+def spaces(**least: str) -> KubernetesCluster:
+    """A cluster of namespaces with the least CPU of a pod."""
+    known = {
+        f"kai-{project}": {"metadata": {"annotations": {POD_CPU: cpu}}}
+        for project, cpu in least.items()
+    }
+    return cast(KubernetesCluster, SimpleNamespace(get=lambda ref: known.get(ref.name)))
+
+
+@each_hello
+def test_every_pod_requests_the_least_cpu_of_its_project(hello: Hello) -> None:
+    client = replace(WHERE, namespace="kai-b", queue="b-train")
+    where = workloads.enough(replace(WHERE, client=client), spaces(team="1120m", b="480m"))
+    assert where.client is not None
+    assert (where.cpu, where.client.cpu) == (1.12, 0.48)
+    for template in templates(hello.make(where)):
+        (container,) = template["spec"]["containers"]
+        of_client = template["metadata"]["labels"][QUEUE_LABEL] == "b-train"
+        least = 480 if of_client else 1120
+        for held in container["resources"].values():
+            assert int(held["cpu"].removesuffix("m")) >= least
+    if hello.key == "spark_operator":
+        (made,) = hello.make(where)
+        for part in ("driver", "executor"):
+            assert made["spec"][part]["coreRequest"] == made["spec"][part]["coreLimit"] == "1120m"
+
+
+def test_a_cluster_without_a_least_request_changes_no_trial() -> None:
+    assert workloads.enough(WHERE, spaces()) == WHERE
+
+
 def test_only_a_spark_driver_has_rights_in_the_cluster() -> None:
     found = [t["spec"] for hello in HELLOS for t in templates(hello.make(WHERE))]
     known = [
@@ -183,6 +217,7 @@ def test_the_network_is_tried_where_it_is_one_that_enforces_policies(
 
     monkeypatch.setattr(workloads, "_site", lambda _: known)
     monkeypatch.setattr(workloads, "KubernetesApi", lambda _: nullcontext())
+    monkeypatch.setattr(workloads, "enough", lambda where, _: where)
     monkeypatch.setattr(workloads, "run", noted)
     assert list(workloads.prove(Target(None), Path("admin.conf"), lambda _: None)) == []
     assert seen == ["jobset", *(["network_policies"] if tried else [])]
@@ -232,6 +267,7 @@ def test_the_network_is_not_tried_where_the_only_project_is_closed(
     place_of = site(projects=PROJECTS[:1]).model_copy(update={"workloads": options})
     monkeypatch.setattr(workloads, "_site", lambda _: place_of)
     monkeypatch.setattr(workloads, "KubernetesApi", lambda _: nullcontext())
+    monkeypatch.setattr(workloads, "enough", lambda where, _: where)
     monkeypatch.setattr(workloads, "run", lambda *given: ())
     (result,) = workloads.prove(Target(None), Path("admin.conf"), lambda _: None)
     assert (result.id, result.status) == ("workloads.network_policies", Status.NOT_ASSESSED)
@@ -304,6 +340,7 @@ def test_what_no_project_may_use_is_not_assessed(monkeypatch: pytest.MonkeyPatch
     known = site(projects=PROJECTS).model_copy(update={"workloads": options})
     monkeypatch.setattr(workloads, "_site", lambda _: known)
     monkeypatch.setattr(workloads, "KubernetesApi", lambda _: nullcontext())
+    monkeypatch.setattr(workloads, "enough", lambda where, _: where)
     monkeypatch.setattr(workloads, "run", lambda *given: ())
     (result,) = workloads.prove(Target(None), Path("admin.conf"), lambda _: None)
     assert result.status is Status.NOT_ASSESSED
@@ -321,6 +358,7 @@ def test_a_trial_without_an_image_is_not_assessed_and_can_be_taken_away(
     monkeypatch.setattr(workloads, "_site", lambda _: known)
     monkeypatch.setattr(workloads, "KubernetesApi", lambda _: nullcontext())
     monkeypatch.setattr(workloads, "Api", lambda _: cluster)
+    monkeypatch.setattr(workloads, "enough", lambda where, _: where)
     monkeypatch.setattr(workloads, "run", lambda *given: ())
     found = list(workloads.prove(Target(None), Path("admin.conf"), lambda _: None))
     assert [(r.id, r.status) for r in found] == (

@@ -330,6 +330,16 @@ def test_the_queue_may_stand_on_the_owner(world: World) -> None:
     assert [path.rsplit("/", 1)[-1] for _, path, _ in world.changes] == ["train"]
 
 
+def test_a_pod_of_a_pod_counts_in_the_queue_of_its_owner(world: World) -> None:
+    """The account of Spark's drivers may write such owners, and KAI reads their queue."""
+    path = world.pod("driver", age=1)
+    world.server.store[path]["metadata"]["uid"] = "uid-Pod-driver"
+    world.pod("executor", age=100, queue="lattice-train", owner=("v1", "Pod", "driver"))
+    world.pod("alone", age=100, queue="lattice-train")
+    world.rounds(16)
+    assert [path.rsplit("/", 1)[-1] for _, path, _ in world.changes] == ["driver"]
+
+
 def test_a_dry_run_warns_and_ends_nothing(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.pod("late", age=100)
     world.rounds(20, world.program("head", dry_run=True))

@@ -18,6 +18,7 @@ from appliance.stages.kubernetes.variables.releases import (
     CONTROL_TAINT,
     SOCKET,
     Release,
+    gates,
     options,
     refuse_leap,
     release,
@@ -272,6 +273,8 @@ def _cluster(context: RoleContext, api: str, chosen: Release, container: bool) -
                     "service-account-extend-token-expiration": "false",
                     "tls-cipher-suites": ",".join(CIPHERS),
                     "tls-min-version": "VersionTLS12",
+                    # Policies that change pods: they raise the requests of small ones.
+                    **gates(chosen.minor),
                     **(
                         {"authentication-config": f"{SETTINGS}/authentication.yml"}
                         if given.oidc

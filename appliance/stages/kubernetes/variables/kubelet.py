@@ -2,6 +2,7 @@
 
 from appliance.models.site import Role
 from appliance.stages.context import RoleContext
+from appliance.stages.kubernetes.site import KUBELETS_OWN
 from appliance.stages.kubernetes.variables.releases import CIPHERS, SOCKET, Release, options
 
 KUBE_MEMORY_MIB = 1024
@@ -41,6 +42,9 @@ def kubelet(context: RoleContext, chosen: Release, dns: str, container: bool) ->
     if chosen.minor >= 31 and container:
         # From 1.35 on kubelet refuses to run on cgroup v1 by default, and a container has what its machine has.
         found["failCgroupV1"] = False
+    places = options(context.site).kubelet.max_pods
+    if Role.GPU in context.host.roles and places != KUBELETS_OWN:
+        found["maxPods"] = places
     if Role.GPU in context.host.roles and not container:
         found |= _policies(context)
     return found

@@ -29,6 +29,10 @@ CONTROL_TAINT = "node-role.kubernetes.io/control-plane"
 """Keeps pods off control planes."""
 
 
+MUTATING = {"admissionregistration.k8s.io/v1": 36, "admissionregistration.k8s.io/v1beta1": 34}
+"""API versions of MutatingAdmissionPolicy and their first minor release; the second is behind a feature gate (KEP 3962)."""
+
+
 @dataclass(frozen=True)
 class Release:
     """A release of Kubernetes 1.x; ``patch`` None: whichever the packages bring."""
@@ -59,6 +63,19 @@ class Release:
         if self.kubeadm_api == "v1beta4":
             return [{"name": name, "value": value} for name, value in given.items()]
         return dict(given)
+
+
+def mutating(minor: int) -> str:
+    """The API version of policies that change objects in this release, "" if it has none."""
+    stable, beta = MUTATING
+    return stable if minor >= MUTATING[stable] else beta if minor >= MUTATING[beta] else ""
+
+
+def gates(minor: int) -> dict[str, str]:
+    """Arguments with which the API server of this release has such policies."""
+    api = mutating(minor)
+    beta = {"feature-gates": "MutatingAdmissionPolicy=true", "runtime-config": f"{api}=true"}
+    return beta if api.endswith("beta1") else {}
 
 
 def options(site: Site) -> KubernetesOptions:

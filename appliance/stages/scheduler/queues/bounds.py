@@ -16,6 +16,11 @@ RATIO = {"memory": 4, "ephemeral-storage": 16}
 """The largest ratio of limit to request. Under pressure, the kernel and kubelet first end work that exceeds its request, so work
 with correct requests survives. More pods share a disk than a host's memory."""
 
+POD_CPU = "appliance/pod-cpu"
+"""Annotation of a project's namespace: the CPU that each pod requests at least."""
+LEAST_CPU = 0.05
+"""Cores that a container without a request of its own requests at least."""
+
 SLICES = "count/endpointslices.discovery.k8s.io"
 """Their controller creates one for each hundred pods of a service, and one for each pod with its own numbers of named ports."""
 LARGEST_SLICE = 48 * 1024
@@ -79,14 +84,16 @@ def sizes(classes: Sequence[Profile]) -> Sizes:
     )
 
 
-def limit_range(site: Site, space: str, own: Sizes, deny: bool) -> Manifest:
+def limit_range(site: Site, space: str, own: Sizes, deny: bool, of_a_pod: float) -> Manifest:
     """Defaults of containers, and where the site refuses work the bounds: a LimitRange knows no warning.
+
+    ``of_a_pod``: cores that a pod requests at least, so that one without requests is valid.
 
     No maximum of memory or processors: hosts may have more than their class demands, and the scheduler places no request
     that is larger than a host.
     """
     default = {"memory": _mib(own.memory)}
-    request = {"cpu": "50m", "memory": _mib(own.memory // RATIO["memory"])}
+    request = {"cpu": cpu(max(LEAST_CPU, of_a_pod)), "memory": _mib(own.memory // RATIO["memory"])}
     ratio = {"memory": str(RATIO["memory"])}
     most = {}
     if own.disk:
@@ -170,6 +177,11 @@ def _subjects(project: Project, space: str) -> list[Manifest]:
         *({"kind": "User", "user": {"name": name}} for name in project.users),
         {"kind": "ServiceAccount", "serviceAccount": {"namespace": space, "name": "*"}},
     ]
+
+
+def cpu(cores: float) -> str:
+    """As a LimitRange names it, such as 480m."""
+    return f"{round(cores * 1000)}m"
 
 
 def _mib(value: int) -> str:

@@ -2,10 +2,18 @@
 
 import base64
 import json
+from collections.abc import Mapping
 
 from appliance.models.profile import Profile
 from appliance.models.site import Site
-from appliance.stages.scheduler.queues.bounds import fairness, limit_range, quota, sizes
+from appliance.stages.scheduler.queues.bounds import (
+    POD_CPU,
+    cpu,
+    fairness,
+    limit_range,
+    quota,
+    sizes,
+)
 from appliance.stages.scheduler.queues.limits import limits
 from appliance.stages.scheduler.queues.manifest import Manifest, manifest
 from appliance.stages.scheduler.queues.tenant_volumes import PULL_SECRET
@@ -57,16 +65,22 @@ OPEN = ["create", "get"]
 """Over a WebSocket it is a GET, as current clients ask; from Kubernetes 1.35 on that takes both (KEP 4006)."""
 
 
-def namespaces(site: Site, profile: Profile, options: SchedulerOptions) -> list[Manifest]:
-    """Everything inside and around the projects' namespaces, namespaces first."""
+def namespaces(
+    site: Site, profile: Profile, options: SchedulerOptions, of_a_pod: Mapping[str, float]
+) -> list[Manifest]:
+    """Everything inside and around the projects' namespaces, namespaces first.
+
+    ``of_a_pod``: cores that each pod of a project requests at least.
+    """
     projects = options.projects
-    made = [_namespace(site, project) for project in projects]
+    made = [_namespace(site, project, of_a_pod[project.name]) for project in projects]
     deny = options.admission == "deny"
     # Policies keep what RBAC cannot: that nobody reads the pull secret through a right to make secrets.
     kept = deny and kept_by(site, profile)
     own = sizes(site.profiles(profile))
     for project in projects:
-        made.append(limit_range(site, namespace_of(project.name), own, deny))
+        least = of_a_pod[project.name]
+        made.append(limit_range(site, namespace_of(project.name), own, deny, least))
         made += _inside(site, project, kept)
     named = {project.name: namespace_of(project.name) for project in projects}
     around = [*_readers(site, projects), *limits(site, projects, named)]
@@ -108,7 +122,7 @@ def namespace_of(project: str) -> str:
     return PREFIX + project
 
 
-def _namespace(site: Site, project: Project) -> Manifest:
+def _namespace(site: Site, project: Project, least: float) -> Manifest:
     labels = {
         "pod-security.kubernetes.io/enforce": project.pod_security,
         "pod-security.kubernetes.io/audit": "restricted",
@@ -117,6 +131,8 @@ def _namespace(site: Site, project: Project) -> Manifest:
     }
     made = manifest(site.name, "v1", "Namespace", namespace_of(project.name), labels=labels)
     made["metadata"]["annotations"] |= people(site, project)
+    if least:
+        made["metadata"]["annotations"][POD_CPU] = cpu(least)
     return made
 
 

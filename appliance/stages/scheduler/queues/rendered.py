@@ -11,7 +11,7 @@ from appliance.stages.scheduler.queues.charts import releases
 from appliance.stages.scheduler.queues.manifest import Manifest, digest, documents, text
 from appliance.stages.scheduler.queues.namespaces import namespaces, shared_trees
 from appliance.stages.scheduler.queues.tenants import kept_by, tenants
-from appliance.stages.scheduler.queues.tree import Sizes, of_a_gpu
+from appliance.stages.scheduler.queues.tree import Sizes, of_a_gpu, of_a_pod
 from appliance.stages.workloads.network import project_policies, storage_policies
 
 
@@ -59,7 +59,7 @@ def rendered(site: Site, profile: Profile, nodes_have: Sizes | None = None) -> R
         made = [
             *kai.priority_classes(site, options),
             *kai.topology(site, profile, options),
-            *namespaces(site, profile, options),
+            *namespaces(site, profile, options, of_a_pod(site, profile, options, nodes_have)),
             *project_policies(site),
             *storage_policies(site),
             *(tenants(site, profile, options) if kept_by(site, profile) else ()),

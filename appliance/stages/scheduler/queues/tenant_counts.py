@@ -7,6 +7,7 @@ a StatefulSet of two thousand million replicas is two thousand million pods in k
 from appliance.stages.scheduler.queues.admission import WRITES, Policy, Rule, objects
 from appliance.stages.scheduler.site import SchedulerOptions
 
+CRON = "request.resource.group == 'batch' && request.resource.resource == 'cronjobs'"
 REPLICAS = "[{0}.spec.?replicas.orValue(1)]"
 
 
@@ -98,11 +99,17 @@ def counts(options: SchedulerOptions) -> Policy:
         f"variables.asked.all(n, n >= 0 && n <= {most}) || variables.asked == variables.before",
         f"the object requests more pods than a project can have: set at most {most} for replicas, parallelism, workers and maxReplicas",
     )
+    often = Rule(
+        f"!({CRON}) || !object.spec.schedule.startsWith('@every')"
+        " || (oldObject != null && oldObject.spec.schedule == object.spec.schedule)",
+        "CronJobs of all projects share one controller, and @every starts jobs up to each second: "
+        "set a schedule of five fields, such as */5 * * * *, or @hourly",
+    )
     variables = {
         "asked": _chosen("object"),
         "before": f"oldObject == null ? [] : {_chosen('oldObject')}",
     }
-    return Policy("appliance-counts", (rule,), _on(), {}, variables)
+    return Policy("appliance-counts", (rule, often), _on(), {}, variables)
 
 
 def _on() -> tuple[dict[str, object], ...]:

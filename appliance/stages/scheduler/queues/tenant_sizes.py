@@ -1,5 +1,7 @@
 """Policies of how much a project's work and objects may take: memory and disk of hosts, devices, and room in etcd."""
 
+from dataclasses import replace
+
 from appliance.stages.scheduler.queues.admission import (
     ANY,
     EVERY,
@@ -8,20 +10,31 @@ from appliance.stages.scheduler.queues.admission import (
     WRITES,
     Policy,
     Rule,
+    note,
     objects,
     of_templates,
 )
-from appliance.stages.scheduler.queues.bounds import LARGEST_DATA, LARGEST_OBJECT, RATIO
+from appliance.stages.scheduler.queues.bounds import LARGEST_DATA, LARGEST_OBJECT, POD_CPU, RATIO
 from appliance.stages.scheduler.queues.network import RESOURCE
 from appliance.stages.scheduler.site import SchedulerOptions
 
 RESOURCES = ("cpu", "memory", "ephemeral-storage")
+LEAST = (
+    f"{note('namespaceObject', POD_CPU)}"
+    f" ? quantity(namespaceObject.metadata.annotations['{POD_CPU}']).asApproximateFloat() : 0.0"
+)
+"""CEL: the cores that a pod of this project requests at least."""
+NOISE = 0.0005
+"""Half a thousandth of a core, for sums of floating point numbers."""
 DEPTH = 20
 """Levels of an object that are measured. A RayService has its deepest value on the 13th; deeper objects are refused."""
 
 
-def sizes() -> Policy:
-    """Requests must match use: hosts are filled by requests, and pods are evicted for use above them."""
+def sizes(small: str) -> Policy:
+    """Requests must match use: hosts are filled by requests, and pods are evicted for use above them.
+
+    ``small``: what becomes of pods that request less than their part of a host.
+    """
     boxes = "(t.spec.containers + (has(t.spec.initContainers) ? t.spec.initContainers : []))"
     every = f"variables.templates.all(t, {boxes}.all(c, {{0}}))"
     rules = []
@@ -62,7 +75,34 @@ def sizes() -> Policy:
             "the queues do not count resources of the pod as a whole: set resources of its containers",
         ),
     ]
-    return of_templates("appliance-sizes", *rules, more=True)
+    if small != "refuse":
+        return of_templates("appliance-sizes", *rules, more=True)
+    made = of_templates("appliance-sizes", *rules, _of_a_pod(), more=True)
+    return replace(made, variables={**made.variables, "least": LEAST})
+
+
+def _of_a_pod() -> Rule:
+    """A host has few places for pods, and queues have no quota of them: each pod takes its part of the cores.
+
+    KAI does not add the requests of sidecars (0.12). A container without a request gets the default, which suffices.
+    """
+    given = "c.resources.{}['cpu']"
+    asked, capped = (given.format(kind) for kind in ("requests", "limits"))
+    own = (
+        f"(has(c.resources) && has(c.resources.requests) && 'cpu' in c.resources.requests ? {_float(asked)}"
+        f" : has(c.resources) && has(c.resources.limits) && 'cpu' in c.resources.limits ? {_float(capped)}"
+        " : variables.least)"
+    )
+    # A debug container changes no request, and the pod may be older than the rule.
+    debugged = "(has(request.subResource) && request.subResource == 'ephemeralcontainers')"
+    words = "the pod takes one of the places of its host and requests too little CPU for it: "
+    remedy = "of cpu in total under resources.requests of its containers"
+    return Rule(
+        f"{debugged} || variables.templates.all(t, t.spec.containers.map(c, {own}).sum()"
+        f" >= variables.least - {NOISE})",
+        f"{words}request at least the annotation {POD_CPU} of the namespace {remedy}",
+        f"'{words}request at least ' + namespaceObject.metadata.annotations['{POD_CPU}'] + ' {remedy}'",
+    )
 
 
 def devices(options: SchedulerOptions) -> Policy:

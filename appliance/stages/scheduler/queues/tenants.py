@@ -2,8 +2,9 @@
 
 from appliance.models.profile import Profile
 from appliance.models.site import Site
-from appliance.stages.kubernetes.variables.releases import parsed_release
+from appliance.stages.kubernetes.variables.releases import MUTATING, mutating, parsed_release
 from appliance.stages.scheduler.queues import (
+    small_pods,
     tenant_counts,
     tenant_operators,
     tenant_own,
@@ -54,7 +55,27 @@ def tenants(site: Site, profile: Profile, options: SchedulerOptions) -> list[Man
     """All policies, each with its binding to the namespaces of projects."""
     actions = ACTIONS[options.admission]
     found = policies(options, sizes(site.profiles(profile)), open_to_root(site))
-    return [made for policy in found for made in written(site, policy, actions)]
+    made = [made for policy in found for made in written(site, policy, actions)]
+    version = raising(site, profile)
+    raised = options.small_pods == "raise" and options.admission == "deny"
+    return [*made, *(small_pods.raised(site, version) if raised and version else ())]
+
+
+def raising(site: Site, profile: Profile) -> str:
+    """The version in which the site's cluster has policies that change pods, "" where it has none.
+
+    A cluster of others may have them; ``queue plan`` omits them where it does not.
+    """
+    own = site.kubernetes
+    if own is not None and own.external is not None:
+        return next(iter(MUTATING))
+    chosen = parsed_release(
+        (own.version if own else None)
+        or site.software.get("kubernetes")
+        or profile.software.kubernetes
+        or ""
+    )
+    return mutating(chosen.minor) if chosen else next(iter(MUTATING))
 
 
 def _have_trees(options: SchedulerOptions) -> bool:
@@ -77,7 +98,7 @@ def policies(
         tenant_pods.gpus(options),
         tenant_pods.gpu_words(),
         tenant_sizes.devices(options),
-        tenant_sizes.sizes(),
+        tenant_sizes.sizes(options.small_pods),
         tenant_pods.host(options),
         tenant_volumes.volumes(own),
         tenant_volumes.claims(),

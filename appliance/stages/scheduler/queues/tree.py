@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from appliance.models.gpu_counts import gpu_total
 from appliance.models.profile import Profile
 from appliance.models.site import Owner, Role, Site
+from appliance.stages.kubernetes.site import KUBELETS_OWN, KubernetesOptions
 from appliance.stages.scheduler.site import (
     DEFAULT_POOL,
     Amount,
@@ -23,6 +24,11 @@ GB_PER_GIB = 1.073741824
 UNSHARED = Amount(quota=0, limit=None)
 RESERVE = 0.05
 """Of each host's cores and memory: pods of the cluster itself use it, and no queue is guaranteed it."""
+
+OF_PROJECTS = 0.8
+"""The part of a host's places that pods of projects can fill; the rest is for pods of the cluster itself."""
+OVERSTATED = 4
+"""Two threads per core, in a host of twice the cores that its class demands."""
 
 Sizes = Mapping[str, Mapping[str, float]]
 """Cores and GB ("cpu", "memory") by host, or of one GPU by pool."""
@@ -144,6 +150,39 @@ def of_a_gpu(
             others = max(1.0, gpus - sum(quota for quota, _ in given))
             found.setdefault(pool, {})[name] = max(0.0, min(each, left / others))
     return found
+
+
+def of_a_pod(
+    site: Site, profile: Profile, options: SchedulerOptions, nodes_have: Sizes | None = None
+) -> Mapping[str, float]:
+    """Cores that each pod of a project requests at least, so that a host runs out of cores before it runs out of places.
+
+    0 where the site allows small pods. Queues have no quota of places, and KAI evicts nothing for them (0.12: what it evicts
+    still counts until it is gone). It does evict many small pods for cores.
+    The largest host of the project's pools counts, by its node where that is known; a node that overstates itself counts
+    at most OVERSTATED times what its class demands.
+    """
+    if options.small_pods == "allow":
+        return dict.fromkeys((project.name for project in options.projects), 0.0)
+    places = _places(site) * OF_PROJECTS
+    largest: dict[str, float] = {}
+    for pool, hosts in hosts_of(site).items():
+        for host in hosts:
+            demanded = float(site.profile_of(host, profile).hardware.host.cores)
+            known = (nodes_have or {}).get(host, {}).get("cpu", 0.0) or demanded
+            largest[pool] = max(largest.get(pool, 0.0), min(known, OVERSTATED * demanded))
+    found: dict[str, float] = {}
+    for project in options.projects:
+        pools = {queue.pool for queue in project.queues}
+        cores = max((largest.get(pool, 0.0) for pool in pools), default=0.0)
+        found[project.name] = math.ceil(round(cores / places * 100, 6)) / 100
+    return found
+
+
+def _places(site: Site) -> int:
+    """Pods of a GPU host at most; on a cluster of others, kubelet's own default."""
+    own = site.kubernetes or KubernetesOptions()
+    return KUBELETS_OWN if own.external is not None else own.kubelet.max_pods
 
 
 def capacity(site: Site, profile: Profile) -> Mapping[str, Mapping[str, float]]:

@@ -15,7 +15,8 @@ from appliance.config.load import load_site
 from appliance.errors import ClusterFailed, ClusterRefused, ConfigError
 from appliance.models.queue_plan import QueuePlan, Step
 from appliance.stages.queues import changes
-from appliance.stages.queues.work import QUEUE_LABEL
+from appliance.stages.queues.work import DEFAULTED, QUEUE_LABEL
+from appliance.stages.scheduler.queues.bounds import POD_CPU
 from appliance.stages.workloads.network import policies
 from appliance.stages.workloads.releases import namespaces
 from appliance.stages.workloads.site import WorkloadsOptions
@@ -87,6 +88,30 @@ def test_running_work_beyond_a_new_guarantee_is_named(world: World) -> None:
         "memory quota unbounded → 1958.5 GB",
         "pod kai-lattice/job: 8000 GB in use, 1958.5 guaranteed; KAI may evict what is beyond it when others need their guarantee",
         "its work that is never evicted holds 7000 GB and continues; new work waits",
+    )
+
+
+def test_running_pods_below_a_new_least_request_are_named(world: World) -> None:
+    world.apply()
+    space = world.api.store["/api/v1/namespaces/kai-lattice"]
+    del space["metadata"]["annotations"][POD_CPU]
+
+    def pod(name: str, cpu: str, notes: dict[str, str], phase: str = "Running") -> None:
+        box = {"name": "work", "resources": {"requests": {"cpu": cpu}}}
+        meta = {"name": name, "namespace": "kai-lattice", "annotations": notes}
+        made = {"metadata": meta, "spec": {"containers": [box]}, "status": {"phase": phase}}
+        world.api.put(f"/api/v1/namespaces/kai-lattice/pods/{name}", made)
+
+    pod("enough", "480m", {})
+    pod("ended", "50m", {}, "Succeeded")
+    default = "LimitRanger plugin set: cpu, memory request for container work; memory limit for container work"
+    pod("by-default", "50m", {DEFAULTED: default})
+    change = "annotations.appliance/pod-cpu - → 480m"
+    assert details(world.plan())["kai-lattice"] == (change,)
+    pod("small", "479m", {DEFAULTED: default.replace("cpu, ", "")})
+    assert details(world.plan())["kai-lattice"] == (
+        change,
+        "pod kai-lattice/small: requests less than 480m of cpu and continues; new pods request at least this",
     )
 
 

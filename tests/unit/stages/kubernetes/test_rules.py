@@ -91,6 +91,11 @@ def test_two_issuers_that_name_nobody_alike_are_accepted(site_folder: Path) -> N
             "{oidc: [{issuer: https://a, client_id: k}, {issuer: https://a, client_id: l, prefix: 'b:'}]}",
             "is given twice",
         ),
+        (
+            "{network: bridge, kubelet: {max_pods: 251}}",
+            "251 pods, but network bridge gives a host one block of /24",
+        ),
+        ("{network: cilium, kubelet: {max_pods: 500}}", "500 pods, but network cilium"),
     ],
 )
 def test_an_unusable_cluster_is_refused(site_folder: Path, section: str, said: str) -> None:
@@ -207,6 +212,12 @@ def test_no_mount_hides_the_plugins_of_the_pod_network(
     found = problems(site_folder, f"{{network: {network}}}")
     told = [line for line in found if line.startswith("storage.mounts[1].at ")]
     assert any("/opt/cni/bin" in line for line in told) == (not fine), found
+
+
+@pytest.mark.parametrize(("network", "pods"), [("calico", 500), ("cilium", 250), ("bridge", 250)])
+def test_a_host_has_addresses_for_its_pods(network: str, pods: int, site_folder: Path) -> None:
+    section = f'{{version: "1.35", network: {network}, kubelet: {{max_pods: {pods}}}}}'
+    assert not any("max_pods" in line for line in problems(site_folder, section))
 
 
 def test_a_host_has_a_core_for_pods(site_folder: Path) -> None:

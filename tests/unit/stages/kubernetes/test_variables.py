@@ -19,6 +19,7 @@ from appliance.stages.fabric.facts import Topology
 from appliance.stages.fabric.switch_tree import FAMILY
 from appliance.stages.fabric.topology import label_families
 from appliance.stages.kubernetes.facts import Kubernetes
+from appliance.stages.kubernetes.site import KubeletOptions
 from appliance.stages.kubernetes.stage import upgrade, upgrades, wanted
 from appliance.stages.kubernetes.variables import KUBE_VIP, containerd
 from appliance.stages.kubernetes.variables.releases import parse
@@ -176,6 +177,26 @@ def test_a_gpu_host_hands_out_whole_processors_of_one_node() -> None:
     assert found["cgroupDriver"] == "systemd"
     assert "memoryManagerPolicy" not in found
     assert "cpuManagerPolicy" not in of("head-1", site(version="1.35"))["kubernetes_kubelet"]
+
+
+@pytest.mark.parametrize(("pods", "written"), [(110, None), (250, 250)])
+def test_places_for_pods_are_written_where_they_are_not_kubelets_own(
+    pods: int, written: int | None
+) -> None:
+    given = site(version="1.35", kubelet=KubeletOptions(max_pods=pods))
+    assert of("gpu-1", given, facts("gpu-1"))["kubernetes_kubelet"].get("maxPods") == written
+    assert "maxPods" not in of("head-1", given)["kubernetes_kubelet"]
+
+
+@pytest.mark.parametrize(
+    ("release", "version"),
+    [("1.33", None), ("1.34", "v1beta1=true"), ("1.35", "v1beta1=true"), ("1.36", None)],
+)
+def test_a_release_whose_policies_need_a_gate_gets_it(release: str, version: str | None) -> None:
+    found = of("head-1", site(version=release))
+    server = arguments(document(found, "ClusterConfiguration")["apiServer"]["extraArgs"])
+    assert server.get("feature-gates") == (version and "MutatingAdmissionPolicy=true")
+    assert server.get("runtime-config") == (version and f"admissionregistration.k8s.io/{version}")
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3])

@@ -12,7 +12,7 @@ from appliance.stages.kubernetes.site import KubernetesOptions
 from appliance.stages.scheduler.queues import bounds, kai
 from appliance.stages.scheduler.queues.manifest import Manifest
 from appliance.stages.scheduler.queues.rendered import Rendered, rendered
-from tests.support.rendered_queues import PROFILES, VARIANTS, folder, make, only
+from tests.support.rendered_queues import PROFILES, VARIANTS, folder, make, of_places, only
 
 __all__ = ["folder"]
 
@@ -271,6 +271,90 @@ def test_a_container_that_says_nothing_gets_a_part_of_a_gpus_share(
     assert item["defaultRequest"]["memory"] == f"{memory // 4}Mi"
     assert set(item["default"]) == {"memory", "ephemeral-storage"}
     assert item["maxLimitRequestRatio"] == {"memory": "4", "ephemeral-storage": "16"}
+
+
+@pytest.mark.parametrize(
+    ("cores", "least"),
+    [
+        ({}, "480m"),
+        ({"gpu-1": 224.0}, "1120m"),
+        ({"gpu-1": 2.0, "gpu-2": 2.0, "gpu-3": 2.0, "gpu-4": 2.0}, "10m"),
+        # A host cannot raise it without bound, nor lower that of others.
+        ({"gpu-1": 1e9}, "1920m"),
+        ({"gpu-1": 0.5}, "480m"),
+    ],
+)
+def test_a_host_runs_out_of_cores_before_it_runs_out_of_places(
+    folder: Path, cores: dict[str, float], least: str
+) -> None:
+    make(folder, "flat")
+    loaded = load_site(folder)
+    site = of_places(loaded.site, 250, "refuse")
+    found = rendered(site, loaded.profile, {h: {"cpu": c} for h, c in cores.items()})
+    space = only(found, "Namespace", "kai-team")
+    assert space["metadata"]["annotations"]["appliance/pod-cpu"] == least
+    (item,) = of_kind(found, "LimitRange")[0]["spec"]["limits"]
+    assert item["defaultRequest"]["cpu"] == ("50m" if least == "10m" else least)
+
+
+@pytest.mark.parametrize(
+    ("release", "small", "version"),
+    [
+        ("1.33", "raise", None),
+        ("1.34", "raise", "v1beta1"),
+        ("1.35", "raise", "v1beta1"),
+        ("1.36", "raise", "v1"),
+        ("1.36", "refuse", None),
+        ("1.36", "allow", None),
+    ],
+)
+def test_requests_are_raised_where_the_release_can(
+    folder: Path, release: str, small: str, version: str | None
+) -> None:
+    make(folder, "flat")
+    loaded = load_site(folder)
+    site = of_places(loaded.site, 250, small)
+    own = site.kubernetes.model_copy(update={"version": release})  # type: ignore[union-attr]
+    found = rendered(site.model_copy(update={"kubernetes": own}), loaded.profile)
+    kinds = ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding")
+    versions = [r["apiVersion"] for kind in kinds for r in of_kind(found, kind)]
+    assert versions == ([f"admissionregistration.k8s.io/{version}"] * 2 if version else [])
+    sizes = only(found, "ValidatingAdmissionPolicy", "appliance-sizes")["spec"]["validations"]
+    assert any("requests too little CPU" in v["message"] for v in sizes) == (small == "refuse")
+
+
+def test_a_site_that_only_warns_raises_nothing(folder: Path) -> None:
+    make(folder, "flat")
+    loaded = load_site(folder)
+    site = of_places(loaded.site, 250)
+    options = site.scheduler.model_copy(update={"admission": "warn"})  # type: ignore[union-attr]
+    found = rendered(site.model_copy(update={"scheduler": options}), loaded.profile)
+    assert not of_kind(found, "MutatingAdmissionPolicy")
+
+
+def test_more_places_need_smaller_requests(folder: Path) -> None:
+    make(folder, "flat")
+    loaded = load_site(folder)
+    space = only(
+        rendered(of_places(loaded.site, 500, "refuse"), loaded.profile), "Namespace", "kai-team"
+    )
+    assert space["metadata"]["annotations"]["appliance/pod-cpu"] == "240m"
+
+
+def test_hosts_of_pools_that_a_project_does_not_use_do_not_count(folder: Path) -> None:
+    make(folder, "tenants")
+    loaded = load_site(folder)
+    pools = {p.name: p.hosts for p in loaded.site.scheduler.node_pools}  # type: ignore[union-attr]
+    large = {host: {"cpu": 192.0} for host in pools["interactive"]}
+    found = rendered(of_places(loaded.site, 250, "refuse"), loaded.profile, large)
+    projects = loaded.site.scheduler.projects  # type: ignore[union-attr]
+    least = {
+        p.name: only(found, "Namespace", f"kai-{p.name}")["metadata"]["annotations"][bounds.POD_CPU]
+        for p in projects
+    }
+    uses = {p.name: any(q.pool == "interactive" for q in p.queues) for p in projects}
+    assert set(uses.values()) == {True, False}
+    assert least == {name: "960m" if used else "480m" for name, used in uses.items()}
 
 
 def test_every_kind_that_members_create_is_counted(folder: Path) -> None:
