@@ -48,6 +48,7 @@ class Play:
     ``plays``: the plays to run. ``mark`` identifies its processes, see leftovers.mark. ``private_key`` None means the agent
     or the user's own keys. All paths are absolute.
     ``connections``: a private folder for ssh connections shared with other plays; None for separate connections.
+    ``delegates``: names in known_hosts of hosts that have no part in the play, but get delegated tasks.
     ``redact`` removes secrets from a host's output before it is shortened: half of a secret would not be recognized.
     """
 
@@ -60,6 +61,7 @@ class Play:
     private_key: Path | None
     mark: str
     connections: Path | None = None
+    delegates: tuple[str, ...] = ()
     redact: Callable[[str], str] = str
 
 
@@ -270,12 +272,13 @@ def _environment(folder: Path, request: Play) -> dict[str, str]:
 
 
 def _names(request: Play) -> list[str]:
-    """The names of all hosts in known_hosts."""
-    return [
+    """The names in known_hosts of all hosts that the play connects to."""
+    own = [
         known_hosts_name(str(variables["ansible_host"]), int(str(variables["ansible_port"])))
         for variables in request.hosts.values()
         if "ansible_host" in variables and "ansible_port" in variables
     ]
+    return [*own, *request.delegates]
 
 
 def _forget_settings() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from appliance.adapters import leftovers
 from appliance.adapters.ansible import LAST_PLAY, HostPlay, Play, TaskEvent, play
+from appliance.adapters.remote import known_hosts_name
 from appliance.checks.check import View
 from appliance.engine.look.gather import Unanswered, ask
 from appliance.engine.look.judge import judge_host
@@ -190,6 +191,11 @@ def play_of(
         known_hosts=session.folder / access.known_hosts,
         private_key=session.folder / access.private_key if access.private_key else None,
         mark=leftovers.mark(session.folder_of_run),
+        # A host that joins the cluster gets its token from a control host, which the play may leave out.
+        delegates=tuple(
+            known_hosts_name(str(h.address), access.port)
+            for h in session.site.with_role(Role.CONTROL)
+        ),
         redact=session.redact,
     )
 
