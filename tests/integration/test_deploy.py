@@ -346,6 +346,8 @@ def test_second_deployment_starts_no_ansible_and_says_the_same(
     assert watch.started == []
     run_id = str(_events(done)[0]["run"])
     assert {e.kind for e in deployed.journal(run_id)} == {
+        "opened",
+        "closed",
         "run_started",
         "facts",
         "plan",
