@@ -11,7 +11,7 @@ from appliance.report.formatting import fold, moment
 
 @click.group()
 def baseline() -> None:
-    """Show or accept the baseline: the recorded state of the hosts.
+    """Show or accept the recorded state of the hosts.
 
     The baseline covers what no stage owns: accounts, keys, sudoers files, package sources, packages, cron jobs, units,
     listening sockets, third-party kernel modules, setuid files and file capabilities. Each stage's own checks cover the rest.

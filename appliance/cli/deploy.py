@@ -56,7 +56,7 @@ def deploy(
     verbose: bool,
     as_json: bool,
 ) -> int:
-    """Deploy the site's profile, verify it, and write the report.
+    """Deploy the site, verify it, and write the report.
 
     Shows the plan and asks before it changes anything. Machines that are off and were never installed from here get
     their system first, where the site names an image and their controllers. What is finished is not repeated: after a failure or

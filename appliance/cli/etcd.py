@@ -20,7 +20,7 @@ yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask for conf
 
 @click.group()
 def etcd() -> None:
-    """List, save and restore backups of etcd, and free its space.
+    """List, save and restore backups of etcd; free space.
 
     \b
     appliance etcd list --inventory mysite                        list the backups of each control host

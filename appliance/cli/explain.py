@@ -17,7 +17,7 @@ from appliance.stages.renamed import current
 @click.command()
 @click.argument("check", required=False)
 def explain(check: str | None) -> int:
-    """Explain a check: what it examines, and what usually fails it. Then its limit and its causes. Without CHECK, list all checks."""
+    """Explain a check, and what usually fails it. Then its limit and its causes. Without CHECK, list all checks."""
     known = {c.id: (c.title, c.explain) for c in EVERY_CHECK}
     known |= {i: (b.title, b.explain) for b in BENCHMARKS for i in b.checks}
     known |= {promise.id: (promise.title, promise.explain) for promise in PROMISES}

@@ -19,9 +19,9 @@ LAST = 20
 @click.option("--all", "everything", is_flag=True, help=f"All runs, not only the last {LAST}.")
 @options.json_option("Print JSON.")
 def history(inventory: Path | None, profile: str | None, everything: bool, as_json: bool) -> int:
-    """Show who changed the site and when: verb, user and machine, options, outcome, changed stages and hosts.
+    """Show who changed the site, and when.
 
-    Reads the site's journal only. Runs that only read hosts are not listed.
+    Prints verb, user and machine, options, outcome, changed stages and hosts. Reads the site's journal only. Runs that only read hosts are not listed.
     """
     runs = action.history(runs_of(options.target(inventory, profile)))
     shown = runs if everything else runs[-LAST:]

@@ -53,9 +53,9 @@ def support_bundle(
     output: Path | None,
     as_json: bool,
 ) -> int:
-    """Collect facts, logs, configuration and vendor reports of the site into one archive. Changes nothing.
+    """Collect logs, configuration and facts into one archive.
 
-    Secrets are removed. index.md in the archive lists what is inside, what was left out, and why. At most 50 MB and 60 s a host.
+    Also reports of vendors' programs. Changes nothing. Secrets are removed. index.md in the archive lists what is inside, what was left out, and why. At most 50 MB and 60 s a host.
 
     Exit: 0 all hosts were read, 2 unusable input, 3 a host was not read.
     """

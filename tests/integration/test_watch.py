@@ -71,8 +71,8 @@ def test_a_judge_that_errs_drains_one_of_two_hosts_and_tells_of_the_other(
     (first,) = out(judged)
     assert "slurm.watch 50-wrong.sh: the judge errs" in state(judged, first)
     (kept,) = set(GPU_HOSTS) - {first}
-    assert json.loads(judged.said(kept, "cat /run/appliance/watch.json"))["slurm"] == "over"
-    assert "keeps its jobs" in judged.said(kept, "journalctl -t appliance-watch -n 1")
+    assert json.loads(judged.said(kept, "cat /run/appliance/watch.json"))["state"] == "over"
+    assert "keeps its work" in judged.said(kept, "journalctl -t appliance-watch -n 1")
     # A job before which the same judge is asked goes on there: Slurm would drain the host whose prolog fails.
     done = judged.said("head", "timeout 60 srun -N1 --gres=gpu:1 hostname")
     assert done.strip() == kept
@@ -85,7 +85,7 @@ def test_a_silent_controller_drains_nobody(judged: Deployed) -> None:
         for host in GPU_HOSTS:
             assert judged.shell(host, ACT).returncode == 1
             kept = json.loads(judged.said(host, "cat /run/appliance/watch.json"))
-            assert kept["slurm"] == "silent"
+            assert kept["state"] == "silent"
             assert kept["gaps"]
     finally:
         judged.said("head", "systemctl start slurmctld")
