@@ -136,7 +136,8 @@ def conditions(
 
     A host is unfit for the same reasons that drain a host in Slurm. An unfit node is cordoned, with the annotation
     appliance/unfit, unless --most-out nodes are out already. It is uncordoned when the host is fit again. After a GPU
-    fault, only an operator uncordons it (kubectl uncordon). Running pods stay.
+    fault, only an operator uncordons it (kubectl uncordon). Running pods stay. This is for an external cluster: hosts of
+    the site's own cluster check themselves (kubernetes.watch).
     Exit: 0 all are fit, 1 one is not, 2 unusable input, 3 one could not be judged.
     """
     target = options.target(inventory, profile)
