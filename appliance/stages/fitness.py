@@ -2,11 +2,13 @@
 
 from base64 import b64encode
 
-from appliance.checks.check import View
+from appliance.checks.check import View, failed, not_assessed, passed
+from appliance.models.facts import HostFacts
 from appliance.models.gpu_counts import gpu_count
 from appliance.models.profile import Interconnect
-from appliance.models.site import Role, Site
-from appliance.models.watch import WatchOptions
+from appliance.models.result import Judgement
+from appliance.models.site import Host, Role, Site
+from appliance.models.watch import Watch, WatchOptions
 from appliance.stages.base import ids as base_ids
 from appliance.stages.base.checks.room import FAIL_PERCENT
 from appliance.stages.context import RoleContext, Variables
@@ -36,6 +38,30 @@ def expected(context: RoleContext) -> Variables:
         "gpus": gpu_count(context.profile, context.host),
         "mounts": _mounts(context),
     }
+
+
+def judge_stopped(host: Host, seen: Watch, limit: float, cause: str, fix: str) -> Judgement:
+    """A watch that has not finished a run for more than ``limit`` s. ``cause``, ``fix``: if no hung process is known."""
+    if seen.held_by:
+        cause = f"a later check hangs (process {seen.held_by})"
+        fix = f"on {host.name}: ps -o lstart,stat,wchan:30,args {seen.held_by} shows what it waits for; kill -9 {seen.held_by}, or reboot the host"
+    ago = f"the host's watch last ran {seen.age_s / 60:.0f} min ago"
+    return failed(host.name, f"{ago}: {cause}", fix, value=seen.age_s, unit="s", limit=limit)
+
+
+def judge_out(
+    host: Host, facts: HostFacts, seen: Watch, area: str, out: str, fix: str, minutes: int | None
+) -> Judgement:
+    """A host that its own watch took out of work. ``out``: the scheduler's word for that; ``minutes``: until it resumes by itself."""
+    if not seen.returns:
+        return passed(host.name, f"{out}; an operator must resume it")
+    if seen.fit is None:
+        return not_assessed(host.name, facts.gap(area, "its current state was not read"))
+    if not seen.fit:
+        return passed(host.name, f"{out}, and not fit yet")
+    later = f"; or wait: it resumes automatically after {minutes or 0:g} min without a fault"
+    cause = f"it is fit again, but still {out} by its own watch"
+    return failed(host.name, cause, fix + later * bool(minutes), value=f"fit, and {out}")
 
 
 def _program(context: RoleContext) -> str:

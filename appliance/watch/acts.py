@@ -39,7 +39,7 @@ def act(given: dict[str, Any], seen: Verdict, door: Door, *, repaired: bool = Fa
     except Silent as error:
         seen.state = verdict.SILENT if seen.causes else verdict.LEFT
         seen.ours, seen.returns = bool(before.get("ours")), bool(before.get("returns"))
-        seen.gaps.append(f"{door.place.scheduler} did not get this verdict: {error}")
+        seen.gaps.append(_unreported(door, error))
     _report(seen, door, since, before)
     verdict.keep(door.place, seen, since, given.get("textfiles", ""))
     if changed or before.get("state", "") != seen.state:
@@ -102,7 +102,12 @@ def _report(seen: Verdict, door: Door, since: float, before: dict[str, Any]) -> 
     try:
         seen.reported = door.report(seen, since, before.get("reported") or {})
     except Silent as error:
-        seen.gaps.append(f"{door.place.scheduler} did not get this verdict: {error}")
+        if (gap := _unreported(door, error)) not in seen.gaps:
+            seen.gaps.append(gap)
+
+
+def _unreported(door: Door, error: Silent) -> str:
+    return f"{door.place.scheduler} did not get this verdict: {error}"
 
 
 def _log(seen: Verdict) -> None:

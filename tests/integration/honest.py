@@ -155,7 +155,7 @@ def _honest() -> tuple[tuple[str, str, Body], ...]:
             ALPHA,
             pod(gpus=0, containers=[sized("a", "240m"), sized("b", "240m")]),
         ),
-        "a small container beside one that requests nothing": (
+        "a small container next to one that requests nothing": (
             ALPHA,
             pod(gpus=0, containers=[sized("a", "10m"), container_of("b")]),
         ),

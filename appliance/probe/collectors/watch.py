@@ -47,8 +47,8 @@ def last(ask: Ask, area: str, program: str, state: str) -> dict[str, Any] | None
         found["held_by"] = holder if waited > seen["time"] else None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise Unreadable(state + " cannot be read") from None
-    mended = found["state"] == "out" and found["returns"]
-    return {**found, "fit": _fit(ask, area, program) if mended else None}
+    may_return = found["state"] == "out" and found["returns"]
+    return {**found, "fit": _fit(ask, area, program) if may_return else None}
 
 
 def _waits(ask: Ask) -> tuple[float, int | None]:

@@ -40,6 +40,7 @@ from ansible_collections.appliance.host.plugins.module_utils.resources import (
 
 from appliance.config.data import root
 from appliance.mig import node as on_demand
+from appliance.models.drain import HEALTH
 from tests.support.role_programs import program
 from tests.support.role_units import RoleText
 
@@ -345,8 +346,10 @@ def test_a_cordon_of_ours_is_taken_back_and_any_other_stays() -> None:
     ]
 
 
-def test_a_cordon_of_mig_on_demand_is_not_taken_back_while_gpus_are_divided() -> None:
-    notes = {on_demand.DRAINED: on_demand.REASON}
+@pytest.mark.parametrize("reason", [on_demand.REASON, HEALTH + "gpu.xid GPU 2: Xid 79"])
+def test_a_cordon_of_the_host_itself_is_ended_by_the_host_alone(reason: str) -> None:
+    """While it divides its GPUs, or because it is unfit."""
+    notes = {on_demand.DRAINED: reason}
     cordoned = {
         "metadata": {"name": "gpu-1", "annotations": notes},
         "spec": {"unschedulable": True},

@@ -19,7 +19,7 @@ from appliance.models.gap import Gap
 from appliance.models.result import Judgement
 from appliance.models.site import Host, Owner
 from appliance.models.watch import Watch, WatchOptions
-from appliance.stages.fitness import most_out
+from appliance.stages.fitness import judge_out, judge_stopped, most_out
 from appliance.stages.kubernetes import ids
 from appliance.stages.kubernetes.causes import UNFIT
 from appliance.stages.kubernetes.site import KubernetesOptions
@@ -40,7 +40,8 @@ def judge_watch(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
     if seen is None:
         return [not_assessed(host.name, _gap(facts), fix=STAGE)]
     if seen.age_s > OLD_SECONDS:
-        return [_stopped(host, seen)]
+        fix = f"on {host.name}: systemctl restart {TIMER}; if that does not help: journalctl -u {PROGRAM}"
+        return [judge_stopped(host, seen, OLD_SECONDS, f"{TIMER} does not start it", fix)]
     if seen.causes:
         return [_unfit(view, host, seen)]
     if seen.gaps:
@@ -60,18 +61,9 @@ def judge_return(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
         return [not_assessed(host.name, _gap(facts) if seen is None else old)]
     if seen.state != "out":
         return [passed(host.name, "not out")]
-    if not seen.returns:
-        return [passed(host.name, "cordoned; an operator must resume it")]
-    if seen.fit is None:
-        why = facts.gap("node_watch", "its current state was not read")
-        return [not_assessed(host.name, why)]
-    if not seen.fit:
-        return [passed(host.name, "cordoned, and not fit yet")]
-    minutes = _options(view).return_after_minutes
     fix = f"{STAGE} --limit {host.name}"
-    fix += f"; or wait: it returns after {minutes:g} min without a fault" if minutes else ""
-    cause = "it is fit again, but still cordoned by its own watch"
-    return [failed(host.name, cause, fix, value="fit, and cordoned")]
+    minutes = _options(view).return_after_minutes
+    return [judge_out(host, facts, seen, "node_watch", "cordoned", fix, minutes)]
 
 
 def _gap(facts: HostFacts) -> Gap:
@@ -80,18 +72,6 @@ def _gap(facts: HostFacts) -> Gap:
 
 def _options(view: View) -> WatchOptions:
     return (view.site.kubernetes or KubernetesOptions()).watch
-
-
-def _stopped(host: Host, seen: Watch) -> Judgement:
-    ago = f"the host's watch last ran {seen.age_s / 60:.0f} min ago"
-    cause = f"{ago}: {TIMER} does not start it"
-    fix = (
-        f"on {host.name}: systemctl restart {TIMER}; if that does not help: journalctl -u {PROGRAM}"
-    )
-    if seen.held_by:
-        cause = f"{ago}: a later check hangs (process {seen.held_by})"
-        fix = f"on {host.name}: ps -o lstart,stat,wchan:30,args {seen.held_by} shows what it waits for; kill -9 {seen.held_by}, or reboot the host"
-    return failed(host.name, cause, fix, value=seen.age_s, unit="s", limit=OLD_SECONDS)
 
 
 def _unreported(seen: Watch) -> str:

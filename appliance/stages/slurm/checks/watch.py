@@ -18,7 +18,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement
 from appliance.models.site import Host, Owner
 from appliance.models.watch import Watch
-from appliance.stages.fitness import most_out
+from appliance.stages.fitness import judge_out, judge_stopped, most_out
 from appliance.stages.slurm import ids
 from appliance.stages.slurm.causes import NO_MUNGE, UNFIT
 from appliance.stages.slurm.checks import DEPLOY, WORKING, controller_of, state_words
@@ -34,12 +34,8 @@ def judge_watch(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
         why = facts.gap("watch", "no program checks this host for Slurm")
         return [not_assessed(host.name, why, fix="appliance deploy --stage slurm")]
     if seen.age_s > OLD_SECONDS:
-        cause = f"the host's watch last ran {seen.age_s / 60:.0f} min ago: Slurm does not run it"
         fix = f"journalctl -u slurmd on {host.name}, and slurmctld on the first control host"
-        if seen.held_by:
-            cause = f"the host's watch last ran {seen.age_s / 60:.0f} min ago: a later check hangs (process {seen.held_by})"
-            fix = f"on {host.name}: ps -o lstart,stat,wchan:30,args {seen.held_by} shows what it waits for; kill -9 {seen.held_by}, or reboot the host"
-        return [failed(host.name, cause, fix, value=seen.age_s, unit="s", limit=OLD_SECONDS)]
+        return [judge_stopped(host, seen, OLD_SECONDS, "Slurm does not run it", fix)]
     if not seen.causes:
         return [passed(host.name, "fit")]
     return [_unfit(view, host, seen)]
@@ -85,22 +81,9 @@ def judge_return(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
         return [not_assessed(host.name, why)]
     if seen.state != "out" or _is_at_work(view, host):
         return [passed(host.name, "not out")]
-    if not seen.returns:
-        return [passed(host.name, "drained; an operator must resume it")]
-    if seen.fit is None:
-        why = facts.gap("watch", "its current state was not read")
-        return [not_assessed(host.name, why)]
-    if not seen.fit:
-        return [passed(host.name, "drained, and not fit yet")]
-    cause = "it is fit again, but still drained by its own watch"
     minutes = view.site.slurm_options.watch.return_after_minutes
-    later = (
-        f"; or wait: it resumes automatically after {minutes:g} min without a fault"
-        if minutes
-        else ""
-    )
-    fix = f"{DEPLOY} --limit {host.name}{later}"
-    return [failed(host.name, cause, fix, value="fit, and drained")]
+    fix = f"{DEPLOY} --limit {host.name}"
+    return [judge_out(host, facts, seen, "watch", "drained", fix, minutes)]
 
 
 def _is_at_work(view: View, host: Host) -> bool:

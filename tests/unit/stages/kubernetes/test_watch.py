@@ -1,18 +1,28 @@
 """What hosts of Kubernetes find of themselves: reported where it is not looked at, and unknown is never good."""
 
-from typing import Any
+import json
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from appliance.checks.check import View
+from appliance.engine.look.gather import Round
+from appliance.engine.run.rollout import is_left_drained
+from appliance.models.drain import HEALTH, Why
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Owner, Site
 from appliance.models.watch import UnfitBy, Watch, WatchOptions
+from appliance.probe.ask import Ask
 from appliance.stages.kubernetes import ids
+from appliance.stages.kubernetes.collect import watch
 from appliance.stages.kubernetes.facts import Kubernetes, KubernetesNode
 from appliance.stages.kubernetes.site import KubernetesOptions
 from appliance.stages.kubernetes.variables.watch import rights
+from appliance.watch.place import KUBERNETES
 from tests.support.facts import facts_of
 from tests.support.judging import said_by
 from tests.support.profiles import profile_of
@@ -130,3 +140,25 @@ def test_a_cordon_of_the_host_itself_names_the_check_and_the_way_back(
 def test_kubelets_get_one_right_more_and_it_changes_nothing() -> None:
     role, _ = rights()
     assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}]
+
+
+def test_the_probe_reads_the_verdict_for_kubernetes_from_its_own_file(tmp_path: Path) -> None:
+    for at in (watch.PROGRAM, watch.STATE):
+        (tmp_path / at[1:]).parent.mkdir(parents=True)
+    assert watch.collect(Ask({}, str(tmp_path))) == {"node_watch": None}
+    (tmp_path / watch.PROGRAM[1:]).touch()
+    kept = {"version": 1, "time": time.time(), "causes": [], "gaps": [], "state": "over"}
+    (tmp_path / watch.STATE[1:]).write_text(json.dumps(kept))
+    found = watch.collect(Ask({}, str(tmp_path)))["node_watch"]
+    assert Watch.model_validate(found).state == "over"
+    assert (KUBERNETES.last, KUBERNETES.check) == (watch.STATE, ids.WATCH)
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_left"), [(Why.DRIVER, True), (HEALTH + "base.disk / is full", False)]
+)
+def test_a_host_that_cordoned_itself_is_no_interrupted_change(reason: str, is_left: bool) -> None:
+    node = KubernetesNode(name="gpu-1", ready=True, cordoned=True, cordoned_for=reason)
+    found = SimpleNamespace(facts={"head": facts_of("head", kubernetes=Kubernetes(nodes=(node,)))})
+    unused: Any = None
+    assert is_left_drained(unused, cast("Round", found), "gpu-1") is is_left
