@@ -3,8 +3,11 @@
 import json
 import os
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
+
+from appliance.errors import DeadlineExceeded
 
 PROC = Path("/proc")
 MARK = "APPLIANCE_LAB_RACK"
@@ -52,6 +55,19 @@ def marked(rack_dir: Path) -> tuple[int, ...]:
             if mark in (entry / "environ").read_bytes().split(b"\0"):
                 found.append(int(entry.name))
     return tuple(found)
+
+
+def end_marked(rack_dir: Path, timeout: float = 20.0) -> None:
+    """End every process the rack started, also those forked meanwhile. Raises DeadlineExceeded."""
+    deadline = time.monotonic() + timeout
+    while pids := marked(rack_dir):
+        for pid in pids:
+            kill(pid)
+        if time.monotonic() > deadline:
+            raise DeadlineExceeded(
+                f"{rack_dir.name}: {len(pids)} processes do not die", "they hang in the kernel"
+            )
+        time.sleep(0.05)
 
 
 def with_argument(text: str) -> int | None:

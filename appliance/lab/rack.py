@@ -136,8 +136,7 @@ def down(name: str) -> bool:
         if rack:
             fabric.stop(rack)
             repository.stop(rack)
-            for pid in processes.marked(rack.state_dir):
-                processes.kill(pid)
+            processes.end_marked(rack.state_dir)
             if rack.spec.is_virtual:
                 hall.stop(vms.hall_of(rack))
             else:
