@@ -63,6 +63,12 @@ AGES = ((1440, "day"), (60, "hour"))
     metavar="FILE",
     help="Judge a support bundle instead of the site. Nothing is contacted.",
 )
+@click.option(
+    "--local",
+    "is_local",
+    is_flag=True,
+    help="Judge only this machine, without a site, as one of the class --profile.",
+)
 def health(
     inventory: Path | None,
     profile: str | None,
@@ -75,6 +81,7 @@ def health(
     since: str,
     deep: bool,
     bundle: Path | None,
+    is_local: bool,
 ) -> int:
     """Check the site now: show faults, causes and remedies. Reads only.
 
@@ -88,7 +95,17 @@ def health(
         )
     if deep and not since:
         raise click.UsageError("--deep needs --since")
-    if bundle:
+    if is_local:
+        if inventory or hosts or since or keep or bundle:
+            raise click.UsageError(
+                "--local excludes --inventory, --host, --since, --report and --bundle: it judges this machine alone"
+            )
+        if not profile:
+            raise click.UsageError(
+                "--local needs --profile, the class of this machine; list the classes: appliance profile list"
+            )
+        seen = action.of_this_machine(profile, checks)
+    elif bundle:
         if inventory or profile or since or keep:
             raise click.UsageError(
                 "--bundle excludes --inventory, --profile, --since and --report: the archive contains the site"
@@ -139,6 +156,10 @@ def _document(seen: action.Health) -> documents.Health:
 def _table(seen: action.Health, *, everything: bool, plan: str) -> None:
     if seen.taken:
         click.echo(f"Support bundle: hosts read {_age(seen.taken)}; nothing was contacted.")
+    if seen.alone:
+        click.echo(
+            f"This machine alone, as {seen.alone}. Not judged: what depends on the site or on other hosts."
+        )
     if seen.simulated:
         click.echo(f"Simulated: {', '.join(seen.simulated)}.")
     health_view(
@@ -148,7 +169,7 @@ def _table(seen: action.Health, *, everything: bool, plan: str) -> None:
         findings(spoken.advice(seen.results), seen.since),
         hosts=seen.hosts,
         seconds=seen.seconds,
-        commands=("appliance explain CHECK", *(() if seen.taken else (plan,))),
+        commands=("appliance explain CHECK", *(() if seen.taken or seen.alone else (plan,))),
         everything=everything,
         waivers=seen.waivers,
         verdict=seen.verdict,

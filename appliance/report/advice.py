@@ -102,6 +102,11 @@ def addressed(text: str, address: Address) -> str:
     return _COMMAND.sub(named, text)
 
 
+def for_the_control_machine(text: str) -> str:
+    """Return a remedy for readers on another machine: its first command that needs the site names where to type it."""
+    return _COMMAND.sub(lambda found: f"on the control machine: {found[0]}", text, count=1)
+
+
 def told(value: T, address: Address) -> T:
     """Return models, mappings and sequences with every text in them addressed."""
     return cast(T, _told(value, address)) if address.words else value

@@ -1,5 +1,7 @@
 """Health: the checks of every stage on fresh facts; reads hosts only."""
 
+import re
+import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +14,13 @@ from appliance.actions.profiles.limit_bounds import check_ids
 from appliance.actions.sites.opening import Target, open_session
 from appliance.adapters.support_archive import first_files
 from appliance.checks.check import not_assessed
+from appliance.config.load import load_profile
 from appliance.config.rules.base import near
 from appliance.engine.accept.acceptance import acceptance_of
 from appliance.engine.accept.baseline import differences
 from appliance.engine.accept.waivers import active
 from appliance.engine.host_names import named_hosts
-from appliance.engine.look import bundled
+from appliance.engine.look import alone, bundled
 from appliance.engine.look.gather import Round
 from appliance.engine.look.judge import REACHABLE, RECEIPTS, judge_all
 from appliance.engine.look.kept_results import KIND, KeptResults
@@ -44,6 +47,7 @@ from appliance.models.result import (
     worst_of_each,
 )
 from appliance.models.waiver import Waiver
+from appliance.report.advice import for_the_control_machine
 from appliance.stages.renamed import current
 
 
@@ -53,6 +57,7 @@ class Health:
 
     ``then``: the state of the site to compare with, if requested, and ``differences`` from it. ``acceptance``: of a whole site only.
     ``outdated``: stages with findings that another release of the program deployed. ``taken``: of a support bundle.
+    ``alone``: how a machine without its site was judged.
     """
 
     site: str
@@ -68,6 +73,7 @@ class Health:
     acceptance: Acceptance | None = None
     outdated: tuple[str, ...] = ()
     taken: datetime | None = None
+    alone: str = ""
 
     @property
     def verdict(self) -> Verdict:
@@ -172,6 +178,36 @@ def of_bundle(
             outdated=outdated(session, found.facts, results),
             taken=site.taken,
         )
+
+
+def of_this_machine(profile: str, checks: tuple[str, ...] = ()) -> Health:
+    """Judge the machine where this program runs, without a site, as one of class ``profile`` (name or file).
+
+    Raises ConfigError for an unknown class, or a check that needs the site; ApplianceError if the machine was not read.
+    """
+    checks = tuple(map(current, checks))
+    ids = set(_ids(checks)) & alone.ALONE
+    if not ids:
+        raise ConfigError(
+            f"{', '.join(checks)}: not judged without the site",
+            "run health on the control machine, or leave --check out",
+        )
+    of_class = load_profile(profile, check_ids())
+    name = re.sub(r"[^a-z0-9-]", "-", socket.gethostname().partition(".")[0].lower()).strip("-")
+    started = time.monotonic()
+    facts = alone.facts_of_this_machine(name or "localhost")
+    seconds = time.monotonic() - started
+    results = alone.judge_alone(facts, of_class, ids)
+    kind = "a GPU host" if alone.is_gpu_host(facts) else "a host without GPUs"
+    return Health(
+        facts.host,
+        1,
+        seconds,
+        facts.simulated,
+        tuple(r.model_copy(update={"fix": for_the_control_machine(r.fix)}) for r in results),
+        {},
+        alone=f"{kind} of class {of_class.name}",
+    )
 
 
 def _differences(
