@@ -87,26 +87,16 @@ def health(
 
     Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete, also if --since could not compare everything. With --format nagios: the exit codes of a Nagios plugin, 0 to 3.
     """
-    if as_json and shape not in ("table", "json"):
-        raise click.UsageError(f"--json and --format {shape} exclude each other")
-    if since and shape in ("nagios", "prometheus"):
-        raise click.UsageError(
-            f"--since works with the table and with --json, not with --format {shape}"
-        )
-    if deep and not since:
-        raise click.UsageError("--deep needs --since")
+    _require_one_format(shape, since, as_json=as_json, deep=deep)
+    is_of_site = bool(inventory or since or keep)
     if is_local:
-        if inventory or hosts or since or keep or bundle:
+        if is_of_site or hosts or bundle:
             raise click.UsageError(
                 "--local excludes --inventory, --host, --since, --report and --bundle: it judges this machine alone"
             )
-        if not profile:
-            raise click.UsageError(
-                "--local needs --profile, the class of this machine; list the classes: appliance profile list"
-            )
-        seen = action.of_this_machine(profile, checks)
+        seen = action.of_this_machine(_required(profile), checks)
     elif bundle:
-        if inventory or profile or since or keep:
+        if is_of_site or profile:
             raise click.UsageError(
                 "--bundle excludes --inventory, --profile, --since and --report: the archive contains the site"
             )
@@ -135,6 +125,25 @@ def health(
         plan = options.command_line(inventory, profile, "plan")
         _table(seen, everything=everything, plan=plan)
     return seen.verdict.exit_code
+
+
+def _require_one_format(shape: str, since: str, *, as_json: bool, deep: bool) -> None:
+    if as_json and shape not in ("table", "json"):
+        raise click.UsageError(f"--json and --format {shape} exclude each other")
+    if since and shape in ("nagios", "prometheus"):
+        raise click.UsageError(
+            f"--since works with the table and with --json, not with --format {shape}"
+        )
+    if deep and not since:
+        raise click.UsageError("--deep needs --since")
+
+
+def _required(profile: str | None) -> str:
+    if not profile:
+        raise click.UsageError(
+            "--local needs --profile, the class of this machine; list the classes: appliance profile list"
+        )
+    return profile
 
 
 def _document(seen: action.Health) -> documents.Health:

@@ -11,6 +11,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.result import Status
 from appliance.report.advice import for_the_control_machine
 from appliance.stages.catalog import CHECKS
+from tests.support.command_line import run
 from tests.support.engine_fakes import receipt_of
 from tests.support.facts import facts_of
 
@@ -72,3 +73,30 @@ def test_a_remedy_says_where_to_type_a_command_of_the_site() -> None:
         "systemctl start x; if that fails: on the control machine: appliance deploy --limit gpu-1, then appliance health"
     )
     assert for_the_control_machine("appliance profile list") == "appliance profile list"
+
+
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        ((), "--local needs --profile"),
+        (("--profile", "hpc", "--host", "gpu-1"), "--local excludes"),
+        (("--profile", "hpc", "--since", "baseline"), "--local excludes"),
+        (("--profile", "no-such"), 'unknown profile: "no-such"'),
+    ],
+)
+def test_options_of_a_site_are_refused(
+    words: tuple[str, ...],
+    refusal: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(monkeypatch, "health", "--local", *words) == 2
+    assert refusal in capsys.readouterr().err
+
+
+def test_the_answer_says_that_it_is_no_verdict_on_the_site(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run(monkeypatch, "health", "--local", "--profile", "hpc", "--check", "gpu.count")
+    assert code == 1
+    assert capsys.readouterr().out.startswith("This machine alone, as a GPU host of class hpc.")
