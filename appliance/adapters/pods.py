@@ -20,6 +20,7 @@ from appliance.errors import ClusterFailed, ConnectionFailed, DeadlineExceeded
 T = TypeVar("T")
 NAMESPACE = "appliance-benchmarks"
 OWN = {"appliance/benchmark": "true"}
+WORK_LABEL = "appliance/work"
 HOST_ROOT = "/host"
 GPU, FABRIC = "nvidia.com/gpu", "rdma/fabric"
 KAI, QUEUE_LABEL = "kai-scheduler", "kai.scheduler/queue"
@@ -70,12 +71,15 @@ class PodWork:
     """The work of a pod, and its timeout in s. ``image``: of the container; "": the host's own root.
 
     In an image it has the host's shared memory, may lock memory, and gets a share of the fabric if the host offers one.
+    ``label``: by which Jobs that continue are found again. ``on_host_network``: in the host's network, as a job of Slurm is; the RoCE addresses of an adapter exist only there.
     """
 
     argv: Sequence[str]
     timeout: float
     image: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
+    on_host_network: bool = False
+    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -121,7 +125,7 @@ class PodRemote:
             raise ConnectionFailed(error.message, error.hint, host) from error
 
     def gang(self, hosts: Sequence[str], work: PodWork, port: int) -> tuple[Rank, ...]:
-        """Runs the program on all of these hosts at once, over the pod network, with torchrun's variables for rank and master address.
+        """Runs the program on all of these hosts at once, with torchrun's variables for rank and master address.
 
         The first failure ends the others. Raises ConnectionFailed if one is not placed or cannot start, OtherGpus, or
         DeadlineExceeded.
@@ -145,6 +149,31 @@ class PodRemote:
         finally:
             for name in names:
                 self._remove(name)
+
+    def start(self, hosts: Sequence[str], work: PodWork, port: int) -> None:
+        """Starts the program on all of these hosts as Jobs that continue without this program; they have ``work.label``.
+
+        The variables are those of ``gang``, without the address. Raises ConnectionFailed, OtherGpus or ClusterFailed.
+        """
+        common = {**work.variables, "WORLD_SIZE": str(len(hosts)), "MASTER_PORT": str(port)}
+        for rank, host in enumerate(hosts):
+            self._submit(_name(), host, work, _of_rank(common, rank, host))
+
+    def state_of(self, label: str) -> str | None:
+        """PENDING until every Job with this label has started, RUNNING while one runs, "" if none does; None if unknown."""
+        try:
+            jobs = self.cluster.find("batch/v1", "Job", f"{WORK_LABEL}={label}")
+        except ClusterFailed:
+            return None
+        left = [job.get("status", {}) for job in jobs if not _is_over(job.get("status", {}))]
+        waiting = any(not status.get("ready") for status in left)
+        return "" if not left else "PENDING" if waiting else "RUNNING"
+
+    def end(self, label: str) -> None:
+        """Deletes the Jobs with this label; no error if the API server does not answer."""
+        with suppress(ClusterFailed):
+            for found in self.cluster.find("batch/v1", "Job", f"{WORK_LABEL}={label}"):
+                self.cluster.delete(Ref.of(found))
 
     def reach(self, host: str) -> None:
         """See Reachable."""
@@ -232,7 +261,7 @@ class PodRemote:
         # A cluster without a device plugin offers no GPUs, and places pods without them.
         if wanted is not None and str(offered.get(GPU, wanted)) != str(wanted):
             raise OtherGpus(
-                f"Kubernetes offers {offered[GPU]} GPUs of {host}, which has {wanted}",
+                f"Kubernetes offers {_plural(offered[GPU])} of {host}, which has {wanted}",
                 "appliance health --check kubernetes.gpus; check the log of the device plugin there, which counts GPUs when it starts",
                 host,
             )
@@ -270,6 +299,7 @@ def job(
     if work.image and str(offered.get(FABRIC, "0")) != "0":
         whole[FABRIC] = "1"
     labels = OWN | ({QUEUE_LABEL: way.queue} if way.queue else {})
+    labels |= {WORK_LABEL: work.label} if work.label else {}
     container = {
         "name": "work",
         "env": list(variables),
@@ -285,6 +315,7 @@ def job(
         "containers": [container],
         "volumes": [SHARED if work.image else ROOT],
         **({"schedulerName": KAI} if way.queue else {}),
+        **({"hostNetwork": True} if work.on_host_network else {}),
     }
     return {
         "apiVersion": "batch/v1",
@@ -343,6 +374,18 @@ def _code(status: Mapping[str, Any]) -> int | None:
         if ended:
             return int(ended.get("exitCode", 1))
     return 1 if status.get("phase") == "Failed" else None
+
+
+def _is_over(status: Mapping[str, Any]) -> bool:
+    """Whether a Job has ended, in its own words."""
+    ends = {"Complete", "Failed"}
+    conditions = status.get("conditions", [])
+    return any(c.get("type") in ends and c.get("status") == "True" for c in conditions)
+
+
+def _plural(count: object) -> str:
+    """The number of GPUs that a node offers, in words; the API gives it as text."""
+    return "1 GPU" if str(count) == "1" else f"{count} GPUs"
 
 
 def _scheduled(status: Mapping[str, Any]) -> bool:

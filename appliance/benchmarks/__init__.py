@@ -147,6 +147,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         "groups that isolate a slow host or path, and over 2, 4 ... all hosts. Only large messages count; wrong values always fail.",
         bounds=nccl.BOUNDS,
         gates=nccl.gates,
+        between=True,
         submits=True,
     ),
     Benchmark(
@@ -160,6 +161,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         "ports.",
         bounds=perftest.BOUNDS,
         gates=perftest.gates,
+        between=True,
         submits=True,
     ),
     Benchmark(
@@ -226,6 +228,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         "waits for it again and judges it.",
         bounds=burnin.BOUNDS,
         gates=burnin.gates,
+        between=True,
     ),
 )
 

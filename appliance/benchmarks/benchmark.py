@@ -125,8 +125,7 @@ class Requirement:
     after GPUs are exchanged. ``stages``: a change by one of them on a host of a target makes its evidence stale.
     ``blocked``: the reason why no evidence can be judged; ``forever``: no repair changes that, so only a waiver remains.
     ``by_run``: whether a run of the benchmark can close the gate; otherwise ``close`` names the way. ``beyond``: hosts of the targets that no run can reach,
-    because another scheduler owns them; such a target stays open and names the owner. ``no_run``: the site has no scheduler for which this release
-    has a run. ``unit``: unit of the results of ``check``, if it is not the limit's. A
+    because another scheduler owns them; such a target stays open and names the owner. ``unit``: unit of the results of ``check``, if it is not the limit's. A
     pass in another unit, or without a value if there is a limit, closes nothing. ``profile``: its hardware class, if the
     site has several; evidence of another class closes nothing.
     """
@@ -148,7 +147,6 @@ class Requirement:
     blocked: str = ""
     forever: bool = False
     beyond: frozenset[str] = frozenset()
-    no_run: bool = False
     unit: str | None = None
     profile: str = ""
 
@@ -189,6 +187,7 @@ class Benchmark:
     ``holds``: its run uses hosts, which no one else may change in the meantime.
     ``of_class``: it runs and is judged separately for each hardware class of the site; otherwise once over all hosts.
     ``through_queue``: on a site with queues its run gets access to the pods of one (adapters/pods.py).
+    ``between``: its programs on several hosts meet: jobs of Slurm, or pods if Slurm owns no GPU host of the site.
     ``deploys``: whether a deployment and ``appliance validate`` without names run it; others run only by name.
     """
 
@@ -205,6 +204,7 @@ class Benchmark:
     holds: bool = True
     submits: bool = False
     through_queue: bool = False
+    between: bool = False
     timed: str = ""
     told: bool = False
 

@@ -23,11 +23,11 @@ def gate(
     also: tuple[str, ...] = (),
     *,
     blocked: str = "",
-    beyond: frozenset[str] = frozenset(),
+    spans: bool = False,
     of_gpus: bool = True,
     unit: str | None = None,
 ) -> tuple[Requirement, ...]:
-    """None without a limit, or without a host that it could be of."""
+    """None without a limit, or without a host that it could be of. ``spans``: each run is work of one scheduler."""
     if bound is None or not targets:
         return ()
     name = check.partition(".")[0]
@@ -45,8 +45,7 @@ def gate(
         of_gpus=of_gpus,
         gpus=gpu_models(view) if of_gpus else frozenset(),
         blocked=blocked,
-        beyond=beyond,
-        no_run=bool(beyond) and view.site.slurm is None,
+        beyond=_beyond_slurm(view) if spans else frozenset(),
         unit=unit,
     )
     return (made,)
@@ -57,7 +56,10 @@ def gpu_hosts(view: View) -> list[str]:
     return [host.name for host in view.site.with_role(Role.GPU)]
 
 
-def beyond_slurm(view: View) -> frozenset[str]:
-    """GPU hosts that no job of Slurm reaches. They stay targets of what its jobs measure: not measured is not good."""
+def _beyond_slurm(view: View) -> frozenset[str]:
+    """GPU hosts that no job of Slurm reaches; none if Slurm has no GPU host, because then pods reach them all.
+
+    They stay targets of what its jobs measure: not measured is not good.
+    """
     of_slurm = {host.name for host in view.site.gpu_hosts_of(Owner.SLURM)}
-    return frozenset(gpu_hosts(view)) - of_slurm
+    return frozenset(gpu_hosts(view)) - of_slurm if of_slurm else frozenset()

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from appliance.adapters.pods import OtherGpus
+from appliance.adapters.pods import KILLED, OtherGpus, PodRemote, PodWork, Rank
 from appliance.adapters.process import Completed
 from appliance.adapters.remote import Remote
 from appliance.benchmarks.batch import NEVER, Batch, Book, Job, Memory, Unended, through
@@ -45,6 +45,7 @@ BEGIN = re.compile(r"appliance-begin host=(\S+)")
 END = re.compile(r"appliance-end code=([0-9]{1,9}) size=([0-9]{1,18})")
 ENDED = (124, 137)
 """Exit codes of timeout, and of a program that it had to kill."""
+NO_PEER = "check there dmesg, nvidia-smi and ibstat; then run it again"
 MISSING, SAID = "appliance-missing=", "appliance-said="
 
 # $1 tools, $2 seconds, $3 script, then its arguments. The script's own time is also limited on the host, so that nothing
@@ -91,7 +92,9 @@ class Task:
     A tool may have several names: "all_reduce_perf|all_reduce_perf_mpi". ``gpus``: of each host, all of them allocated; 0: none
     are requested, but the job has the host exclusively. ``ranks``: MPI ranks on each host, joined through PMIx; the
     result is then the output of the first host's first rank. 0: no MPI, one task per host. ``contained``: in the
-    container of the site's benchmarks, if it names one.
+    container of the site's benchmarks, if it names one. ``port``: the programs of all hosts meet at this port of the
+    first one; through Kubernetes they are started as one gang, with RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and NODE_NAME.
+    ``in_vain``: the exit code of a program that waited in vain for another host.
     """
 
     name: str
@@ -103,6 +106,8 @@ class Task:
     gpus: int = 0
     ranks: int = 0
     contained: bool = False
+    port: int = 0
+    in_vain: int = 0
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,11 @@ class HostOutput:
     cause: str = ""
     fix: str = ""
 
+    @property
+    def reason(self) -> str:
+        """Why it is no result: the trouble, or the program's last words."""
+        return self.cause or self.last or f"exit code {self.code}"
+
     def verdict(self, check: str, at: Place | str, *, simulated: bool = False) -> CheckResult:
         """The result of a host that has nothing to read."""
         if self.trouble in UNKNOWN:
@@ -144,7 +154,10 @@ def on_each(
 def together(
     view: View, reach: HostAccess, task: Task, hosts: Sequence[str]
 ) -> dict[str, HostOutput]:
-    """The script on all of these hosts at the same time; those of Slurm in one job."""
+    """The script on all of these hosts at the same time; those of Slurm in one job, those that meet in pods in one gang."""
+    remote = reach.remote
+    if task.port and isinstance(remote, PodRemote) and remote.hosts.issuperset(hosts):
+        return _gang(remote, task, hosts)
     of_slurm = {host.name for host in view.site.gpu_hosts_of(Owner.SLURM)}
     by_job = [host for host in hosts if host in of_slurm]
     by_ssh = [host for host in hosts if host not in of_slurm]
@@ -274,6 +287,59 @@ def _ssh(remote: Remote, task: Task, host: str) -> HostOutput:
         fix = f"kubectl describe node {host} shows its owner, and whether it is cordoned"
         return HostOutput("", 0, "", Trouble.BUSY, cause, fix)
     return _read(task, done.stdout.splitlines())
+
+
+def _gang(remote: PodRemote, task: Task, hosts: Sequence[str]) -> dict[str, HostOutput]:
+    """One pod on each host, started together. Where one fails, the others end, and are not blamed."""
+    work = PodWork(_words(task), task.seconds + GRACE_SECONDS, on_host_network=True)
+    try:
+        ranks = remote.gang(hosts, work, task.port)
+    except DeadlineExceeded as error:
+        cause, fix = error.message, "log in to the host and check for a hung disk or GPU"
+        return _stopped(hosts, error.host, HostOutput("", 0, "", Trouble.OVERDUE, cause, fix))
+    except OtherGpus as error:
+        said = HostOutput("", 0, "", Trouble.FAILED, error.message, error.hint)
+        return _stopped(hosts, error.host, said)
+    except ConnectionFailed as error:
+        said = HostOutput("", 0, "", Trouble.BUSY, error.message, error.hint)
+        return _stopped(hosts, error.host, said)
+    if not any(rank.code for rank in ranks):
+        return {rank.host: _read(task, rank.said.splitlines()) for rank in ranks}
+    if culprit := _culprit(task, ranks):
+        return _stopped(hosts, culprit.host, _of_failed(task, culprit))
+    waited = next(_read(task, rank.said.splitlines()) for rank in ranks if rank.code)
+    cause = f"the hosts did not reach each other: {waited.reason}"
+    return dict.fromkeys(hosts, HostOutput("", waited.code, "", Trouble.FAILED, cause, NO_PEER))
+
+
+def _culprit(task: Task, ranks: Sequence[Rank]) -> Rank | None:
+    """The rank that made the others fail: it was killed, failed by itself, or still ran when all others had given up."""
+    failed = [rank for rank in ranks if rank.code]
+    own = [rank for rank in failed if rank.code != task.in_vain]
+    if own:
+        return max(own, key=lambda rank: (rank.code or 0) > KILLED)
+    silent = [rank for rank in ranks if rank.code is None]
+    return silent[0] if len(silent) == 1 else None
+
+
+def _of_failed(task: Task, rank: Rank) -> HostOutput:
+    if rank.code is None:
+        cause = "its program did not respond, and the other hosts waited in vain"
+        return HostOutput("", 0, "", Trouble.FAILED, cause, NO_PEER)
+    if rank.code <= KILLED:
+        return _read(task, rank.said.splitlines())
+    cause = f"its pod was ended by signal {rank.code - KILLED}"
+    return HostOutput("", rank.code, "", Trouble.CUT, cause, "check dmesg there for out of memory")
+
+
+def _stopped(hosts: Sequence[str], culprit: str | None, said: HostOutput) -> dict[str, HostOutput]:
+    """The output of the host that failed; the others of its gang have none."""
+    if culprit not in hosts:
+        return dict.fromkeys(hosts, said)
+    rest = HostOutput(
+        trouble=Trouble.SILENT, cause=f"it was stopped because {culprit} failed: {said.reason}"
+    )
+    return {host: said if host == culprit else rest for host in hosts}
 
 
 def _by_host(stdout: str) -> dict[str, list[str]]:

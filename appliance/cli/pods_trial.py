@@ -1,4 +1,4 @@
-"""appliance validate gpt3 nvbandwidth gemm nccl fio hpcc --through kubernetes: runs on hosts of Kubernetes, placed by its scheduler."""
+"""appliance validate NAME --through kubernetes: runs on hosts of Kubernetes, placed by its scheduler."""
 
 from pathlib import Path
 
@@ -22,7 +22,6 @@ WITHOUT_GPU = {
 }
 """Benchmarks that measure something without a GPU."""
 ON_GPUS, ON_PORTS = "need GPUs", "needs a physical fabric"
-OF_SLURM = "run through Slurm only"
 BY_NAME: dict[tuple[str, ...], str] = {
     ("alerts",): "sends a test alert to every receiver",
     ("model-load",): "needs a Python interpreter with the loaders (--python)",
@@ -36,9 +35,10 @@ LEFT_OUT: dict[str, dict[tuple[str, ...], str]] = {
         **BY_NAME,
     },
     KUBERNETES: {
-        ("nvbandwidth", "nccl"): ON_GPUS,
-        ("slurm", "perftest", "burnin"): OF_SLURM,
-        ("storage", "dcgm"): "need SSH access to hosts of Kubernetes",
+        ("dcgm", "nvbandwidth", "nccl", "burnin"): ON_GPUS,
+        ("perftest",): ON_PORTS,
+        ("slurm",): "measures Slurm itself",
+        ("storage",): "needs SSH access to hosts of Kubernetes",
         ("queue",): "runs without --through, in the site's own projects",
         **BY_NAME,
     },

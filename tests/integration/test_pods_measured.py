@@ -253,3 +253,74 @@ def test_a_server_that_is_throttled_is_what_all_pods_together_show(with_mount: C
         found = measured(with_mount, "fio", 1)
     assert {found[check, target]["status"] for check in totals} == {"fail"}
     assert "server's disks" in found[totals[0], target]["fix"]
+
+
+def test_collectives_run_between_hosts_in_pods(opened: Cluster) -> None:
+    """PyTorch of the hosts, over the hosts' network; the rack has no NCCL, so processors exchange the data."""
+    record = json.loads(opened.program(*COLLECTIVES).stdout)
+    found = {(r["id"], r["target"]): r for r in record["results"]}
+    hosts = [r for (check, _), r in found.items() if check == "nccl.groups"]
+    assert {r["target"] for r in hosts} == set(GPU_HOSTS)
+    assert all(r["simulated"] and r["value"] > 0 for r in hosts), hosts
+    assert opened.kubectl(f"-n {NAMESPACE} get jobs -o name") == ""
+
+
+COLLECTIVES = ("validate", "nccl", "--through", "kubernetes", "--image", BUSYBOX, "--json")
+WRONG = """
+d=$(python3 -c 'import torch, os; print(os.path.dirname(torch.__file__))')/distributed/__init__.py
+cp "$d" /root/distributed.py
+cat >>"$d" <<'END'
+_summed = all_reduce
+def all_reduce(tensor, *rest, **named):
+    done = _summed(tensor, *rest, **named)
+    if tensor.numel() > 1:
+        tensor[-1] += 1
+    return done
+END
+"""
+"""PyTorch of one host sums its last element wrongly."""
+RIGHT = """
+d=$(python3 -c 'import torch, os; print(os.path.dirname(torch.__file__))')/distributed/__init__.py
+cp /root/distributed.py "$d"
+"""
+
+
+def test_a_wrong_value_of_one_host_fails_the_exchange(opened: Cluster) -> None:
+    opened.said("gpu-2", WRONG, 60)
+    try:
+        record = json.loads(opened.program(*COLLECTIVES).stdout)
+    finally:
+        opened.said("gpu-2", RIGHT, 60)
+    causes = {r["cause"] for r in record["results"] if r["id"] == "nccl.groups"}
+    assert any("wrong: data was corrupted in transit" in cause for cause in causes), causes
+
+
+STOP = """
+for i in $(seq 1 900); do
+  p=$(pgrep -f '^python3 collective.py' | tail -1)
+  [ -n "$p" ] && grep -q libtorch_cpu "/proc/$p/maps" && kill -9 "$p" && exit 0
+  sleep 0.1
+done
+exit 1
+"""
+
+
+def test_a_process_that_dies_names_its_host(opened: Cluster) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        sent = pool.submit(opened.said, "gpu-2", STOP, 120)
+        record = json.loads(opened.program(*COLLECTIVES).stdout)
+        sent.result()
+    found = {r["target"]: r for r in record["results"] if r["id"] == "nccl.groups"}
+    assert found["gpu-2"]["status"] == "error", found
+    assert found["gpu-1"]["status"] != "error", found
+
+
+def test_a_burn_in_runs_as_jobs_and_is_judged_by_the_samples_on_the_hosts(opened: Cluster) -> None:
+    """On processors, for a minute: the rack's GPUs are made up."""
+    words = ("validate", "burnin", "--minutes", "1", "--through", "kubernetes", "--image", BUSYBOX)
+    record = json.loads(opened.program(*words, "--json", seconds=400).stdout)
+    found = {r["target"]: r for r in record["results"] if r["id"] == "burnin.done"}
+    assert set(found) == set(GPU_HOSTS), record["results"]
+    kept = opened.site / "runs" / record["run"] / "evidence" / "burnin"
+    assert {file.name for file in kept.iterdir()} == {"gpu-1.jsonl", "gpu-2.jsonl"}
+    assert '"kind": "end", "why": "done"' in (kept / "gpu-2.jsonl").read_text()

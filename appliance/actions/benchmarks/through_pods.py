@@ -9,14 +9,14 @@ from appliance.acceptance.sandbox import PLAIN
 from appliance.actions.sites.opening import NoSite, Target, locate
 from appliance.adapters.kubernetes import KubernetesApi
 from appliance.adapters.pods import PodRemote, PodTemplate
+from appliance.engine.run.own_cluster import whole_gpus
 from appliance.engine.session import Session
 from appliance.errors import ConfigError
 from appliance.models.events import Observer
-from appliance.models.gpu_counts import gpu_count
 from appliance.models.site import Owner
 
-BENCHMARKS = ("gpt3", "nvbandwidth", "gemm", "nccl", "fio", "hpcc")
-"""Benchmarks whose work on a host is one script, and gpt3, whose ranks connect over the pod network."""
+BENCHMARKS = ("gpt3", "dcgm", "nvbandwidth", "gemm", "nccl", "perftest", "fio", "hpcc", "burnin")
+"""Benchmarks whose work on a host is one script, and those whose hosts meet: gpt3 over the pod network, others over the hosts' own."""
 
 
 @dataclass(frozen=True)
@@ -55,16 +55,7 @@ def through(session: Session, pods: Pods | None) -> Iterator[Session]:
             api,
             hosts,
             pods.way,
-            _whole(session),
+            whole_gpus(session),
             cancelled=session.cancelled.is_set,
         )
         yield replace(session, remote=door)
-
-
-def _whole(session: Session) -> dict[str, int]:
-    """GPUs of each host of Kubernetes; none if it may offer fractions instead."""
-    site = session.site
-    pools = site.scheduler.node_pools if site.scheduler else ()
-    divided = site.mig.declares or any(p.mig != "none" or p.mig_on_demand for p in pools)
-    hosts = () if divided else site.gpu_hosts_of(Owner.KUBERNETES)
-    return {host.name: gpu_count(session.profile_of(host.name), host) for host in hosts}

@@ -104,9 +104,8 @@ def count_gpus() -> int:
 
 def start(folder: Path, gpus: int, until: float) -> list[int]:
     """Starts children that load this host, on GPUs, or on processors if there are none."""
-    hosts, node = (
-        int(os.environ.get(k, d)) for k, d in (("SLURM_NNODES", "1"), ("SLURM_NODEID", "0"))
-    )
+    hosts = int(os.environ.get("SLURM_NNODES") or os.environ.get("WORLD_SIZE") or 1)
+    node = int(os.environ.get("SLURM_NODEID") or os.environ.get("RANK") or 0)
     children = []
     for index in range(gpus or os.cpu_count() or 1):
         child = os.fork()

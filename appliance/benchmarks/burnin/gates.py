@@ -1,7 +1,7 @@
 """The gate of a burn-in: the hours that site or profile set, on every host, without a failure during them."""
 
 from appliance.benchmarks.benchmark import Requirement, per_host
-from appliance.benchmarks.gating import FABRIC, beyond_slurm, gate, gpu_hosts
+from appliance.benchmarks.gating import FABRIC, gate, gpu_hosts
 from appliance.checks.check import View
 from appliance.models.acceptance import Level
 from appliance.models.bound import Bound
@@ -23,5 +23,5 @@ def gates(view: View) -> tuple[Requirement, ...]:
     """The required hours, on every host, without a failure during them."""
     bound, also = view.limit(DONE), (CLOCKS, HEAT, ERRORS)
     title = f"Burn-in of {bound.value} h" if bound else ""
-    targets, level, beyond = per_host(gpu_hosts(view)), Level.BURN_IN, beyond_slurm(view)
-    return gate(view, DONE, title, level, targets, bound, FABRIC, also, beyond=beyond)
+    targets = per_host(gpu_hosts(view))
+    return gate(view, DONE, title, Level.BURN_IN, targets, bound, FABRIC, also, spans=True)

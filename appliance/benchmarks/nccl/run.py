@@ -1,4 +1,4 @@
-"""NCCL's collectives through Slurm: each host, each host over its own fabric, groups that find slow hosts, and 2, 4 ... all hosts."""
+"""NCCL's collectives: each host, each host over its own fabric, groups that find slow hosts, and 2, 4 ... all hosts of a scheduler."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,8 +11,10 @@ from appliance.benchmarks.batch import Book, Memory
 from appliance.benchmarks.benchmark import Outcome, Raw
 from appliance.benchmarks.blame.pairs import Group, search
 from appliance.benchmarks.ceilings import Bounded, Most
+from appliance.benchmarks.equals import contained
 from appliance.benchmarks.fio.run import sizes
-from appliance.benchmarks.jobs import HostAccess, HostOutput, Task, as_one, on_each
+from appliance.benchmarks.jobs import HostAccess, HostOutput, Task, as_one, on_each, together
+from appliance.benchmarks.nccl import between_pods
 from appliance.benchmarks.nccl.gates import ALL, CURVE, GROUPS, HOST, LOOPBACK
 from appliance.benchmarks.nccl.table import Collective, read
 from appliance.benchmarks.reading import Unread
@@ -32,8 +34,6 @@ UNWIRED = "traffic between ports of one adapter need not cross the wire"
 NO_RATE = "the class has no ports of known rate"
 LONE = "one GPU took part: without transfers between GPUs, there is no bandwidth to judge"
 OTHERS = ("all_gather", "reduce_scatter", "alltoall")
-NO_MPI = "nccl-tests between hosts needs Slurm's PMIx, which hosts of Kubernetes do not have"
-ASSIGN = "appliance node assign HOST slurm, then appliance validate nccl"
 FIX_HOST = "check there nvidia-smi nvlink -s and nvidia-smi topo -m; then appliance validate dcgm"
 FIX_HIGH = "unset NCCL_ALGO and SHARP settings of the site, and check which nccl-tests ran"
 FIX_FABRIC = "check there ibstat, port counters, ACS and GPUDirect (nvidia-peermem); then appliance validate perftest"
@@ -59,6 +59,8 @@ class Findings:
     results: list[CheckResult] = field(default_factory=list)
     raw: list[Raw] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
+    culprits: dict[str, HostOutput] = field(default_factory=dict)
+    """Hosts of Kubernetes that stopped an exchange, and how."""
 
 
 def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
@@ -75,18 +77,9 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
     if view.profile.hardware.fabric.ports:
         off = ("NCCL_P2P_DISABLE=1", "NCCL_SHM_DISABLE=1")
         _alone(view, reach, alone, found, LOOPBACK, floors.floor(view, LOOPBACK), off)
-    if len(of_pods) > 1:
-        found.results.append(not_assessed(CLUSTER, NO_MPI, required=False, fix=ASSIGN).of(GROUPS))
-    if len(hosts) > 1:
-        sound = _grouped(view, reach, hosts, found)
-        if len(sound) < len(hosts):
-            # An earlier run's word on all of them is overtaken.
-            left = fold(host for host in hosts if host not in sound)
-            at = place(CLUSTER, f"{len(hosts)} hosts")
-            why = f"not over all hosts: {left} not known to be good"
-            found.results.append(not_assessed(at, why, fix=FIX_FABRIC).of(ALL))
-        if len(sound) > 1:
-            _clustered(view, reach, sound, found)
+    for those in (hosts, sorted(of_pods)):
+        if len(those) > 1:
+            _between(view, reach, those, found)
     measured = tuple(
         Measurement(
             name=r.id, value=float(r.value), unit=r.unit, target=r.target, simulated=r.simulated
@@ -95,6 +88,19 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
         if isinstance(r.value, float)
     )
     return Outcome(tuple(found.results), measured, tuple(found.tables), tuple(found.raw))
+
+
+def _between(view: View, reach: HostAccess, hosts: Sequence[str], found: Findings) -> None:
+    """Groups of the hosts of one scheduler, then all that are good."""
+    sound = _grouped(view, reach, hosts, found)
+    if len(sound) < len(hosts):
+        # An earlier run's word on all of them is overtaken.
+        left = fold(host for host in hosts if host not in sound)
+        at = place(CLUSTER, f"{len(hosts)} hosts")
+        why = f"not over all hosts: {left} not known to be good"
+        found.results.append(not_assessed(at, why, fix=FIX_FABRIC).of(ALL))
+    if len(sound) > 1:
+        _clustered(view, reach, sound, found)
 
 
 def _task(view: View, part: str, collective: str, hosts: int, settings: Sequence[str]) -> Task:
@@ -142,8 +148,7 @@ def measured_of(said: HostOutput, gpus: int, hosts: Sequence[str]) -> Collective
         return str(error)
     took = {name.partition(".")[0]: count for name, count in table.hosts.items()}
     if took != dict.fromkeys((h.partition(".")[0] for h in hosts), gpus):
-        shown = ", ".join(f"{count} of {host}" for host, count in sorted(took.items()))
-        return f"the benchmark ran on the wrong GPUs: {shown}"
+        return _others(table)
     return table
 
 
@@ -235,6 +240,9 @@ def _grouped(view: View, reach: HostAccess, hosts: Sequence[str], found: Finding
             answers = dict(zip(groups, tried, strict=True))
         for group, (one, result) in answers.items():
             verdicts[group] = {Status.PASS: True, Status.FAIL: False}.get(result.status)
+            # Its other hosts are tried again with one that is known to be good.
+            if group & found.culprits.keys():
+                verdicts[group] = False
             for host in group:
                 if isinstance(result.value, float):
                     best[host] = max(best.get(host, 0.0), result.value)
@@ -242,10 +250,19 @@ def _grouped(view: View, reach: HostAccess, hosts: Sequence[str], found: Finding
         return verdicts
 
     isolated = search(hosts, attempt)
-    found.results += grouped(
-        isolated.ends, isolated.paths, isolated.open, isolated.good, best, why, bound
+    stopped = found.culprits
+    found.results += (
+        _marked(view, stopped[host].verdict(GROUPS, host), hosts)
+        for host in hosts
+        if host in stopped
     )
-    return [host for host in hosts if host in isolated.good]
+    ends, left, good = (
+        [host for host in some if host not in stopped]
+        for some in (isolated.ends, isolated.open, isolated.good)
+    )
+    results = grouped(ends, isolated.paths, left, good, best, why, bound)
+    found.results += (_marked(view, result, hosts) for result in results)
+    return [host for host in hosts if host in good]
 
 
 def grouped(
@@ -283,22 +300,63 @@ def _over(
     bound: Limit | None,
 ) -> tuple[HostOutput, CheckResult]:
     """One collective over these hosts on a ring: a tree over two hosts passes more than the wire."""
-    task = _task(view, f"{check} {collective}", collective, len(hosts), ("NCCL_ALGO=Ring",))
-    said = as_one(view, reach, task, hosts)
+    part = f"{check} {collective}"
+    remote = reach.remote
+    if isinstance(remote, PodRemote) and remote.hosts.issuperset(hosts):
+        said, measured = _of_pods(view, reach, hosts, found, collective, part)
+    else:
+        task = _task(view, part, collective, len(hosts), ("NCCL_ALGO=Ring",))
+        said = as_one(view, reach, task, hosts)
+        measured = measured_of(said, gpu_least(view.profile, view.site), hosts)
     name = f"{collective}-{len(hosts)}-{hosts[0]}-{hosts[-1]}.txt"
     found.raw.append(Raw(name, said.output or said.cause))
-    measured = measured_of(said, gpu_least(view.profile, view.site), hosts)
     fabric = view.profile.hardware.fabric
     wire = fabric.ports * fabric.rate_gbps / 8
     most = Most(wire, "what the wire carries") if wire else NO_RATE
     which = "" if collective == "all_reduce" else f"{collective} "
     at = place(CLUSTER, f"{which}{len(hosts)} hosts" if check == ALL else " ".join(hosts))
-    results = list(judge(check, at, said, measured, bound, FIX_FABRIC, most))
+    judged_as = list(judge(check, at, said, measured, bound, FIX_FABRIC, most))
+    results = [_marked(view, result, hosts) for result in judged_as]
     if check == ALL:
         found.results += results
     if check == ALL and isinstance(measured, Collective):
         found.tables.append(_table(collective, hosts, measured))
     return said, results[0]
+
+
+def _of_pods(
+    view: View,
+    reach: HostAccess,
+    hosts: Sequence[str],
+    found: Findings,
+    collective: str,
+    part: str,
+) -> tuple[HostOutput, Collective | str]:
+    """The output of a gang of pods, and what it measured or why it did not."""
+    answers = together(view, reach, between_pods.task(view, part, collective, hosts), hosts)
+    said, culprit = between_pods.of_gang(answers)
+    if culprit:
+        found.culprits[culprit] = said
+    if said.trouble:
+        return said, said.cause
+    try:
+        if said.code:
+            raise Unread(f"it ended with {said.code}: {said.last or 'no reason given'}")
+        measured = between_pods.read(said.output, collective)
+    except Unread as error:
+        return said, str(error)
+    each = 1 if contained(view, hosts) else gpu_least(view.profile, view.site)
+    return said, measured if measured.hosts == dict.fromkeys(hosts, each) else _others(measured)
+
+
+def _others(measured: Collective) -> str:
+    shown = ", ".join(f"{count} of {host}" for host, count in sorted(measured.hosts.items()))
+    return f"the benchmark ran on the wrong GPUs: {shown}"
+
+
+def _marked(view: View, result: CheckResult, hosts: Sequence[str]) -> CheckResult:
+    """The result, marked if its hosts share one machine."""
+    return result.model_copy(update={"simulated": contained(view, hosts)})
 
 
 def _clustered(view: View, reach: HostAccess, hosts: Sequence[str], found: Findings) -> None:
@@ -308,6 +366,9 @@ def _clustered(view: View, reach: HostAccess, hosts: Sequence[str], found: Findi
         if result.status is not Status.PASS:
             return
     for collective in OTHERS:
+        if collective == "reduce_scatter" and contained(view, hosts):
+            # PyTorch's backend for processors has none.
+            continue
         # All to all crosses the wire with every host at once: no published share of it is known.
         _over(
             view, reach, hosts, found, collective, ALL, None if collective == "alltoall" else bound

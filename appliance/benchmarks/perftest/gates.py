@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from appliance.benchmarks.benchmark import Requirement, Target, per_host
-from appliance.benchmarks.gating import beyond_slurm, gate, gpu_hosts
+from appliance.benchmarks.gating import gate, gpu_hosts
 from appliance.checks.check import View
 from appliance.models.acceptance import Level
 from appliance.models.affinity import rails
@@ -46,7 +46,7 @@ def gates(view: View) -> tuple[Requirement, ...]:
             bound,
             ("fabric",),
             blocked=blocked,
-            beyond=beyond_slurm(view),
+            spans=True,
             of_gpus=False,
         )
     return found

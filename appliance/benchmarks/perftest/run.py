@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from appliance.adapters.pods import PodRemote
 from appliance.adapters.remote import Remote
 from appliance.benchmarks import floors
 from appliance.benchmarks.batch import Book, Memory
@@ -29,18 +30,25 @@ TOOLS = {
 }
 FIX = "check there ibstat and port counters of this adapter, its cable, its PCIe width (lspci -vv)"
 PATH_FIX = "check the cable and switch ports between the two: appliance fabric"
+TOO_FEW = "a pair needs two GPU hosts of Slurm, or of Kubernetes with --through kubernetes"
 NO_CUDA = "this perftest was built without CUDA; install that of DOCA-OFED, or one built with CUDA, to test GPU memory"
+
+PORT = 18600
+"""The first of its ports."""
 
 # $1 seconds, $2 the server's name, $3 its address, then rails as device:gpu. A separate port for each part prevents a late server
 # from answering for the next part. A server that is not ready is tried again; a missing device
 # is not. Address and port are of the management network, over which perftest only exchanges queue numbers.
+# A pod may start a minute after that of the server, which waits for it with its first part.
 SCRIPT = """
 seconds=$1 name=$2 server=$3; shift 3
+me=${SLURMD_NODENAME:-$NODE_NAME} late=; [ -n "$SLURMD_NODENAME" ] || late=90
 port=18600 cuda=; ib_write_bw --help 2>&1 | grep -q use_cuda && cuda=yes
 attempt() {
   part=$1; shift; port=$((port + 1))
-  if [ "$SLURMD_NODENAME" = "$name" ]; then
-    timeout $((seconds + 15)) "$@" -p $port >/dev/null 2>&1
+  if [ "$me" = "$name" ]; then
+    timeout $((seconds + 15 + late)) "$@" -p $port >/dev/null 2>&1
+    late=
   else
     echo "appliance-part $part"
     for wait in 1 2 3; do
@@ -75,14 +83,14 @@ class Measured:
 def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
     """Pairs side by side, no host in two at once; then each suspect with hosts that are known to be good."""
     hosts = [host.name for host in view.site.gpu_hosts_of(Owner.SLURM)]
+    if isinstance(remote, PodRemote):
+        hosts = [host.name for host in view.site.hosts if host.name in remote.hosts]
     devices = {host: tuple(rails_of(view, host)) for host in hosts}
     if not view.profile.hardware.fabric.ports:
         why = "this hardware class has no fabric"
         return Outcome((not_assessed(CLUSTER, why, required=False).of(BW),))
     if len(hosts) < 2:
-        return Outcome(
-            (not_assessed(CLUSTER, "a pair needs two GPU hosts of Slurm", required=False).of(BW),)
-        )
+        return Outcome((not_assessed(CLUSTER, TOO_FEW, required=False).of(BW),))
     wire = view.profile.hardware.fabric.rate_gbps
     bounds = {
         BW: floors.of_port(view, BW),
@@ -122,10 +130,11 @@ def _pair(
     task = Task(
         "perftest",
         SCRIPT,
-        seconds=(3 * (SECONDS + 16)) * max(1, len(common)) + 30,
+        seconds=(3 * (SECONDS + 16)) * max(1, len(common)) + 120,
         tools=TOOLS,
         arguments=(str(SECONDS), one, str(view.site.host(one).address), *common),
         gpus=gpu_least(view.profile, view.site),
+        port=PORT,
     )
     said = together(view, reach, task, (one, other))
     bad = next((s for s in said.values() if s.trouble), None)

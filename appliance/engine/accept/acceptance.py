@@ -265,9 +265,6 @@ def _unmeasured(wanted: Requirement, left: Sequence[Target]) -> dict[str, object
 
 def _beyond(wanted: Requirement, left: Iterable[Target]) -> dict[str, object]:
     """Return the state if the remaining targets are on unreachable hosts: which hosts, and how to reach them."""
-    if wanted.no_run:
-        why = "not measured: this release cannot run it through Kubernetes"
-        return {"why": why, "close": WAIVE.format(wanted.id)}
     hosts = dict.fromkeys(h for target in left for h in target.hosts if h in wanted.beyond)
     verb = "is" if len(hosts) == 1 else "are"
     why = f"not measured: it runs as a Slurm job, but {fold(hosts)} {verb} not owned by Slurm"

@@ -159,9 +159,12 @@ def given_to_kubernetes(view: View, *names: str) -> View:
     return View(view.profile, view.site.model_copy(update={"hosts": hosts}), view.facts)
 
 
-@pytest.mark.parametrize("of_kubernetes", [("gpu-2",), ("gpu-1", "gpu-2")])
+@pytest.mark.parametrize(
+    ("of_kubernetes", "beyond"),
+    [(("gpu-2",), frozenset({"gpu-2"})), (("gpu-1", "gpu-2"), frozenset[str]())],
+)
 def test_no_gate_and_no_host_of_it_vanishes_where_kubernetes_has_hosts(
-    of_kubernetes: tuple[str, ...],
+    of_kubernetes: tuple[str, ...], beyond: frozenset[str]
 ) -> None:
     view = asking(
         rails_view(["gpu-1", "gpu-2"]), perftest__write_bw=180, burnin__done=8, nccl__cluster=180
@@ -171,7 +174,8 @@ def test_no_gate_and_no_host_of_it_vanishes_where_kubernetes_has_hosts(
         before, after = of_benchmark(view), of_benchmark(other)
         assert [(g.id, g.targets) for g in after] == [(g.id, g.targets) for g in before]
         assert {g.beyond for g in before} == {frozenset()}
-        assert {g.beyond for g in after} == {frozenset(of_kubernetes)}
+        assert {g.beyond for g in after} == {beyond}
+        assert [g.close for g in after] == [g.close for g in before]
 
 
 @pytest.mark.parametrize(("hours", "expected"), [(8, True), (24, False)])

@@ -23,10 +23,10 @@ from tests.support.site_files import ready_site
     [
         (["fio", "--through", "kubernetes,slurm"], "write slurm or kubernetes"),
         (
-            ["fio", "dcgm", "--through", "kubernetes"],
-            "supports only gpt3, nvbandwidth, gemm, nccl, fio, hpcc",
+            ["fio", "storage", "--through", "kubernetes"],
+            "supports only gpt3, dcgm, nvbandwidth, gemm, nccl, perftest, fio, hpcc, burnin",
         ),
-        (["dcgm", "--through", "kubernetes"], "--through needs: appliance validate gpt3"),
+        (["storage", "--through", "kubernetes"], "--through needs: appliance validate gpt3"),
         (["fio", "--through", "kubernetes", "--queue", "A b"], "not a valid name of a KAI queue"),
         (["fio", "--through", "kubernetes", "--image", "; rm"], "--image: write it as"),
         (

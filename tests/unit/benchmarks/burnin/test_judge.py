@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from appliance.benchmarks.burnin import gates
 from appliance.benchmarks.burnin import judge as judging
-from appliance.benchmarks.burnin.run import SCRIPT
+from appliance.benchmarks.burnin.keepers import SCRIPT
 from appliance.benchmarks.burnin.samples import Burn, read
 from appliance.benchmarks.reading import Unread
 from appliance.models.result import CheckResult, Status

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from appliance.adapters.process import Completed
+from appliance.benchmarks.burnin import keepers
 from appliance.benchmarks.burnin import run as burnin
 from appliance.benchmarks.burnin.gates import CHECKS
 from appliance.checks.check import View
@@ -53,9 +54,9 @@ def test_samples_of_an_earlier_one_are_none_of_a_job_that_never_began() -> None:
 
 
 def test_the_job_removes_what_an_earlier_one_wrote() -> None:
-    script = burnin.batch(view(), burnin.BurnInRequest("head", HOSTS, 60.0))
+    script = keepers.batch(view(), keepers.BurnInRequest("head", HOSTS, 60.0))
     first = next(line for line in script.splitlines() if line.startswith("srun"))
-    assert f"rm -f {burnin.FOLDER}/judged {burnin.FOLDER}/samples.jsonl" in first
+    assert f"rm -f {keepers.FOLDER}/judged {keepers.FOLDER}/samples.jsonl" in first
 
 
 def test_one_of_another_length_is_not_taken_for_this() -> None:
@@ -68,7 +69,7 @@ def test_one_of_another_length_is_not_taken_for_this() -> None:
 def test_a_control_host_that_went_away_leaves_it_running() -> None:
     cluster = Cluster("RUNNING", "RUNNING", None, samples=DONE)
     (result,) = cluster.outcome().results
-    assert (result.status, result.fix) == (Status.NOT_ASSESSED, burnin.ON)
+    assert (result.status, result.fix) == (Status.NOT_ASSESSED, keepers.OfSlurm.again)
     assert "scancel" not in cluster.asked
     assert cluster.asked.count("squeue") == 2 + burnin.LOST
 
@@ -101,8 +102,8 @@ def test_what_slurm_refuses_is_told(said: str, told: str) -> None:
 
 
 def test_the_jobs_script_is_one_a_shell_reads_and_carries_the_program() -> None:
-    script = burnin.batch(view(), burnin.BurnInRequest("head", HOSTS, 60.0))
-    assert burnin.SCRIPT.read_text() in script
+    script = keepers.batch(view(), keepers.BurnInRequest("head", HOSTS, 60.0))
+    assert keepers.SCRIPT.read_text() in script
     checked = subprocess.run(["sh", "-n"], input=script.encode(), check=False, capture_output=True)
     assert (checked.returncode, checked.stderr) == (0, b"")
 
@@ -223,7 +224,7 @@ def test_a_host_that_does_not_answer_holds_no_burn_in_that_could_be_judged() -> 
 
 
 def test_a_site_that_names_a_container_burns_in_there() -> None:
-    wanted = burnin.BurnInRequest("head", HOSTS, 60.0)
+    wanted = keepers.BurnInRequest("head", HOSTS, 60.0)
 
     def script(chosen: JobContainer | None) -> str:
         seen = contained(2, container=chosen or IMAGE)
@@ -231,11 +232,11 @@ def test_a_site_that_names_a_container_burns_in_there() -> None:
         given = seen.site.slurm_options.containers.model_copy(update={"benchmark": chosen})
         slurm = seen.site.slurm_options.model_copy(update={"containers": given})
         site = seen.site.model_copy(update={"slurm": slurm})
-        return burnin.batch(View(seen.profile, site, {}), wanted)
+        return keepers.batch(View(seen.profile, site, {}), wanted)
 
     said = script(IMAGE)
     assert f"--container-image='{IMAGE.image}'" in said
-    mounts = ",".join((f"{burnin.FOLDER}:{burnin.FOLDER}", *IMAGE.mounts))
+    mounts = ",".join((f"{keepers.FOLDER}:{keepers.FOLDER}", *IMAGE.mounts))
     assert f"--container-mounts='{mounts}'" in said
     assert "--container" not in script(None)
-    assert "--container" not in burnin.batch(view(), wanted)
+    assert "--container" not in keepers.batch(view(), wanted)

@@ -14,6 +14,7 @@ from appliance.engine.session import Session
 from appliance.models.site import Owner
 from appliance.stages.kubernetes.site import KubernetesOptions
 from appliance.stages.scheduler.site import Amount, NodePool, Project, Queue, SchedulerOptions
+from appliance.stages.slurm.site import SlurmOptions
 from tests.support.engine_session import hosts, recorder, session
 from tests.support.fake_pods import Beside, Cluster
 
@@ -77,3 +78,18 @@ def test_a_door_that_was_opened_by_hand_stays_the_one(opened: Session) -> None:
 def test_a_site_without_queues_has_none(session: Session) -> None:
     with at_its_door(session, BY_NAME["gpt3"]) as inside:
         assert inside is session
+
+
+@pytest.mark.parametrize("name", ["nccl", "perftest", "burnin"])
+def test_hosts_that_meet_are_reached_by_pods_where_slurm_has_none(
+    opened: Session, name: str
+) -> None:
+    with at_its_door(opened, BY_NAME[name]) as inside:
+        assert isinstance(inside.remote, PodRemote)
+        assert inside.remote.hosts == {"gpu-1", "gpu-2"}
+        assert inside.remote.way.queue == ""
+    *others, last = opened.site.hosts
+    mixed = (*others, last.model_copy(update={"owner": Owner.SLURM}))
+    site = opened.site.model_copy(update={"hosts": mixed, "slurm": SlurmOptions()})
+    with at_its_door(replace(opened, site=site), BY_NAME[name]) as inside:
+        assert not isinstance(inside.remote, PodRemote)
