@@ -1,6 +1,7 @@
 """Causes for missing facts of the cluster, and for refused changes."""
 
 from appliance.checks.causes import NAMED_CHECK, Cause, Reach, is_unknown
+from appliance.checks.extra_results import REACHABLE
 from appliance.stages.base import ids as base_ids
 from appliance.stages.kubernetes import ids
 
@@ -10,6 +11,11 @@ FULL = Cause(
     ids.ETCD,
     "etcd does not commit writes in time, so nodes cannot renew leases or report status",
     Reach.SITE,
+)
+NO_SPARE = Cause(
+    REACHABLE,
+    "without that host etcd has no spare member, so each write waits for all others",
+    Reach.NAMED,
 )
 NO_ROUTES = Cause(
     base_ids.FAILED_UNITS,

@@ -137,6 +137,10 @@ kubernetes.services gpu-1/containerd | base.failed_units gpu-1 : containerd.serv
 kubernetes.api head | kubernetes.services head/kube-scheduler | kubernetes.services head/kube-proxy
 kubernetes.etcd head | kubernetes.services head/kube-scheduler | kubernetes.services head/kube-proxy
 kubernetes.etcd head-2 | kubernetes.api head | kubernetes.kubelet head
+host.reachable head-2 | kubernetes.api head : head-2 | kubernetes.api head
+host.reachable head-2 | kubernetes.services head/kube-scheduler : head-2 | kubernetes.services head/kube-proxy
+host.reachable head-2 | kubernetes.pods head/kube-system/etcd-head : head-2 | kubernetes.pods head/kube-system/kube-proxy
+kubernetes.api head | kubernetes.pods head/kube-system/kube-apiserver-head | kubernetes.pods head/kube-system/etcd-head
 kubernetes.etcd head | kubernetes.nodes gpu-1 = not ready | kubernetes.nodes gpu-1 = cordoned
 kubernetes.etcd head | scheduler.pods head/kai-scheduler | kubernetes.backup head
 kubernetes.etcd head | scheduler.releases head/kai-scheduler | kubernetes.versions cluster

@@ -25,7 +25,7 @@ from appliance.models.result import Judgement
 from appliance.models.site import Host, Owner, Role
 from appliance.stages.fabric import ids as fabric_ids
 from appliance.stages.kubernetes import ids
-from appliance.stages.kubernetes.causes import FULL, NO_API, NO_ROUTES, UNFIT
+from appliance.stages.kubernetes.causes import FULL, NO_API, NO_ROUTES, NO_SPARE, UNFIT
 from appliance.stages.kubernetes.checks.certificates import judge_certificates
 from appliance.stages.kubernetes.checks.topology import judge_tiers
 from appliance.stages.kubernetes.facts import Kubernetes, KubernetesNode
@@ -36,6 +36,8 @@ DEPLOY = "appliance deploy"
 ADMIN, KUBEADM = "/etc/kubernetes/admin.conf", "/etc/kubernetes/appliance/kubeadm.yml"
 ON_DEMAND = "appliance: MIG on demand"
 """The reason of a host that cordons itself while it divides its GPUs for a pod."""
+OF_ETCD = "etcd"
+"""In the reasons of an API server that waits for etcd."""
 MEMBERS = frozenset({Role.CONTROL, Role.GPU})
 UNITS = (
     *("containerd.service", "kubelet.service", "appliance-etcd.timer"),
@@ -54,6 +56,12 @@ def members(view: View) -> tuple[Host, ...]:
             h for h in view.site.with_role(Role.GPU) if view.site.owner(h) is Owner.KUBERNETES
         )
     return tuple(h for h in view.site.hosts if MEMBERS.intersection(h.roles))
+
+
+def silent_members(view: View) -> tuple[str, ...]:
+    """Names of control hosts without facts: those that do not answer, and those that were not queried."""
+    control = view.site.with_role(Role.CONTROL)
+    return tuple(host.name for host in control if host.name not in view.facts)
 
 
 def _known(host: Host, facts: HostFacts) -> Kubernetes | Judgement:
@@ -96,7 +104,6 @@ def _dns(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
 
 
 def _api(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
-    del view
     known = _known(host, facts)
     if isinstance(known, Judgement):
         yield known
@@ -112,7 +119,8 @@ def _api(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
         if known.api.startswith(ADMIN):
             cause = f"the API was not queried: {known.api}"
             fix = f"on {host.name}: rm {ADMIN}; kubeadm init phase kubeconfig admin --config {KUBEADM}"
-        yield failed(host.name, cause, fix)
+        silent = silent_members(view) if OF_ETCD in known.api else ()
+        yield failed(host.name, cause, fix, names=silent)
 
 
 def _certificates(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
@@ -307,7 +315,7 @@ CHECKS: tuple[Check, ...] = (
         _api,
         "The endpoint /readyz of each control plane's API server, which includes etcd. If it fails, running pods continue, but nothing new "
         "starts. Usual causes: etcd's disk is full or slow, a certificate has expired, or a static pod's manifest is invalid.",
-        causes=(FULL,),
+        causes=(FULL, NO_SPARE),
     ),
     ClusterCheck(
         ids.EXTERNAL,

@@ -18,8 +18,8 @@ from appliance.models.gap import Gap
 from appliance.models.result import CLUSTER, CheckResult, Judgement, Place, place
 from appliance.models.site import Host, Role
 from appliance.stages.kubernetes import ids
-from appliance.stages.kubernetes.causes import FULL, NO_API
-from appliance.stages.kubernetes.checks import DEPLOY, MEMBERS
+from appliance.stages.kubernetes.causes import FULL, NO_API, NO_SPARE
+from appliance.stages.kubernetes.checks import DEPLOY, MEMBERS, silent_members
 from appliance.stages.kubernetes.facts import Kubernetes, PlatformPod, Workload
 from appliance.stages.kubernetes.variables import takes_pods
 from appliance.stages.kubernetes.variables.releases import options
@@ -35,6 +35,8 @@ NO_IMAGE = frozenset(
 NO_CONTENT = frozenset({"CreateContainerConfigError", "FailedMount", "FailedAttachVolume"})
 NO_NETWORK = frozenset({"FailedCreatePodSandBox", "NetworkNotReady"})
 NAME_SERVER = "kube-system/coredns"
+OF_CONTROL = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+"""Static pods that do not get ready, or restart, while etcd does not answer in time."""
 
 
 def _cluster(view: View) -> tuple[Kubernetes | None, Gap]:
@@ -143,7 +145,12 @@ def _ill(view: View, known: Kubernetes, one: Workload, pod: PlatformPod, at: Pla
         fix = f"kubectl -n {one.namespace} logs {pod.name} --previous"
     else:
         fix = f"{look}; kubectl -n {one.namespace} logs {pod.name}"
-    return failed(at, cause, fix, value=pod.kind)
+    silent = silent_members(view) if _waits_for_etcd(pod) else ()
+    return failed(at, cause, fix, value=pod.kind, names=silent)
+
+
+def _waits_for_etcd(pod: PlatformPod) -> bool:
+    return pod.name in {f"{name}-{pod.host}" for name in OF_CONTROL}
 
 
 def _image_fix(view: View, pod: PlatformPod) -> str:
@@ -178,6 +185,10 @@ def _of_service(cause: CheckResult, effect: CheckResult) -> bool:
     return any(pod in (name, f"{name}-{cause.host}") for name in effect.parts for pod in pods)
 
 
+def _of_api_server(cause: CheckResult, effect: CheckResult) -> bool:
+    return f"kube-apiserver-{cause.host}" in {part.rpartition("/")[2] for part in effect.parts}
+
+
 CHECKS: tuple[Check, ...] = (
     HostCheck(
         ids.STORED_IMAGES,
@@ -208,6 +219,8 @@ CHECKS: tuple[Check, ...] = (
                 when=lambda cause, effect: effect.value in NO_IMAGE,
             ),
             Cause(ids.KUBELET, "kubelet starts the pods of its host"),
+            Cause(ids.API, "the pod is this API server", when=_of_api_server),
+            NO_SPARE,
             Cause(ids.NODES, "its pods are on that host", Reach.NAMED),
         ),
         explains=(

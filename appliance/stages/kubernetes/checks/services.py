@@ -11,7 +11,7 @@ from appliance.models.site import Host, Role
 from appliance.stages.base.causes import unit_failed
 from appliance.stages.kubernetes import checks as kubernetes
 from appliance.stages.kubernetes import ids
-from appliance.stages.kubernetes.causes import FULL
+from appliance.stages.kubernetes.causes import FULL, NO_SPARE
 
 RUNTIME = "containerd"
 EVERYWHERE = ("kube-proxy",)
@@ -26,7 +26,6 @@ WITHOUT: Mapping[str, str] = {
 
 def judge_services(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     """containerd by its unit, the others by /healthz."""
-    del view
     yield _runtime(host, facts)
     known = facts.kubernetes
     for name in EVERYWHERE + (OF_CONTROL if Role.CONTROL in host.roles else ()):
@@ -39,7 +38,8 @@ def judge_services(view: View, host: Host, facts: HostFacts) -> Iterator[Judgeme
             yield passed(target, "ok", evidence="/healthz")
         else:
             cause = f"{said}: {WITHOUT[name]}"
-            yield failed(target, cause, _fix(name, host))
+            silent = kubernetes.silent_members(view) if name in OF_CONTROL else ()
+            yield failed(target, cause, _fix(name, host), names=silent)
 
 
 def _runtime(host: Host, facts: HostFacts) -> Judgement:
@@ -80,6 +80,7 @@ CHECKS: tuple[Check, ...] = (
                 "they stop if they cannot renew their lease in the API",
                 when=on(*OF_CONTROL),
             ),
+            NO_SPARE,
         ),
         explains=(unit_failed("containerd", when=is_of("containerd")),),
     ),

@@ -17,6 +17,7 @@ from appliance.stages.kubernetes import checks as kubernetes
 from appliance.stages.kubernetes.facts import Kubernetes, KubernetesNode
 from tests.support.judging import said_by
 from tests.support.kubernetes_facts import SITE, facts
+from tests.support.sites import site_of
 
 NAMES = tuple(host.name for host in SITE.hosts)
 
@@ -313,3 +314,24 @@ def test_a_taint_that_keeps_pods_away_is_a_warning_with_its_removal() -> None:
     found = judge("kubernetes.nodes", view(nodes=(node("head"), tainted, node("gpu-2"))))["gpu-1"]
     assert found.status is Status.WARN
     assert found.fix.endswith("kubectl taint nodes gpu-1 corp=x:NoSchedule- other:NoExecute-")
+
+
+THREE = site_of(
+    *("head", "head-2", "head-3", "gpu-1"),
+    kubernetes={"version": "1.35"},
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [("etcd failed, etcd-readiness failed", ("head-2",)), ("poststarthook failed", ())],
+)
+def test_an_api_without_etcd_names_the_control_hosts_that_are_silent(
+    said: str, named: tuple[str, ...]
+) -> None:
+    seen = {name: facts(name, answer(True, api=said)) for name in ("head", "head-3")}
+    check = next(one for one in kubernetes.CHECKS if one.id == "kubernetes.api")
+    assert isinstance(check, HostCheck)
+    known = View(load_profile("hpc"), THREE, seen)
+    found = [check.results(known, THREE.host(name), seen[name]) for name in seen]
+    assert [result.names for results in found for result in results] == [named, named]

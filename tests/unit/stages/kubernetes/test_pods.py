@@ -9,7 +9,7 @@ import pytest
 from appliance.checks.check import View
 from appliance.config.load import load_profile
 from appliance.models.result import CheckResult, Status
-from appliance.models.site import Site
+from appliance.models.site import Role, Site
 from appliance.probe.ask import Ask
 from appliance.stages.kubernetes import ids
 from appliance.stages.kubernetes.collect import platform
@@ -72,6 +72,22 @@ def test_a_pod_that_cannot_run_is_named_with_its_host_and_reason(
     assert (result.status, result.target) == (Status.FAIL, f"gpu-1/{COREDNS}")
     assert cause in result.cause
     assert fix in result.fix
+
+
+@pytest.mark.parametrize(("name", "named"), [("etcd-head", ("gpu-1",)), ("etcd-head-x", ())])
+def test_a_pod_of_the_control_plane_names_the_control_hosts_that_are_silent(
+    name: str, named: tuple[str, ...]
+) -> None:
+    hosts = [
+        host.model_copy(update={"roles": frozenset({Role.CONTROL})})
+        if host.name == "gpu-1"
+        else host
+        for host in SITE.hosts
+    ]
+    site = SITE.model_copy(update={"hosts": tuple(hosts)})
+    pod = ill("Unhealthy", "head") | {"name": name}
+    (result,) = judged(workload(pod, name=name, wanted=1, ready=0, hosts=()), site=site)
+    assert (result.status, result.names) == (Status.FAIL, named)
 
 
 def test_an_image_of_the_offline_source_comes_back_with_a_deployment() -> None:
