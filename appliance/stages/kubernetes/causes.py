@@ -12,6 +12,11 @@ FULL = Cause(
     "etcd does not commit writes in time, so nodes cannot renew leases or report status",
     Reach.SITE,
 )
+EXPIRED = Cause(
+    ids.CERTIFICATES,
+    "connections with the expired certificate are refused",
+    when=lambda cause, effect: isinstance(cause.value, int | float) and cause.value < 0,
+)
 NO_SPARE = Cause(
     REACHABLE,
     "without that host etcd has no spare member, so each write waits for all others",

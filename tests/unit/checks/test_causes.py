@@ -140,6 +140,16 @@ kubernetes.etcd head-2 | kubernetes.api head | kubernetes.kubelet head
 host.reachable head-2 | kubernetes.api head : head-2 | kubernetes.api head
 host.reachable head-2 | kubernetes.services head/kube-scheduler : head-2 | kubernetes.services head/kube-proxy
 host.reachable head-2 | kubernetes.pods head/kube-system/etcd-head : head-2 | kubernetes.pods head/kube-system/kube-proxy
+kubernetes.certificates head = -2 | kubernetes.api head | kubernetes.api head-2
+base.disk head | kubernetes.api head | kubernetes.api head-2
+base.disk gpu-1 | kubernetes.kubelet gpu-1 | kubernetes.dns gpu-1
+base.disk gpu-1 | kubernetes.nodes gpu-1 = not ready | kubernetes.nodes gpu-1 = cordoned
+kubernetes.certificates gpu-1 = -2 | kubernetes.nodes gpu-1 = not ready | kubernetes.nodes gpu-1 = cordoned
+base.disk head | kubernetes.backup head | kubernetes.backup head-2
+kubernetes.certificates head = -2 | kubernetes.services head/kube-scheduler | kubernetes.dns head
+base.disk gpu-1 | kubernetes.services gpu-1/containerd | kubernetes.services gpu-2/containerd
+kubernetes.certificates head = -2 | kubernetes.pods head/kube-system/kube-scheduler-head | kubernetes.pods gpu-1/kube-system/coredns
+base.disk gpu-1 | kubernetes.pods gpu-1/kube-system/coredns | kubernetes.pods cluster/kube-system/coredns
 kubernetes.api head | kubernetes.pods head/kube-system/kube-apiserver-head | kubernetes.pods head/kube-system/etcd-head
 kubernetes.etcd head | kubernetes.nodes gpu-1 = not ready | kubernetes.nodes gpu-1 = cordoned
 kubernetes.etcd head | scheduler.pods head/kai-scheduler | kubernetes.backup head
@@ -218,7 +228,7 @@ def told(text: str) -> CheckResult:
         found["target"],
         {"?": UNKNOWN, "~": WARN}.get(found["status"], FAIL),
         *(found["names"].split(", ") if found["names"] else ()),
-        value=int(value) if value and value.isdigit() else value,
+        value=int(value) if value and value.lstrip("-").isdigit() else value,
         unit=found["unit"] or "",
         kind=Kind.TOO_FEW_GPUS if found["few"] else Kind.OTHER,
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from appliance.checks.causes import SILENT, UNASKED, Cause, Reach, is_of, is_unknown
+from appliance.checks.causes import SILENT, UNASKED, Cause, Reach, both, is_of, is_unknown
 from appliance.checks.check import (
     CONTROL_HOSTS,
     GPU_HOSTS,
@@ -21,11 +21,12 @@ from appliance.models.bound import Bound
 from appliance.models.drain import HEALTH
 from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
-from appliance.models.result import Judgement
+from appliance.models.result import CheckResult, Judgement
 from appliance.models.site import Host, Owner, Role
+from appliance.stages.base.causes import FULL_DISK
 from appliance.stages.fabric import ids as fabric_ids
 from appliance.stages.kubernetes import ids
-from appliance.stages.kubernetes.causes import FULL, NO_API, NO_ROUTES, NO_SPARE, UNFIT
+from appliance.stages.kubernetes.causes import EXPIRED, FULL, NO_API, NO_ROUTES, NO_SPARE, UNFIT
 from appliance.stages.kubernetes.checks.certificates import judge_certificates
 from appliance.stages.kubernetes.checks.topology import judge_tiers
 from appliance.stages.kubernetes.facts import Kubernetes, KubernetesNode
@@ -286,6 +287,11 @@ def _wanted(view: View) -> str:
     return chosen or view.profile.software.kubernetes or ""
 
 
+def _not_ready(cause: CheckResult, effect: CheckResult) -> bool:
+    del cause
+    return effect.value == "not ready"
+
+
 CHECKS: tuple[Check, ...] = (
     HostCheck(
         ids.KUBELET,
@@ -300,6 +306,7 @@ CHECKS: tuple[Check, ...] = (
                 "kubelet requires it",
                 when=is_of("containerd"),
             ),
+            FULL_DISK,
             Cause(ids.SWAP, "kubelet does not start with swap"),
             Cause(
                 ids.GROUND,
@@ -315,7 +322,7 @@ CHECKS: tuple[Check, ...] = (
         _api,
         "The endpoint /readyz of each control plane's API server, which includes etcd. If it fails, running pods continue, but nothing new "
         "starts. Usual causes: etcd's disk is full or slow, a certificate has expired, or a static pod's manifest is invalid.",
-        causes=(FULL, NO_SPARE),
+        causes=(EXPIRED, FULL_DISK, FULL, NO_SPARE),
     ),
     ClusterCheck(
         ids.EXTERNAL,
@@ -346,9 +353,10 @@ CHECKS: tuple[Check, ...] = (
             Cause(
                 ids.KUBELET,
                 "a node is ready while its kubelet reports so",
-                when=lambda cause, effect: effect.value == "not ready",
+                when=_not_ready,
             ),
-            replace(FULL, when=lambda cause, effect: effect.value == "not ready"),
+            *(replace(one, when=both(one.when, _not_ready)) for one in (EXPIRED, FULL)),
+            replace(FULL_DISK, when=lambda cause, effect: effect.value != "cordoned"),
             UNFIT,
             Cause(
                 ids.RETURN,
@@ -426,5 +434,6 @@ CHECKS: tuple[Check, ...] = (
         "etcd stores all objects of the cluster. Every control plane takes a backup every few hours, and appliance etcd restore restores "
         "one. If it is late, the timer stopped or the disk is full.",
         "twice kubernetes.etcd_backup.every_hours of the site",
+        causes=(FULL_DISK,),
     ),
 )

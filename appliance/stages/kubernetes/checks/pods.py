@@ -17,8 +17,9 @@ from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
 from appliance.models.result import CLUSTER, CheckResult, Judgement, Place, place
 from appliance.models.site import Host, Role
+from appliance.stages.base.causes import FULL_DISK
 from appliance.stages.kubernetes import ids
-from appliance.stages.kubernetes.causes import FULL, NO_API, NO_SPARE
+from appliance.stages.kubernetes.causes import EXPIRED, FULL, NO_API, NO_SPARE
 from appliance.stages.kubernetes.checks import DEPLOY, MEMBERS, silent_members
 from appliance.stages.kubernetes.facts import Kubernetes, PlatformPod, Workload
 from appliance.stages.kubernetes.variables import takes_pods
@@ -221,6 +222,8 @@ CHECKS: tuple[Check, ...] = (
             Cause(ids.KUBELET, "kubelet starts the pods of its host"),
             Cause(ids.API, "the pod is this API server", when=_of_api_server),
             NO_SPARE,
+            EXPIRED,
+            FULL_DISK,
             Cause(ids.NODES, "its pods are on that host", Reach.NAMED),
         ),
         explains=(

@@ -8,10 +8,10 @@ from appliance.checks.check import Check, HostCheck, View, failed, not_assessed,
 from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement, place
 from appliance.models.site import Host, Role
-from appliance.stages.base.causes import unit_failed
+from appliance.stages.base.causes import FULL_DISK, unit_failed
 from appliance.stages.kubernetes import checks as kubernetes
 from appliance.stages.kubernetes import ids
-from appliance.stages.kubernetes.causes import FULL, NO_SPARE
+from appliance.stages.kubernetes.causes import EXPIRED, FULL, NO_SPARE
 
 RUNTIME = "containerd"
 EVERYWHERE = ("kube-proxy",)
@@ -80,6 +80,8 @@ CHECKS: tuple[Check, ...] = (
                 "they stop if they cannot renew their lease in the API",
                 when=on(*OF_CONTROL),
             ),
+            EXPIRED,
+            FULL_DISK,
             NO_SPARE,
         ),
         explains=(unit_failed("containerd", when=is_of("containerd")),),
