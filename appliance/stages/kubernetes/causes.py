@@ -15,7 +15,7 @@ FULL = Cause(
 EXPIRED = Cause(
     ids.CERTIFICATES,
     "connections with the expired certificate are refused",
-    when=lambda cause, effect: isinstance(cause.value, int | float) and cause.value < 0,
+    when=lambda cause, effect: isinstance(cause.value, int | float) and cause.value <= 0,
 )
 NO_SPARE = Cause(
     REACHABLE,
