@@ -20,9 +20,9 @@ from appliance.models.site import Host, Role
 from appliance.stages.base.causes import FULL_DISK
 from appliance.stages.kubernetes import ids
 from appliance.stages.kubernetes.causes import EXPIRED, FULL, NO_API, NO_SPARE
-from appliance.stages.kubernetes.checks import DEPLOY, MEMBERS, silent_members
+from appliance.stages.kubernetes.checks import DEPLOY, KUBEADM, MEMBERS, silent_members
 from appliance.stages.kubernetes.facts import Kubernetes, PlatformPod, Workload
-from appliance.stages.kubernetes.variables import takes_pods
+from appliance.stages.kubernetes.variables import control_hosts, takes_pods
 from appliance.stages.kubernetes.variables.releases import options
 from appliance.text import first_few, plural
 
@@ -36,6 +36,8 @@ NO_IMAGE = frozenset(
 NO_CONTENT = frozenset({"CreateContainerConfigError", "FailedMount", "FailedAttachVolume"})
 NO_NETWORK = frozenset({"FailedCreatePodSandBox", "NetworkNotReady"})
 NAME_SERVER = "kube-system/coredns"
+ADDONS = ("coredns", "kube-proxy")
+"""Workloads of kubeadm's own, and its phases that create them."""
 OF_CONTROL = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 """Static pods that do not get ready, or restart, while etcd does not answer in time."""
 
@@ -139,7 +141,7 @@ def _ill(view: View, known: Kubernetes, one: Workload, pod: PlatformPod, at: Pla
     if pod.kind == "OOMKilled":
         fix = f"{look}: raise its memory limit, or free memory on {pod.host}"
     elif pod.kind in NO_CONTENT:
-        fix = f"{look}; create the Secret, ConfigMap or volume that it names, or {DEPLOY}"
+        fix = f"{look}; {_content_fix(view, one)}"
     elif pod.kind in NO_NETWORK:
         fix = f"{DEPLOY} --limit {pod.host} writes the network's files again; {look}"
     elif pod.kind == "CrashLoopBackOff":
@@ -152,6 +154,15 @@ def _ill(view: View, known: Kubernetes, one: Workload, pod: PlatformPod, at: Pla
 
 def _waits_for_etcd(pod: PlatformPod) -> bool:
     return pod.name in {f"{name}-{pod.host}" for name in OF_CONTROL}
+
+
+def _content_fix(view: View, one: Workload) -> str:
+    """What only kubeadm creates, no deployment creates again; that phase also resets what the stage adds to CoreDNS."""
+    first = control_hosts(view.site)[0].name
+    again = f"{DEPLOY} --stage kubernetes --full --limit {first}"
+    if one.name in ADDONS and one.namespace == NAME_SERVER.partition("/")[0]:
+        return f"on {first}: kubeadm init phase addon {one.name} --config {KUBEADM}; then {again}"
+    return f"create the Secret, ConfigMap or volume that it names, or {again}"
 
 
 def _image_fix(view: View, pod: PlatformPod) -> str:

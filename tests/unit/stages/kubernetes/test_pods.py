@@ -59,8 +59,8 @@ def test_a_cluster_whose_pods_are_ready_passes() -> None:
         ("ErrImageNeverPull", "", f"image {IMAGE} is missing", "crictl pull"),
         ("CrashLoopBackOff", "it ended with 1", "it ended with 1", "--previous"),
         ("OOMKilled", "", "OOMKilled", "memory limit"),
-        ("CreateContainerConfigError", 'secret "x" not found', 'secret "x"', "create the Secret"),
-        ("FailedMount", 'secret "x" not found', 'secret "x"', "create the Secret"),
+        ("CreateContainerConfigError", 'secret "x" not found', 'secret "x"', "addon coredns"),
+        ("FailedMount", 'secret "x" not found', 'secret "x"', "--full --limit head"),
         ("FailedCreatePodSandBox", "no CNI", "no CNI", "appliance deploy --limit gpu-1"),
         ("RunContainerError", "no", "RunContainerError: no", "describe pod coredns-a"),
     ],
@@ -72,6 +72,13 @@ def test_a_pod_that_cannot_run_is_named_with_its_host_and_reason(
     assert (result.status, result.target) == (Status.FAIL, f"gpu-1/{COREDNS}")
     assert cause in result.cause
     assert fix in result.fix
+
+
+def test_what_kubeadm_did_not_create_is_created_by_hand_or_by_the_stage() -> None:
+    pod = ill("FailedMount", said='secret "x" not found')
+    (result,) = judged(workload(pod, name="kube-router", wanted=1, ready=0, hosts=()))
+    assert "create the Secret" in result.fix
+    assert "addon" not in result.fix
 
 
 @pytest.mark.parametrize(("name", "named"), [("etcd-head", ("gpu-1",)), ("etcd-head-x", ())])
