@@ -25,7 +25,7 @@ def judge_certificates(
     least, source = view.number(ids.CERTIFICATES) or (EXPIRY_DAYS, OWN_CHOICE)
     name, days = min(certificates.items(), key=lambda item: item[1])
     told: dict[str, Any] = {
-        "value": days,
+        "value": days or 0.0,  # never -0.0
         "unit": "days",
         "limit": least,
         "limit_source": source,
