@@ -150,6 +150,12 @@ kubernetes.certificates head = -2 | kubernetes.services head/kube-scheduler | ku
 base.disk gpu-1 | kubernetes.services gpu-1/containerd | kubernetes.services gpu-2/containerd
 kubernetes.certificates head = -2 | kubernetes.pods head/kube-system/kube-scheduler-head | kubernetes.pods gpu-1/kube-system/coredns
 base.disk gpu-1 | kubernetes.pods gpu-1/kube-system/coredns | kubernetes.pods cluster/kube-system/coredns
+base.disk gpu-1 | kubernetes.stored_images gpu-1 | kubernetes.stored_images gpu-2
+kubernetes.nodes gpu-1 = pressure | kubernetes.stored_images gpu-1 | kubernetes.stored_images gpu-2
+kubernetes.nodes gpu-1 = pressure | kubernetes.pods gpu-1/kube-system/coredns | kubernetes.pods gpu-2/kube-system/coredns
+kubernetes.nodes gpu-1 = pressure | kubernetes.return gpu-1 | kubernetes.return gpu-2
+kubernetes.nodes gpu-1 = pressure | kubernetes.pods cluster/kube-system/coredns = Unschedulable | kubernetes.pods cluster/kube-system/coredns = OOMKilled
+kubernetes.nodes gpu-1 = pressure | scheduler.pods head/kai-scheduler = Unschedulable | scheduler.pods head/kai-scheduler
 kubernetes.api head | kubernetes.pods head/kube-system/kube-apiserver-head | kubernetes.pods head/kube-system/etcd-head
 kubernetes.etcd head | kubernetes.nodes gpu-1 = not ready | kubernetes.nodes gpu-1 = cordoned
 kubernetes.etcd head | scheduler.pods head/kai-scheduler | kubernetes.backup head

@@ -26,7 +26,15 @@ from appliance.models.site import Host, Owner, Role
 from appliance.stages.base.causes import FULL_DISK
 from appliance.stages.fabric import ids as fabric_ids
 from appliance.stages.kubernetes import ids
-from appliance.stages.kubernetes.causes import EXPIRED, FULL, NO_API, NO_ROUTES, NO_SPARE, UNFIT
+from appliance.stages.kubernetes.causes import (
+    EXPIRED,
+    FULL,
+    NO_API,
+    NO_ROUTES,
+    NO_SPARE,
+    PRESSURE,
+    UNFIT,
+)
 from appliance.stages.kubernetes.checks.certificates import judge_certificates
 from appliance.stages.kubernetes.checks.topology import judge_tiers
 from appliance.stages.kubernetes.facts import Kubernetes, KubernetesNode
@@ -46,6 +54,13 @@ UNITS = (
 )
 """What the probe must read."""
 """The checks of an external cluster, which no stage creates."""
+RELIEF = {
+    "disk": "on {0}: du -xah /var /opt | sort -h | tail shows what can be removed, until 15 % are free; "
+    f"then {DEPLOY} --limit {{0}}, which imports removed images; pods start after 5 minutes",
+    "memory": "ps aux --sort=-rss on {0} shows the largest processes; end or limit those that are not needed",
+    "process IDs": "ps -eo user= | sort | uniq -c | sort -n on {0} shows whose processes these are; end those that are not needed",
+}
+"""By what a kubelet lacks, with a place for the host."""
 LATE = 2
 """A backup is late after this many times its interval."""
 
@@ -220,6 +235,8 @@ def _node(view: View, host: Host, node: KubernetesNode) -> Judgement:
     if node.owner != owner:
         cause = f"has the taint of {node.owner}, but its owner in the site is {owner}"
         return failed(host.name, cause, DEPLOY, value=node.owner, limit=owner)
+    if node.pressure:
+        return _pressed(host, node.pressure[0])
     if node.cordoned:
         return _cordoned(host, node)
     if node.taints:
@@ -229,6 +246,12 @@ def _node(view: View, host: Host, node: KubernetesNode) -> Judgement:
         )
         return warned(host.name, cause, fix)
     return passed(host.name, "ready", limit="ready", evidence=f"owner {owner}")
+
+
+def _pressed(host: Host, lacks: str) -> Judgement:
+    """kubelet's thresholds are higher than those of base.disk, and a node stays under pressure for 5 minutes more."""
+    cause = f"kubelet reports {lacks} pressure: it evicts pods and accepts no new ones"
+    return failed(host.name, cause, RELIEF[lacks].format(host.name), value=PRESSURE, limit="ready")
 
 
 def _cordoned(host: Host, node: KubernetesNode) -> Judgement:

@@ -19,7 +19,15 @@ from appliance.models.result import CLUSTER, CheckResult, Judgement, Place, plac
 from appliance.models.site import Host, Role
 from appliance.stages.base.causes import FULL_DISK
 from appliance.stages.kubernetes import ids
-from appliance.stages.kubernetes.causes import EXPIRED, FULL, NO_API, NO_SPARE
+from appliance.stages.kubernetes.causes import (
+    EXPIRED,
+    FULL,
+    NO_API,
+    NO_PLACE,
+    NO_SPARE,
+    PRESSED,
+    UNPLACED,
+)
 from appliance.stages.kubernetes.checks import DEPLOY, KUBEADM, MEMBERS, silent_members
 from appliance.stages.kubernetes.facts import Kubernetes, PlatformPod, Workload
 from appliance.stages.kubernetes.variables import control_hosts, takes_pods
@@ -28,7 +36,7 @@ from appliance.text import first_few, plural
 
 STARTING = 120
 """Seconds in which a waiting pod counts as starting; own choice."""
-WAITS = frozenset({"", "NotReady", "ContainerCreating", "PodInitializing", "Unschedulable"})
+WAITS = frozenset({"", "NotReady", "ContainerCreating", "PodInitializing", UNPLACED})
 NO_IMAGE = frozenset(
     {"ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"}
     | {"ImageInspectError", "RegistryUnavailable"}
@@ -129,7 +137,7 @@ def _ill(view: View, known: Kubernetes, one: Workload, pod: PlatformPod, at: Pla
         return failed(at, cause, _image_fix(view, pod), value=pod.kind, evidence=pod.said)
     cause = f"{what} is not ready{where}: {pod.kind}{said}"
     look = f"kubectl -n {one.namespace} describe pod {pod.name}"
-    if pod.kind == "Unschedulable":
+    if pod.kind == UNPLACED:
         cause = f"{what} is Pending, because no host accepts it{said}"
         taints = "kubectl get nodes -o custom-columns=NAME:.metadata.name,TAINTS:.spec.taints"
         fix = f"{taints}: uncordon a host, or remove a taint that the site did not set; {look}"
@@ -211,7 +219,11 @@ CHECKS: tuple[Check, ...] = (
         "causes of a missing image: it was removed with crictl rmi or ctr images rm, the disk was full (kubelet removes unused images if "
         "containerd is older than 1.7), or /var/lib/containerd is new.",
         "the images of the offline source",
-        causes=(Cause(ids.SERVICES, "containerd has the images", when=is_of("containerd")),),
+        causes=(
+            Cause(ids.SERVICES, "containerd has the images", when=is_of("containerd")),
+            FULL_DISK,
+            PRESSED,
+        ),
     ),
     ClusterCheck(
         ids.PODS,
@@ -235,6 +247,8 @@ CHECKS: tuple[Check, ...] = (
             NO_SPARE,
             EXPIRED,
             FULL_DISK,
+            PRESSED,
+            NO_PLACE,
             Cause(ids.NODES, "its pods are on that host", Reach.NAMED),
         ),
         explains=(

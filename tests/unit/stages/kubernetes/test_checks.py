@@ -336,3 +336,18 @@ def test_an_api_without_etcd_names_the_control_hosts_that_are_silent(
     known = View(load_profile("hpc"), THREE, seen)
     found = [check.results(known, THREE.host(name), seen[name]) for name in seen]
     assert [result.names for results in found for result in results] == [named, named]
+
+
+@pytest.mark.parametrize(
+    ("lacks", "fix"),
+    [("disk", "appliance deploy --limit gpu-1"), ("memory", "--sort=-rss"), ("process IDs", "end")],
+)
+def test_a_node_whose_kubelet_lacks_something_fails_though_it_is_ready(
+    lacks: str, fix: str
+) -> None:
+    pressed = node("gpu-1", pressure=(lacks,), cordoned=True)
+    found = judge("kubernetes.nodes", view(nodes=(node("head"), pressed, node("gpu-2"))))["gpu-1"]
+    assert (found.status, found.value) == (Status.FAIL, "pressure")
+    assert f"{lacks} pressure" in found.cause
+    assert fix in found.fix
+    assert "gpu-1" in found.fix
