@@ -71,7 +71,7 @@ def wrong(cluster: Cluster) -> list[tuple[str, str]]:
 
 
 def work(cluster: Cluster, asked: str) -> dict[str, tuple[str, int]]:
-    """Host and restarts of each of the member's pods, by its identity."""
+    """Host and restarts of each of the member's pods that have not ended, by its identity."""
     pods = json.loads(cluster.said(asked, f"{KUBECTL} -n {ALPHA} get pods -o json"))["items"]
     return {
         pod["metadata"]["uid"]: (
@@ -79,6 +79,7 @@ def work(cluster: Cluster, asked: str) -> dict[str, tuple[str, int]]:
             sum(one["restartCount"] for one in pod["status"]["containerStatuses"]),
         )
         for pod in pods
+        if pod["status"]["phase"] == "Running"
     }
 
 
