@@ -79,6 +79,33 @@ ENDS = {
     "foreign-limits": f"-n {ALPHA} delete limitrange site",
     "foreign-webhook": "delete validatingwebhookconfiguration corp",
 }
+EXPIRE = """
+set -e; cd /etc/kubernetes/pki; cp -a apiserver.crt /root/
+{ openssl x509 -in apiserver.crt -noout -ext subjectAltName | tail -1 | sed 's/IP Address/IP/g; s/^ */subjectAltName=/'
+  echo extendedKeyUsage=serverAuth; } > /root/ext
+openssl req -new -key apiserver.key -subj /CN=kube-apiserver -out /root/csr
+openssl x509 -req -in /root/csr -CA ca.crt -CAkey ca.key -set_serial 77 -days 0 -extfile /root/ext -out apiserver.crt
+pkill -x kube-apiserver
+"""
+"""Signs the API server's certificate again, valid until now."""
+DNS_AGAIN = f"{KUBECTL} -n kube-system delete pod -l k8s-app=kube-dns --wait=false"
+BREAKAGES = {
+    "configuration-gone": (
+        f"{KUBECTL} -n kube-system delete configmap coredns; {DNS_AGAIN}",
+        "kubernetes.pods",
+        'configmap "coredns" not found',
+        "kubeadm init phase addon coredns --config /etc/kubernetes/appliance/kubeadm.yml",
+        ("--stage", "kubernetes", "--full", "--limit", "head"),
+    ),
+    "certificate-expired": (
+        EXPIRE,
+        "kubernetes.certificates",
+        "apiserver.crt expired",
+        "appliance-certificates --days 365",
+        (),
+    ),
+}
+"""What breaks pods of the platform: planted on the head, check, piece of its cause, and the remedy that is typed there; then flags of a deployment that it names."""
 PAIR = Path(__file__).with_name("kubernetes_projects.yaml")
 
 pytestmark = pytest.mark.rack
@@ -269,4 +296,28 @@ def test_what_keeps_a_member_from_work_is_named_and_its_remedy_ends_it(
         cluster.kubectl(remedy)
         if name in ENDS:
             cluster.kubectl(ENDS[name])
+    until(lambda: not looked(cluster), "nothing is wrong after the remedy")
+
+
+@pytest.mark.remedies
+@pytest.mark.parametrize("name", BREAKAGES)
+def test_what_breaks_pods_of_the_platform_is_named_and_its_remedy_ends_it(
+    cluster: Cluster, name: str
+) -> None:
+    plant, check, says, remedy, flags = BREAKAGES[name]
+    until(lambda: not looked(cluster), "nothing is wrong before")
+    cluster.said("head", plant)
+    first: list[dict[str, str]] = []
+
+    def is_named() -> bool:
+        first[:] = looked(cluster)
+        return {r["id"] for r in first} == {check} and says in first[0]["cause"]
+
+    until(is_named, "the check alone names it, above its consequences")
+    assert remedy in first[0]["fix"]
+    cluster.said("head", remedy, 600)
+    if flags:
+        assert " ".join(flags) in first[0]["fix"]
+        done = cluster.deploy(*flags, "--json")
+        assert done.end(SECONDS) in {0, 3}, done.tail
     until(lambda: not looked(cluster), "nothing is wrong after the remedy")

@@ -34,6 +34,9 @@ class KubernetesNode(Model):
     taints: tuple[Line, ...] = Field(
         default=(), description="Taints of neither Kubernetes nor the appliance"
     )
+    pressure: tuple[Line, ...] = Field(
+        default=(), description="What kubelet lacks, as disk, memory or process IDs"
+    )
 
 
 class ExternalCluster(Model):

@@ -17,7 +17,7 @@ from appliance.models.gap import Gap
 from appliance.models.result import CLUSTER, Judgement, place
 from appliance.models.site import Owner, Role, Site
 from appliance.stages.kubernetes import ids as kubernetes_ids
-from appliance.stages.kubernetes.causes import FULL, NO_API, NO_ROUTES
+from appliance.stages.kubernetes.causes import FULL, NO_API, NO_PLACE, NO_ROUTES, UNPLACED
 from appliance.stages.kubernetes.charts import Release
 from appliance.stages.scheduler import ids
 from appliance.stages.scheduler.facts import SchedulerFacts, SharedTree
@@ -43,6 +43,8 @@ NODE_NOT_READY = Cause(kubernetes_ids.NODES, "a host that is not ready offers no
 DEPLOY = "appliance deploy"
 NODES = "the cluster's nodes"
 WEBHOOKS = "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations lists them"
+PLACES = " nodes are available: "
+"""In the scheduler's message about a pod that fits nowhere, as in "0/5 nodes are available: 5 Insufficient cpu"."""
 MOST_NAMED = 3
 """Pods listed in one line."""
 
@@ -139,7 +141,10 @@ def judge_pods(view: View, releases: tuple[Release, ...]) -> Iterator[Judgement]
             more = f" and {len(waiting) - MOST_NAMED} more" if len(waiting) > MOST_NAMED else ""
             cause = f"not ready: {', '.join(words)}{more}"
             ready = len(pods) - len(waiting)
-            yield failed(target, cause, look, value=ready, limit=len(pods), unit="pods")
+            if any(PLACES in pod.reason for pod in waiting):
+                yield failed(target, cause, look, value=UNPLACED)
+            else:
+                yield failed(target, cause, look, value=ready, limit=len(pods), unit="pods")
         else:
             yield passed(target, len(pods), limit=len(pods), unit="pods")
 
@@ -335,6 +340,7 @@ CHECKS: tuple[Check, ...] = (
             NO_API,
             FULL,
             Cause(ids.RELEASES, "what is not installed has no pods", Reach.PART),
+            NO_PLACE,
         ),
     ),
     ClusterCheck(

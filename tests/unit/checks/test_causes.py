@@ -137,6 +137,26 @@ kubernetes.services gpu-1/containerd | base.failed_units gpu-1 : containerd.serv
 kubernetes.api head | kubernetes.services head/kube-scheduler | kubernetes.services head/kube-proxy
 kubernetes.etcd head | kubernetes.services head/kube-scheduler | kubernetes.services head/kube-proxy
 kubernetes.etcd head-2 | kubernetes.api head | kubernetes.kubelet head
+host.reachable head-2 | kubernetes.api head : head-2 | kubernetes.api head
+host.reachable head-2 | kubernetes.services head/kube-scheduler : head-2 | kubernetes.services head/kube-proxy
+host.reachable head-2 | kubernetes.pods head/kube-system/etcd-head : head-2 | kubernetes.pods head/kube-system/kube-proxy
+kubernetes.certificates head = -2 | kubernetes.api head | kubernetes.api head-2
+base.disk head | kubernetes.api head | kubernetes.api head-2
+base.disk gpu-1 | kubernetes.kubelet gpu-1 | kubernetes.dns gpu-1
+base.disk gpu-1 | kubernetes.nodes gpu-1 = not ready | kubernetes.nodes gpu-1 = cordoned
+kubernetes.certificates gpu-1 = -2 | kubernetes.nodes gpu-1 = not ready | kubernetes.nodes gpu-1 = cordoned
+base.disk head | kubernetes.backup head | kubernetes.backup head-2
+kubernetes.certificates head = -2 | kubernetes.services head/kube-scheduler | kubernetes.dns head
+base.disk gpu-1 | kubernetes.services gpu-1/containerd | kubernetes.services gpu-2/containerd
+kubernetes.certificates head = -2 | kubernetes.pods head/kube-system/kube-scheduler-head | kubernetes.pods gpu-1/kube-system/coredns
+base.disk gpu-1 | kubernetes.pods gpu-1/kube-system/coredns | kubernetes.pods cluster/kube-system/coredns
+base.disk gpu-1 | kubernetes.stored_images gpu-1 | kubernetes.stored_images gpu-2
+kubernetes.nodes gpu-1 = pressure | kubernetes.stored_images gpu-1 | kubernetes.stored_images gpu-2
+kubernetes.nodes gpu-1 = pressure | kubernetes.pods gpu-1/kube-system/coredns | kubernetes.pods gpu-2/kube-system/coredns
+kubernetes.nodes gpu-1 = pressure | kubernetes.return gpu-1 | kubernetes.return gpu-2
+kubernetes.nodes gpu-1 = pressure | kubernetes.pods cluster/kube-system/coredns = Unschedulable | kubernetes.pods cluster/kube-system/coredns = OOMKilled
+kubernetes.nodes gpu-1 = pressure | scheduler.pods head/kai-scheduler = Unschedulable | scheduler.pods head/kai-scheduler
+kubernetes.api head | kubernetes.pods head/kube-system/kube-apiserver-head | kubernetes.pods head/kube-system/etcd-head
 kubernetes.etcd head | kubernetes.nodes gpu-1 = not ready | kubernetes.nodes gpu-1 = cordoned
 kubernetes.etcd head | scheduler.pods head/kai-scheduler | kubernetes.backup head
 kubernetes.etcd head | scheduler.releases head/kai-scheduler | kubernetes.versions cluster
@@ -214,7 +234,7 @@ def told(text: str) -> CheckResult:
         found["target"],
         {"?": UNKNOWN, "~": WARN}.get(found["status"], FAIL),
         *(found["names"].split(", ") if found["names"] else ()),
-        value=int(value) if value and value.isdigit() else value,
+        value=int(value) if value and value.lstrip("-").isdigit() else value,
         unit=found["unit"] or "",
         kind=Kind.TOO_FEW_GPUS if found["few"] else Kind.OTHER,
     )

@@ -94,6 +94,11 @@ def test_more_days_than_a_certificate_lives_renew_all_at_once(
     ("renews", "says", "line"),
     [
         (0, (1, "cannot read ca.key\n"), "kubeadm certs renew all: cannot read ca.key"),
+        (
+            0,
+            (1, "error: no key\nTo see the stack trace of this error execute with --v=5\n"),
+            "error: no key",
+        ),
         (0, (0, ""), "was not renewed by kubeadm"),
     ],
 )

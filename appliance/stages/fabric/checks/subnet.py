@@ -160,8 +160,8 @@ def _no_master(view: View, asked_from: str, said: str, simulated: bool) -> Judge
     if ours and "STANDBY" in said.upper():
         return failed(
             "cluster",
-            f"opensm of {control} is on standby and no master answers (asked from {asked_from}): another subnet manager replaced it, or stopped recently",
-            f"on each host: pgrep -a opensm; stop each except on {control}; opensm of {control} then becomes master within a minute",
+            f"opensm of {control} is on standby and no master answers (asked from {asked_from}): another subnet manager replaced it or stopped recently, or one hangs in its discovery",
+            f"on each host: pgrep -a opensm; stop each except on {control}; if no other runs, on {control}: systemctl restart opensm",
             value=said,
             simulated=simulated,
         )

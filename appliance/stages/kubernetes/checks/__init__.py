@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from appliance.checks.causes import SILENT, UNASKED, Cause, Reach, is_of, is_unknown
+from appliance.checks.causes import SILENT, UNASKED, Cause, Reach, both, is_of, is_unknown
 from appliance.checks.check import (
     CONTROL_HOSTS,
     GPU_HOSTS,
@@ -21,11 +21,20 @@ from appliance.models.bound import Bound
 from appliance.models.drain import HEALTH
 from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
-from appliance.models.result import Judgement
+from appliance.models.result import CheckResult, Judgement
 from appliance.models.site import Host, Owner, Role
+from appliance.stages.base.causes import FULL_DISK
 from appliance.stages.fabric import ids as fabric_ids
 from appliance.stages.kubernetes import ids
-from appliance.stages.kubernetes.causes import FULL, NO_API, NO_ROUTES, UNFIT
+from appliance.stages.kubernetes.causes import (
+    EXPIRED,
+    FULL,
+    NO_API,
+    NO_ROUTES,
+    NO_SPARE,
+    PRESSURE,
+    UNFIT,
+)
 from appliance.stages.kubernetes.checks.certificates import judge_certificates
 from appliance.stages.kubernetes.checks.topology import judge_tiers
 from appliance.stages.kubernetes.facts import Kubernetes, KubernetesNode
@@ -36,6 +45,8 @@ DEPLOY = "appliance deploy"
 ADMIN, KUBEADM = "/etc/kubernetes/admin.conf", "/etc/kubernetes/appliance/kubeadm.yml"
 ON_DEMAND = "appliance: MIG on demand"
 """The reason of a host that cordons itself while it divides its GPUs for a pod."""
+OF_ETCD = "etcd"
+"""In the reasons of an API server that waits for etcd."""
 MEMBERS = frozenset({Role.CONTROL, Role.GPU})
 UNITS = (
     *("containerd.service", "kubelet.service", "appliance-etcd.timer"),
@@ -43,6 +54,13 @@ UNITS = (
 )
 """What the probe must read."""
 """The checks of an external cluster, which no stage creates."""
+RELIEF = {
+    "disk": "on {0}: du -xah /var /opt | sort -h | tail shows what can be removed, until 15 % are free; "
+    f"then {DEPLOY} --limit {{0}}, which imports removed images; pods start after 5 minutes",
+    "memory": "ps aux --sort=-rss on {0} shows the largest processes; end or limit those that are not needed",
+    "process IDs": "ps -eo user= | sort | uniq -c | sort -n on {0} shows whose processes these are; end those that are not needed",
+}
+"""By what a kubelet lacks, with a place for the host."""
 LATE = 2
 """A backup is late after this many times its interval."""
 
@@ -54,6 +72,12 @@ def members(view: View) -> tuple[Host, ...]:
             h for h in view.site.with_role(Role.GPU) if view.site.owner(h) is Owner.KUBERNETES
         )
     return tuple(h for h in view.site.hosts if MEMBERS.intersection(h.roles))
+
+
+def silent_members(view: View) -> tuple[str, ...]:
+    """Names of control hosts without facts: those that do not answer, and those that were not queried."""
+    control = view.site.with_role(Role.CONTROL)
+    return tuple(host.name for host in control if host.name not in view.facts)
 
 
 def _known(host: Host, facts: HostFacts) -> Kubernetes | Judgement:
@@ -96,7 +120,6 @@ def _dns(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
 
 
 def _api(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
-    del view
     known = _known(host, facts)
     if isinstance(known, Judgement):
         yield known
@@ -112,7 +135,8 @@ def _api(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
         if known.api.startswith(ADMIN):
             cause = f"the API was not queried: {known.api}"
             fix = f"on {host.name}: rm {ADMIN}; kubeadm init phase kubeconfig admin --config {KUBEADM}"
-        yield failed(host.name, cause, fix)
+        silent = silent_members(view) if OF_ETCD in known.api else ()
+        yield failed(host.name, cause, fix, names=silent)
 
 
 def _certificates(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
@@ -211,6 +235,8 @@ def _node(view: View, host: Host, node: KubernetesNode) -> Judgement:
     if node.owner != owner:
         cause = f"has the taint of {node.owner}, but its owner in the site is {owner}"
         return failed(host.name, cause, DEPLOY, value=node.owner, limit=owner)
+    if node.pressure:
+        return _pressed(host, node.pressure[0])
     if node.cordoned:
         return _cordoned(host, node)
     if node.taints:
@@ -220,6 +246,12 @@ def _node(view: View, host: Host, node: KubernetesNode) -> Judgement:
         )
         return warned(host.name, cause, fix)
     return passed(host.name, "ready", limit="ready", evidence=f"owner {owner}")
+
+
+def _pressed(host: Host, lacks: str) -> Judgement:
+    """kubelet's thresholds are higher than those of base.disk, and a node stays under pressure for 5 minutes more."""
+    cause = f"kubelet reports {lacks} pressure: it evicts pods and accepts no new ones"
+    return failed(host.name, cause, RELIEF[lacks].format(host.name), value=PRESSURE, limit="ready")
 
 
 def _cordoned(host: Host, node: KubernetesNode) -> Judgement:
@@ -278,6 +310,11 @@ def _wanted(view: View) -> str:
     return chosen or view.profile.software.kubernetes or ""
 
 
+def _not_ready(cause: CheckResult, effect: CheckResult) -> bool:
+    del cause
+    return effect.value == "not ready"
+
+
 CHECKS: tuple[Check, ...] = (
     HostCheck(
         ids.KUBELET,
@@ -292,6 +329,7 @@ CHECKS: tuple[Check, ...] = (
                 "kubelet requires it",
                 when=is_of("containerd"),
             ),
+            FULL_DISK,
             Cause(ids.SWAP, "kubelet does not start with swap"),
             Cause(
                 ids.GROUND,
@@ -307,7 +345,7 @@ CHECKS: tuple[Check, ...] = (
         _api,
         "The endpoint /readyz of each control plane's API server, which includes etcd. If it fails, running pods continue, but nothing new "
         "starts. Usual causes: etcd's disk is full or slow, a certificate has expired, or a static pod's manifest is invalid.",
-        causes=(FULL,),
+        causes=(EXPIRED, FULL_DISK, FULL, NO_SPARE),
     ),
     ClusterCheck(
         ids.EXTERNAL,
@@ -338,9 +376,10 @@ CHECKS: tuple[Check, ...] = (
             Cause(
                 ids.KUBELET,
                 "a node is ready while its kubelet reports so",
-                when=lambda cause, effect: effect.value == "not ready",
+                when=_not_ready,
             ),
-            replace(FULL, when=lambda cause, effect: effect.value == "not ready"),
+            *(replace(one, when=both(one.when, _not_ready)) for one in (EXPIRED, FULL)),
+            replace(FULL_DISK, when=lambda cause, effect: effect.value != "cordoned"),
             UNFIT,
             Cause(
                 ids.RETURN,
@@ -418,5 +457,6 @@ CHECKS: tuple[Check, ...] = (
         "etcd stores all objects of the cluster. Every control plane takes a backup every few hours, and appliance etcd restore restores "
         "one. If it is late, the timer stopped or the disk is full.",
         "twice kubernetes.etcd_backup.every_hours of the site",
+        causes=(FULL_DISK,),
     ),
 )

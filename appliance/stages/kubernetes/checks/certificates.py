@@ -25,7 +25,7 @@ def judge_certificates(
     least, source = view.number(ids.CERTIFICATES) or (EXPIRY_DAYS, OWN_CHOICE)
     name, days = min(certificates.items(), key=lambda item: item[1])
     told: dict[str, Any] = {
-        "value": days,
+        "value": days or 0.0,  # never -0.0
         "unit": "days",
         "limit": least,
         "limit_source": source,
@@ -37,11 +37,16 @@ def judge_certificates(
     if days >= least:
         return passed(host.name, **told)
     what = (
-        f"{name} expired {plural(round(-days), 'day')} ago"
-        if days < 0
+        f"{name} expired {_since(days)}"
+        if days <= 0
         else f"{name} expires in {plural(round(days), 'day')}"
     )
     return failed(host.name, what, _renewal(host, name, days), **told)
+
+
+def _since(days: float) -> str:
+    """``days`` are negative."""
+    return f"{plural(round(-days), 'day')} ago" if days <= -1 else "within the last day"
 
 
 def _unread(facts: HostFacts) -> Gap | None:
@@ -62,12 +67,12 @@ def _renewal(host: Host, name: str, days: float) -> str:
             f"on {host.name}: journalctl -u kubelet shows why kubelet did not renew it; if it has expired: kubeadm kubeconfig user "
             f"--org system:nodes --client-name system:node:{host.name} on a control host prints a new /etc/kubernetes/kubelet.conf"
         )
-    if days >= 0:
+    if days > 0:
         return (
             f"on {host.name}: journalctl -u appliance-certificates shows why its timer did not renew it 60 days before; "
             "to renew it now: appliance-certificates --days 365"
         )
     return (
-        f"on {host.name}: kubeadm certs renew all, then move its manifests out of /etc/kubernetes/manifests "
-        "for 20 s and back, which restarts its control plane"
+        f"on {host.name}: appliance-certificates --days 365 renews it and restarts the control plane of this host; "
+        "journalctl -u appliance-certificates shows why its timer did not"
     )

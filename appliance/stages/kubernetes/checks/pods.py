@@ -17,17 +17,26 @@ from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
 from appliance.models.result import CLUSTER, CheckResult, Judgement, Place, place
 from appliance.models.site import Host, Role
+from appliance.stages.base.causes import FULL_DISK
 from appliance.stages.kubernetes import ids
-from appliance.stages.kubernetes.causes import FULL, NO_API
-from appliance.stages.kubernetes.checks import DEPLOY, MEMBERS
+from appliance.stages.kubernetes.causes import (
+    EXPIRED,
+    FULL,
+    NO_API,
+    NO_PLACE,
+    NO_SPARE,
+    PRESSED,
+    UNPLACED,
+)
+from appliance.stages.kubernetes.checks import DEPLOY, KUBEADM, MEMBERS, silent_members
 from appliance.stages.kubernetes.facts import Kubernetes, PlatformPod, Workload
-from appliance.stages.kubernetes.variables import takes_pods
+from appliance.stages.kubernetes.variables import control_hosts, takes_pods
 from appliance.stages.kubernetes.variables.releases import options
 from appliance.text import first_few, plural
 
 STARTING = 120
 """Seconds in which a waiting pod counts as starting; own choice."""
-WAITS = frozenset({"", "NotReady", "ContainerCreating", "PodInitializing", "Unschedulable"})
+WAITS = frozenset({"", "NotReady", "ContainerCreating", "PodInitializing", UNPLACED})
 NO_IMAGE = frozenset(
     {"ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"}
     | {"ImageInspectError", "RegistryUnavailable"}
@@ -35,6 +44,10 @@ NO_IMAGE = frozenset(
 NO_CONTENT = frozenset({"CreateContainerConfigError", "FailedMount", "FailedAttachVolume"})
 NO_NETWORK = frozenset({"FailedCreatePodSandBox", "NetworkNotReady"})
 NAME_SERVER = "kube-system/coredns"
+ADDONS = ("coredns", "kube-proxy")
+"""Workloads of kubeadm's own, and its phases that create them."""
+OF_CONTROL = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+"""Static pods that do not get ready, or restart, while etcd does not answer in time."""
 
 
 def _cluster(view: View) -> tuple[Kubernetes | None, Gap]:
@@ -124,7 +137,7 @@ def _ill(view: View, known: Kubernetes, one: Workload, pod: PlatformPod, at: Pla
         return failed(at, cause, _image_fix(view, pod), value=pod.kind, evidence=pod.said)
     cause = f"{what} is not ready{where}: {pod.kind}{said}"
     look = f"kubectl -n {one.namespace} describe pod {pod.name}"
-    if pod.kind == "Unschedulable":
+    if pod.kind == UNPLACED:
         cause = f"{what} is Pending, because no host accepts it{said}"
         taints = "kubectl get nodes -o custom-columns=NAME:.metadata.name,TAINTS:.spec.taints"
         fix = f"{taints}: uncordon a host, or remove a taint that the site did not set; {look}"
@@ -136,14 +149,28 @@ def _ill(view: View, known: Kubernetes, one: Workload, pod: PlatformPod, at: Pla
     if pod.kind == "OOMKilled":
         fix = f"{look}: raise its memory limit, or free memory on {pod.host}"
     elif pod.kind in NO_CONTENT:
-        fix = f"{look}; create the Secret, ConfigMap or volume that it names, or {DEPLOY}"
+        fix = f"{look}; {_content_fix(view, one)}"
     elif pod.kind in NO_NETWORK:
         fix = f"{DEPLOY} --limit {pod.host} writes the network's files again; {look}"
     elif pod.kind == "CrashLoopBackOff":
         fix = f"kubectl -n {one.namespace} logs {pod.name} --previous"
     else:
         fix = f"{look}; kubectl -n {one.namespace} logs {pod.name}"
-    return failed(at, cause, fix, value=pod.kind)
+    silent = silent_members(view) if _waits_for_etcd(pod) else ()
+    return failed(at, cause, fix, value=pod.kind, names=silent)
+
+
+def _waits_for_etcd(pod: PlatformPod) -> bool:
+    return pod.name in {f"{name}-{pod.host}" for name in OF_CONTROL}
+
+
+def _content_fix(view: View, one: Workload) -> str:
+    """What only kubeadm creates, no deployment creates again; that phase also resets what the stage adds to CoreDNS."""
+    first = control_hosts(view.site)[0].name
+    again = f"{DEPLOY} --stage kubernetes --full --limit {first}"
+    if one.name in ADDONS and one.namespace == NAME_SERVER.partition("/")[0]:
+        return f"on {first}: kubeadm init phase addon {one.name} --config {KUBEADM}; then {again}"
+    return f"create the Secret, ConfigMap or volume that it names, or {again}"
 
 
 def _image_fix(view: View, pod: PlatformPod) -> str:
@@ -178,6 +205,10 @@ def _of_service(cause: CheckResult, effect: CheckResult) -> bool:
     return any(pod in (name, f"{name}-{cause.host}") for name in effect.parts for pod in pods)
 
 
+def _of_api_server(cause: CheckResult, effect: CheckResult) -> bool:
+    return f"kube-apiserver-{cause.host}" in {part.rpartition("/")[2] for part in effect.parts}
+
+
 CHECKS: tuple[Check, ...] = (
     HostCheck(
         ids.STORED_IMAGES,
@@ -188,7 +219,11 @@ CHECKS: tuple[Check, ...] = (
         "causes of a missing image: it was removed with crictl rmi or ctr images rm, the disk was full (kubelet removes unused images if "
         "containerd is older than 1.7), or /var/lib/containerd is new.",
         "the images of the offline source",
-        causes=(Cause(ids.SERVICES, "containerd has the images", when=is_of("containerd")),),
+        causes=(
+            Cause(ids.SERVICES, "containerd has the images", when=is_of("containerd")),
+            FULL_DISK,
+            PRESSED,
+        ),
     ),
     ClusterCheck(
         ids.PODS,
@@ -208,6 +243,12 @@ CHECKS: tuple[Check, ...] = (
                 when=lambda cause, effect: effect.value in NO_IMAGE,
             ),
             Cause(ids.KUBELET, "kubelet starts the pods of its host"),
+            Cause(ids.API, "the pod is this API server", when=_of_api_server),
+            NO_SPARE,
+            EXPIRED,
+            FULL_DISK,
+            PRESSED,
+            NO_PLACE,
             Cause(ids.NODES, "its pods are on that host", Reach.NAMED),
         ),
         explains=(

@@ -8,10 +8,10 @@ from appliance.checks.check import Check, HostCheck, View, failed, not_assessed,
 from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement, place
 from appliance.models.site import Host, Role
-from appliance.stages.base.causes import unit_failed
+from appliance.stages.base.causes import FULL_DISK, unit_failed
 from appliance.stages.kubernetes import checks as kubernetes
 from appliance.stages.kubernetes import ids
-from appliance.stages.kubernetes.causes import FULL
+from appliance.stages.kubernetes.causes import EXPIRED, FULL, NO_SPARE
 
 RUNTIME = "containerd"
 EVERYWHERE = ("kube-proxy",)
@@ -26,7 +26,6 @@ WITHOUT: Mapping[str, str] = {
 
 def judge_services(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     """containerd by its unit, the others by /healthz."""
-    del view
     yield _runtime(host, facts)
     known = facts.kubernetes
     for name in EVERYWHERE + (OF_CONTROL if Role.CONTROL in host.roles else ()):
@@ -39,7 +38,8 @@ def judge_services(view: View, host: Host, facts: HostFacts) -> Iterator[Judgeme
             yield passed(target, "ok", evidence="/healthz")
         else:
             cause = f"{said}: {WITHOUT[name]}"
-            yield failed(target, cause, _fix(name, host))
+            silent = kubernetes.silent_members(view) if name in OF_CONTROL else ()
+            yield failed(target, cause, _fix(name, host), names=silent)
 
 
 def _runtime(host: Host, facts: HostFacts) -> Judgement:
@@ -80,6 +80,9 @@ CHECKS: tuple[Check, ...] = (
                 "they stop if they cannot renew their lease in the API",
                 when=on(*OF_CONTROL),
             ),
+            EXPIRED,
+            FULL_DISK,
+            NO_SPARE,
         ),
         explains=(unit_failed("containerd", when=is_of("containerd")),),
     ),

@@ -21,7 +21,7 @@ from appliance.models.site import Host, Owner
 from appliance.models.watch import Watch, WatchOptions
 from appliance.stages.fitness import judge_out, judge_stopped, most_out
 from appliance.stages.kubernetes import ids
-from appliance.stages.kubernetes.causes import UNFIT
+from appliance.stages.kubernetes.causes import PRESSED, UNFIT
 from appliance.stages.kubernetes.site import KubernetesOptions
 
 OLD_SECONDS = 180.0
@@ -113,6 +113,7 @@ CHECKS: tuple[Check, ...] = (
             Cause(
                 ids.WATCH, "a stopped watch does not know whether the host is fit", when=is_unknown
             ),
+            PRESSED,
         ),
     ),
     HostCheck(

@@ -78,6 +78,8 @@ POOL = "kai.scheduler/node-pool"
 OF_KUBERNETES = ("node.kubernetes.io/", "node-role.kubernetes.io/", "node.cloudprovider.kubernetes.io/")  # fmt: skip
 """Taints by the state and the role of a node (kubernetes.io, well-known labels, annotations and taints)."""
 KEEP_AWAY = ("NoSchedule", "NoExecute")
+PRESSURES = {"DiskPressure": "disk", "MemoryPressure": "memory", "PIDPressure": "process IDs"}
+"""Conditions of a node by what its kubelet lacks."""
 MOST_TAINTS = 10
 NAME_SERVER = re.compile(r"^clusterDNS:\s*\n\s*-\s*(\S+)", re.M)
 FOLDER = re.compile(r"--folder (\S+)")
@@ -384,6 +386,9 @@ def node(item: dict[str, Any]) -> Facts:
         "tiers": {key: value for key, value in labels.items() if key.startswith(TIER)},
         "pool": labels.get(POOL, ""),
         "taints": [_taint(t) for t in spec.get("taints") or [] if _is_foreign(t)][:MOST_TAINTS],
+        "pressure": [
+            what for kind, what in PRESSURES.items() if states.get(kind, {}).get("status") == "True"
+        ],
     }
 
 

@@ -382,6 +382,7 @@ def test_a_manager_on_standby_without_a_master_points_to_the_other_one() -> None
     assert result.status is Status.FAIL
     assert "opensm of head is on standby" in result.cause
     assert "pgrep -a opensm" in result.fix
+    assert "on head: systemctl restart opensm" in result.fix
 
 
 def test_without_an_own_manager_the_remedy_is_the_switch_or_ufm() -> None:

@@ -17,6 +17,7 @@ from appliance.stages.kubernetes import checks as kubernetes
 from appliance.stages.kubernetes.facts import Kubernetes, KubernetesNode
 from tests.support.judging import said_by
 from tests.support.kubernetes_facts import SITE, facts
+from tests.support.sites import site_of
 
 NAMES = tuple(host.name for host in SITE.hosts)
 
@@ -81,6 +82,7 @@ def test_a_good_cluster_passes(check_id: str) -> None:
         ("kubernetes.api", {"api": "etcd failed: reason withheld"}, "etcd failed"),
         ("kubernetes.certificates", {"certificates": {"/a.crt": 300.0, "/b.crt": 3.0}}, "/b.crt"),
         ("kubernetes.certificates", {"certificates": {"/b.crt": -2.0}}, "expired 2 days ago"),
+        ("kubernetes.certificates", {"certificates": {"/b.crt": -0.0}}, "within the last day"),
         ("kubernetes.backup", {"backups": 0, "backup_age_h": None}, "no backup"),
         ("kubernetes.backup", {"backup_age_h": 12.5}, "12 h old"),
     ],
@@ -189,7 +191,7 @@ def test_who_has_cordoned_a_node_gives_it_back(reason: str, status: Status, fix:
             3.0,
             "to renew it now: appliance-certificates --days 365",
         ),
-        ("/etc/kubernetes/pki/apiserver.crt", -3.0, "kubeadm certs renew all"),
+        ("/etc/kubernetes/pki/apiserver.crt", -3.0, "appliance-certificates --days 365 renews it"),
         ("/etc/kubernetes/pki/front-proxy-ca.crt", 3.0, "Manual Rotation of CA"),
         ("/var/lib/kubelet/pki/kubelet-client-current.pem", 3.0, "system:node:head"),
     ],
@@ -313,3 +315,39 @@ def test_a_taint_that_keeps_pods_away_is_a_warning_with_its_removal() -> None:
     found = judge("kubernetes.nodes", view(nodes=(node("head"), tainted, node("gpu-2"))))["gpu-1"]
     assert found.status is Status.WARN
     assert found.fix.endswith("kubectl taint nodes gpu-1 corp=x:NoSchedule- other:NoExecute-")
+
+
+THREE = site_of(
+    *("head", "head-2", "head-3", "gpu-1"),
+    kubernetes={"version": "1.35"},
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [("etcd failed, etcd-readiness failed", ("head-2",)), ("poststarthook failed", ())],
+)
+def test_an_api_without_etcd_names_the_control_hosts_that_are_silent(
+    said: str, named: tuple[str, ...]
+) -> None:
+    seen = {name: facts(name, answer(True, api=said)) for name in ("head", "head-3")}
+    check = next(one for one in kubernetes.CHECKS if one.id == "kubernetes.api")
+    assert isinstance(check, HostCheck)
+    known = View(load_profile("hpc"), THREE, seen)
+    found = [check.results(known, THREE.host(name), seen[name]) for name in seen]
+    assert [result.names for results in found for result in results] == [named, named]
+
+
+@pytest.mark.parametrize(
+    ("lacks", "fix"),
+    [("disk", "appliance deploy --limit gpu-1"), ("memory", "--sort=-rss"), ("process IDs", "end")],
+)
+def test_a_node_whose_kubelet_lacks_something_fails_though_it_is_ready(
+    lacks: str, fix: str
+) -> None:
+    pressed = node("gpu-1", pressure=(lacks,), cordoned=True)
+    found = judge("kubernetes.nodes", view(nodes=(node("head"), pressed, node("gpu-2"))))["gpu-1"]
+    assert (found.status, found.value) == (Status.FAIL, "pressure")
+    assert f"{lacks} pressure" in found.cause
+    assert fix in found.fix
+    assert "gpu-1" in found.fix

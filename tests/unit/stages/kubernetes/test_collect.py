@@ -55,7 +55,11 @@ NODES = {
                 ],
             },
             "status": {
-                "conditions": [{"type": "Ready", "status": "Unknown", "message": "stopped posting"}]
+                "conditions": [
+                    {"type": "DiskPressure", "status": "True"},
+                    {"type": "MemoryPressure", "status": "False"},
+                    {"type": "Ready", "status": "Unknown", "message": "stopped posting"},
+                ]
             },
         },
     ]
@@ -166,7 +170,9 @@ def test_a_control_plane_tells_all(grow: Grow, serve: Serve) -> None:
         "tiers": {},
         "pool": "",
         "taints": [],
+        "pressure": [],
     }
+    assert gpu["pressure"] == ["disk"]
     assert (gpu["pool"], gpu["taints"]) == ("parts", ["corp=x:NoSchedule"])
     assert gpu["cordoned_for"] == "appliance: MIG on demand"
     assert gpu["tiers"] == {"fabric.topograph.run/tier-1": "leaves-1"}

@@ -9,7 +9,7 @@ import pytest
 from appliance.checks.check import View
 from appliance.config.load import load_profile
 from appliance.models.result import CheckResult, Status
-from appliance.models.site import Site
+from appliance.models.site import Role, Site
 from appliance.probe.ask import Ask
 from appliance.stages.kubernetes import ids
 from appliance.stages.kubernetes.collect import platform
@@ -59,8 +59,8 @@ def test_a_cluster_whose_pods_are_ready_passes() -> None:
         ("ErrImageNeverPull", "", f"image {IMAGE} is missing", "crictl pull"),
         ("CrashLoopBackOff", "it ended with 1", "it ended with 1", "--previous"),
         ("OOMKilled", "", "OOMKilled", "memory limit"),
-        ("CreateContainerConfigError", 'secret "x" not found', 'secret "x"', "create the Secret"),
-        ("FailedMount", 'secret "x" not found', 'secret "x"', "create the Secret"),
+        ("CreateContainerConfigError", 'secret "x" not found', 'secret "x"', "addon coredns"),
+        ("FailedMount", 'secret "x" not found', 'secret "x"', "--full --limit head"),
         ("FailedCreatePodSandBox", "no CNI", "no CNI", "appliance deploy --limit gpu-1"),
         ("RunContainerError", "no", "RunContainerError: no", "describe pod coredns-a"),
     ],
@@ -72,6 +72,29 @@ def test_a_pod_that_cannot_run_is_named_with_its_host_and_reason(
     assert (result.status, result.target) == (Status.FAIL, f"gpu-1/{COREDNS}")
     assert cause in result.cause
     assert fix in result.fix
+
+
+def test_what_kubeadm_did_not_create_is_created_by_hand_or_by_the_stage() -> None:
+    pod = ill("FailedMount", said='secret "x" not found')
+    (result,) = judged(workload(pod, name="kube-router", wanted=1, ready=0, hosts=()))
+    assert "create the Secret" in result.fix
+    assert "addon" not in result.fix
+
+
+@pytest.mark.parametrize(("name", "named"), [("etcd-head", ("gpu-1",)), ("etcd-head-x", ())])
+def test_a_pod_of_the_control_plane_names_the_control_hosts_that_are_silent(
+    name: str, named: tuple[str, ...]
+) -> None:
+    hosts = [
+        host.model_copy(update={"roles": frozenset({Role.CONTROL})})
+        if host.name == "gpu-1"
+        else host
+        for host in SITE.hosts
+    ]
+    site = SITE.model_copy(update={"hosts": tuple(hosts)})
+    pod = ill("Unhealthy", "head") | {"name": name}
+    (result,) = judged(workload(pod, name=name, wanted=1, ready=0, hosts=()), site=site)
+    assert (result.status, result.names) == (Status.FAIL, named)
 
 
 def test_an_image_of_the_offline_source_comes_back_with_a_deployment() -> None:

@@ -12,6 +12,7 @@ from appliance.stages.kubernetes.checks.services import judge_services
 from tests.support.facts import facts_of
 from tests.support.kubernetes_facts import SITE
 from tests.support.profiles import profile_of
+from tests.support.sites import site_of
 
 ACTIVE = {"load": "loaded", "active": "active", "sub": "running", "enabled": "enabled"}
 WELL = {"kube-proxy": "ok", "kube-scheduler": "ok", "kube-controller-manager": "ok"}
@@ -70,3 +71,15 @@ def test_what_was_not_asked_is_not_called_well(given: dict[str, Any], why: str) 
     found = judged(HEAD, facts(HEAD, **given))
     assert {result.status for result in found.values()} == {Status.NOT_ASSESSED}
     assert found["head/kube-scheduler"].cause == why
+
+
+@pytest.mark.parametrize(("name", "named"), [("kube-scheduler", ("head-2",)), ("kube-proxy", ())])
+def test_a_part_of_the_control_plane_names_the_control_hosts_that_are_silent(
+    name: str, named: tuple[str, ...]
+) -> None:
+    site = site_of("head", "head-2", "gpu-1")
+    head = site.host("head")
+    seen = facts(head, kubernetes={"services": {**WELL, name: "503"}})
+    results = judge_services(View(profile_of(), site, {"head": seen}), head, seen)
+    found = {one.of("x").target: one.of("x").names for one in results}
+    assert found[f"head/{name}"] == named

@@ -176,6 +176,14 @@ def test_pods_that_are_not_ready_fail_by_name_and_so_does_a_release_without_any(
     assert (bad.status, bad.value, bad.limit) == (Status.FAIL, 1, 6)
 
 
+def test_pods_that_no_host_accepts_are_told_from_pods_that_fail_on_a_host() -> None:
+    reason = "0/2 nodes are available: 2 node(s) had untolerated taint(s)."
+    pod = ReleasePod(name="p", namespace="network-operator", ready=False, reason=reason)
+    found = judge("scheduler.pods", view(pods=(*PODS, pod)))["head/network-operator"]
+    assert (found.status, found.value) == (Status.FAIL, "Unschedulable")
+    assert reason in found.cause
+
+
 def test_adapters_are_counted_on_hosts_of_kubernetes_alone() -> None:
     found = judge("scheduler.rdma", view())
     assert {name: r.status for name, r in found.items()} == {
