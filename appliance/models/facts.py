@@ -38,6 +38,7 @@ from appliance.models.facts_host import (
 )
 from appliance.models.gap import Gap
 from appliance.models.result import Kind
+from appliance.models.text_types import Simulated
 from appliance.models.watch import Watch
 from appliance.stages.base.facts import Weekly
 from appliance.stages.fabric.facts import Port, SubnetManager, Topology
@@ -164,7 +165,7 @@ class HostFacts(Model):
     cpu_seconds: Real
     user: Line
     printed: Line = Field(default="", description="What login scripts print before the answer")
-    simulated: tuple[Line, ...] = ()
+    simulated: tuple[Simulated, ...] = ()
     errors: dict[Line, Line] = Field(
         default_factory=dict, description="Area -> why it could not be read"
     )

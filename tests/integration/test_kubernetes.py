@@ -136,3 +136,33 @@ def test_a_host_that_was_lost_joins_again(cluster: Cluster) -> None:
     states = cluster.states(run_of(cluster.brought_up("--limit", "gpu-2")))
     assert states["kubernetes", "gpu-2"] == "done"
     assert cluster.ready() == set(cluster.hosts)
+    # With a bootstrap token, root on that host would have got the certificate of any node.
+    asked = cluster.kubectl("get csr -o jsonpath='{.items[*].spec.username}'").split()
+    assert "system:node:gpu-2" in asked
+    assert not [name for name in asked if name.startswith("system:bootstrap:")]
+
+
+STATIC = """
+apiVersion: v1
+kind: Pod
+metadata: {name: catcher, namespace: kube-system, labels: {k8s-app: kube-dns}}
+spec:
+  hostNetwork: true
+  containers: [{name: catcher, image: "appliance.local/busybox:1", command: [sleep, "600"]}]
+"""
+
+
+def test_a_static_pod_of_a_gpu_host_gets_nothing_that_is_sent_to_a_service(
+    cluster: Cluster,
+) -> None:
+    file = "/etc/kubernetes/manifests/catcher.yaml"
+    told = "journalctl --unit kubelet --since -2min | grep -q appliance-static-pods"
+    where = "-n kube-system get endpointslices -l k8s-app=kube-dns -o yaml"
+    try:
+        cluster.said("gpu-1", f"cat > {file} <<'END'{STATIC}END")
+        cluster.said("gpu-1", f"for i in $(seq 60); do {told} && exit 0; sleep 1; done; exit 1", 90)
+        address = cluster.rack.host("gpu-1").address
+        assert address not in cluster.kubectl(where)
+        assert "catcher" not in cluster.kubectl("-n kube-system get pods -o name")
+    finally:
+        cluster.said("gpu-1", f"rm {file}")

@@ -194,12 +194,12 @@ def _read_hosts(
     """Logs and reports of these hosts, each in one round trip."""
     session = contents.session
     control = [h.name for h in session.site.with_role(Role.CONTROL) if h.name in found.facts]
-    scheduler = next((f.scheduler for f in found.facts.values() if f.scheduler), None)
-    releases = {r.namespace for r in (scheduler.releases or ())} if scheduler else set()
     request = {
         "since": since.timestamp(),
         "units": list(WATCHED_UNITS),
-        "namespaces": sorted({"kube-system", *releases}) if session.site.kubernetes else [],
+        "namespaces": sorted({"kube-system", *_release_namespaces(control, found)})
+        if session.site.kubernetes
+        else [],
     }
     room = threading.Semaphore(AT_ONCE)
 
@@ -213,6 +213,12 @@ def _read_hosts(
 
     with threads(AT_ONCE) as pool:
         return list(pool.map(work, hosts))
+
+
+def _release_namespaces(control: Sequence[str], found: Round) -> set[str]:
+    """Namespaces of charts, as a control host reports them: another host must not choose whose logs are read."""
+    scheduler = next((s for name in control if (s := found.facts[name].scheduler)), None)
+    return {r.namespace for r in scheduler.releases or ()} if scheduler else set()
 
 
 def _read_host(contents: _Contents, host: str, request: dict[str, object]) -> HostPart:

@@ -21,6 +21,7 @@ from appliance.models.gpu_counts import gpu_count
 from appliance.models.result import CLUSTER, CheckResult, Measurement, Place, Status, place
 from appliance.models.run import Table
 from appliance.models.site import Role
+from appliance.text import plural
 
 PROGRAM = Path(__file__).with_name("multiply.py").read_text(encoding="utf-8")
 SCRIPT = f"""
@@ -106,6 +107,10 @@ def _read(view: View, host: str, one: HostOutput, found: Found) -> None:
         if one.code:
             raise Unread(f"it ended with {one.code}: {one.last or 'no reason given'}")
         sweep = read(one.output)
+        if len(sweep.devices) > max(1, _gpus(view, host)):
+            raise Unread(
+                f"it lists {plural(len(sweep.devices), 'device')}, the host has {_gpus(view, host)}"
+            )
     except Unread as error:
         fix = "check the raw output next to the report, and run it again"
         bad = judged(host, Status.ERROR, cause=str(error), fix=fix, simulated=simulated)

@@ -180,9 +180,10 @@ def resume_left_drained(session: Session, plan: Plan, stages: Sequence[Stage]) -
 
 
 def is_left_drained(session: Session, found: Round, host: str) -> bool:
-    """Whether a change of this host was interrupted, as reported by the cluster, or otherwise by the journal."""
-    for facts in found.facts.values():
-        for node in (facts.kubernetes.nodes if facts.kubernetes else None) or ():
+    """Whether a change of this host was interrupted, as reported by a control host, or otherwise by the journal."""
+    for control in session.site.with_role(Role.CONTROL):
+        facts = found.facts.get(control.name)
+        for node in (facts.kubernetes.nodes if facts and facts.kubernetes else None) or ():
             if node.name == host:
                 return bool(node.cordoned_for) and not node.cordoned_for.startswith(HEALTH)
     return _is_noted(session, host)

@@ -241,6 +241,7 @@ GIVEN: dict[str, Any] = {
     "registration": {"name": "gpu-1"},
     "certificate_key": "key",
     "control_address": "",
+    "certificate": "",
 }
 
 
@@ -253,6 +254,36 @@ def test_a_host_joins_with_the_authority_pinned() -> None:
     }
     assert "unsafeSkipCAVerification" not in json.dumps(found)
     assert "controlPlane" not in found
+
+
+def test_a_host_joins_with_a_certificate_of_its_own_node_and_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[dict[str, Any]] = []
+
+    class Module(Told):
+        params: ClassVar[dict[str, Any]] = {
+            **GIVEN,
+            **{"token": "", "authority": "A", "certificate": "C", "key": "K", "skip": []},
+        }
+
+        def run_command(self, argv: list[str]) -> tuple[int, str, str]:
+            read.append(json.loads(Path(argv[-1]).read_text()))
+            file = Path(read[0]["discovery"]["file"]["kubeConfigPath"])
+            assert file.stat().st_mode & 0o777 == 0o600
+            read.append(json.loads(file.read_text()))
+            return 0, "", ""
+
+    monkeypatch.setattr(member, "AUTHORITY", str(tmp_path / "none"))
+    monkeypatch.setattr(member, "CREDENTIALS", str(tmp_path / "none"))
+    monkeypatch.setattr(member, "MEMORY", str(tmp_path))
+    member._join(Module())
+    joins, access = read
+    assert "bootstrapToken" not in joins["discovery"]
+    assert access["clusters"][0]["cluster"]["server"] == "https://10.0.0.100:6443"
+    user = access["users"][0]["user"]
+    assert {base64.b64decode(text) for text in user.values()} == {b"C", b"K"}
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_control_plane_joins_with_its_own_address() -> None:
@@ -710,12 +741,18 @@ class Programs:
         self.params = params
         self.answers = answers
         self.ran: list[str] = []
+        self.given = ""
 
-    def run_command(self, argv: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
+    def run_command(
+        self, argv: list[str], environ_update: dict[str, str], data: str | None
+    ) -> tuple[int, str, str]:
         """See AnsibleModule."""
         del environ_update
         line = " ".join(argv)
         self.ran.append(line)
+        self.given = data or self.given
+        if "-keyout" in argv:
+            Path(argv[argv.index("-keyout") + 1]).write_text("KEY")
         if "upload-certs" in line:
             self.uploaded = Path(argv[-1]).read_text()
         return 0, next((said for words, said in self.answers.items() if words in line), ""), ""
@@ -728,6 +765,8 @@ MEMBERS = (
 )
 ANSWERS = {
     "token create": "abcdef.secret",
+    "openssl req": "REQUEST",
+    "get certificatesigningrequest": base64.b64encode(b"SIGNED").decode(),
     "openssl": "-----BEGIN PUBLIC KEY-----\nAAEC\n-----END PUBLIC KEY-----\n",
     "member list": MEMBERS,
 }
@@ -766,7 +805,43 @@ def test_a_gpu_host_that_joins_takes_nobody_out_of_etcd(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ticket, "MEMORY", str(tmp_path))
+    (tmp_path / "ca.crt").write_text("CA")
+    monkeypatch.setattr(ticket, "AUTHORITY", str(tmp_path / "ca.crt"))
     assert not any("etcdctl" in w for w in desk_for(tmp_path, "gpu-1", "10.0.0.9", False).ran)
+
+
+def test_a_gpu_host_gets_a_certificate_of_its_own_node_and_no_token_that_would_do_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticket, "MEMORY", str(tmp_path))
+    (tmp_path / "ca.crt").write_text("CA")
+    monkeypatch.setattr(ticket, "AUTHORITY", str(tmp_path / "ca.crt"))
+    found = desk_for(tmp_path, "gpu-1", "10.0.0.9", False)
+    assert found.params["ticket"] == {"authority": "CA", "certificate": "SIGNED", "key": "KEY"}
+    assert not any("token create" in line for line in found.ran)
+    (made,) = [line for line in found.ran if "openssl req" in line]
+    assert made.endswith("-subj /O=system:nodes/CN=system:node:gpu-1")
+    spec = json.loads(found.given)["spec"]
+    assert base64.b64decode(spec["request"]) == b"REQUEST"
+    assert spec["expirationSeconds"] == 900
+    names = ("create", "approve", "delete")
+    steps = [name for line in found.ran for name in names if f" {name} " in line]
+    assert steps == ["delete", "create", "approve", "delete"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["ca.crt", "kubeadm.yml"]
+
+
+def test_a_cluster_that_signs_nothing_fails_the_join_and_keeps_no_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Module(Programs, Told):
+        """Answers programs, and raises what fails."""
+
+    monkeypatch.setattr(ticket, "MEMORY", str(tmp_path))
+    monkeypatch.setattr(ticket, "PATIENCE_S", -1)
+    found = Module({"openssl req": "REQUEST"}, node="gpu-1", control=False)
+    with pytest.raises(Refused, match="signed no certificate"):
+        ticket.Desk(found).give()
+    assert "delete certificatesigningrequest appliance-gpu-1-joins" in found.ran[-1]
 
 
 def test_control_planes_that_join_at_once_are_given_one_key_outside_any_command_line(
@@ -801,7 +876,7 @@ LEFT = {
 
 @pytest.mark.parametrize("trusted", ["ours", ""], ids=["joined", "not yet joined"])
 def test_tokens_that_a_killed_run_left_for_a_host_are_taken_back_by_the_next(
-    trusted: str, monkeypatch: pytest.MonkeyPatch
+    trusted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Module(Programs):
         check_mode = False
@@ -811,13 +886,16 @@ def test_tokens_that_a_killed_run_left_for_a_host_are_taken_back_by_the_next(
 
     given = {"node": "gpu-1", "state": "present", "member_of": trusted, "control": False}
     found = Module({**ANSWERS, "get secrets": json.dumps(LEFT)}, **given)
+    (tmp_path / "ca.crt").write_text("CA")
+    monkeypatch.setattr(ticket, "AUTHORITY", str(tmp_path / "ca.crt"))
+    monkeypatch.setattr(ticket, "MEMORY", str(tmp_path))
     monkeypatch.setattr(ticket, "AnsibleModule", lambda *_, **__: found)
     monkeypatch.setattr(ticket.Desk, "own_authority", lambda _: "ours")
     with pytest.raises(EOFError) as ended:
         ticket.main()
     assert ended.value.args[0]["changed"]
     assert [line.split()[-1] for line in found.ran if "token delete" in line] == ["aaaaaa"]
-    made = [number for number, line in enumerate(found.ran) if "token create" in line]
+    made = [number for number, line in enumerate(found.ran) if "certificate approve" in line]
     deleted = next(number for number, line in enumerate(found.ran) if "token delete" in line)
     assert all(number > deleted for number in made)
     assert len(made) == (not trusted)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from appliance.checks.check import View, failed, not_assessed, passed, warned
+from appliance.checks.votes import usual
 from appliance.models.facts import HostFacts
 from appliance.models.facts_host import Interface, Peer
 from appliance.models.gap import Gap
@@ -108,8 +109,8 @@ def _sizes(view: View) -> Iterator[Judgement]:
         counts[interface.mtu] = counts.get(interface.mtu, 0) + 1
     if len(counts) < 2:
         return
-    usual = max(counts, key=lambda mtu: (counts[mtu], mtu))
-    if 2 * counts[usual] <= len(found):
+    most = max(counts, key=lambda mtu: (counts[mtu], mtu))
+    if 2 * counts[most] <= len(found):
         said = ", ".join(f"{name} {interface.mtu}" for name, interface in found.items())
         yield failed(
             place("cluster", "MTU"),
@@ -121,13 +122,13 @@ def _sizes(view: View) -> Iterator[Judgement]:
         )
         return
     for name, interface in found.items():
-        if interface.mtu != usual:
+        if interface.mtu != most:
             yield failed(
                 place(name, interface.name),
-                f"{interface.name} of {name} has an MTU of {interface.mtu}, {counts[usual]} of {len(found)} hosts have {usual}: larger packets between them are lost",
-                f"on {name}: ip link set {interface.name} mtu {usual}; then change the file that sets it at boot",
+                f"{interface.name} of {name} has an MTU of {interface.mtu}, {counts[most]} of {len(found)} hosts have {most}: larger packets between them are lost",
+                f"on {name}: ip link set {interface.name} mtu {most}; then change the file that sets it at boot",
                 value=interface.mtu,
-                limit=usual,
+                limit=most,
                 limit_source="most hosts of the network",
             )
 
@@ -355,18 +356,21 @@ def _names(view: View, asked: Mapping[str, object]) -> Iterator[Judgement]:
 
 def _served(view: View, who: str) -> str:
     """How to take the name server that most other hosts have, and that answers them; empty where none is known."""
-    heard = [
-        server.address
+    heard = {
+        name: [
+            server.address
+            for server in facts.neighbours.name_servers
+            if server.answers
+            and IPV4.fullmatch(server.address)
+            and not server.address.startswith("127.")
+        ]
         for name, facts in view.facts.items()
         if name != who and facts.neighbours
-        for server in facts.neighbours.name_servers
-        if server.answers
-        and IPV4.fullmatch(server.address)
-        and not server.address.startswith("127.")
-    ]
-    if not heard:
+    }
+    server = usual(heard)
+    answered = [servers for servers in heard.values() if servers]
+    if server is None or 2 * sum(server in servers for servers in answered) <= len(answered):
         return ""
-    server = max(heard, key=heard.count)
     return (
         f"on {who}: sed -i 's/^nameserver .*/nameserver {server}/' /etc/resolv.conf, which answers the other hosts; "
         "if the file is a link (ls -l /etc/resolv.conf), change the program that writes it"

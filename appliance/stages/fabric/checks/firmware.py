@@ -1,6 +1,5 @@
 """Is the firmware of the adapters new enough, and one and the same on all adapters of a kind."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from appliance.checks.check import (
     passed,
     warned,
 )
+from appliance.checks.votes import usual
 from appliance.models.gap import Gap
 from appliance.models.result import Judgement, Place, Status, place
 from appliance.models.site import Role
@@ -122,21 +122,20 @@ def _kept(known: AdapterFirmware) -> str:
 
 
 def _unlike(adapters: list[Adapter], common: dict[str, object]) -> Iterator[Judgement]:
-    """Boards of one kind with another firmware than most of them."""
-    boards: dict[str, list[str]] = {}
+    """Boards of one kind with another firmware than those of most hosts."""
+    boards: dict[str, dict[str, list[str]]] = {}
     for adapter in adapters:
-        boards.setdefault(adapter.port.board, []).append(adapter.port.firmware)
-    most = {board: Counter(firmware).most_common(1)[0][0] for board, firmware in boards.items()}
+        of_board = boards.setdefault(adapter.port.board, {})
+        of_board.setdefault(adapter.host, []).append(adapter.port.firmware)
+    most = {board: usual(by_host) for board, by_host in boards.items()}
     for adapter in adapters:
         board, firmware = adapter.port.board, adapter.port.firmware
-        usual = most[board]
-        if board and firmware != usual:
-            cause = (
-                f"{adapter.port.device} has firmware {firmware}, most of board {board} have {usual}"
-            )
+        wanted = most[board]
+        if board and firmware != wanted:
+            cause = f"{adapter.port.device} has firmware {firmware}, most of board {board} have {wanted}"
             fix = f"flash one firmware on all boards {board}"
             yield warned(
-                adapter.place, cause, fix, aspect="board", value=firmware, limit=usual, **common
+                adapter.place, cause, fix, aspect="board", value=firmware, limit=wanted, **common
             )
 
 

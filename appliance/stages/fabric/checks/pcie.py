@@ -14,6 +14,7 @@ from appliance.checks.check import (
     passed,
     warned,
 )
+from appliance.checks.votes import usual
 from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement, place
 from appliance.models.site import Host
@@ -62,24 +63,26 @@ def _most(port: Port) -> Link | None:
 
 
 def _best(view: View) -> dict[str, Link]:
-    """By board what most adapters of the site run at; a tie is settled for the faster link."""
-    counts: dict[str, dict[Link, int]] = {}
-    for facts in view.facts.values():
+    """By board what the adapters of most hosts run at; a tie is settled for the faster link."""
+    found: dict[str, dict[str, list[Link]]] = {}
+    for name, facts in view.facts.items():
         for port in {port.device: port for port in facts.ports}.values():
             if now := _now(port):
-                of_board = counts.setdefault(port.board, {})
-                of_board[now] = of_board.get(now, 0) + 1
-    return {board: max(links, key=lambda k: (links[k], k)) for board, links in counts.items()}
+                found.setdefault(port.board, {}).setdefault(name, []).append(now)
+    links = {board: usual(by_host) for board, by_host in found.items()}
+    return {board: link for board, link in links.items() if link}
 
 
-def _slow(host: Host, port: Port, now: Link, most: Link, usual: Link, simulated: bool) -> Judgement:
+def _slow(
+    host: Host, port: Port, now: Link, most: Link, equals: Link, simulated: bool
+) -> Judgement:
     at = place(host.name, port.device)
     told = {"value": _said(now), "limit": _said(most), "simulated": simulated}
     source = {"limit_source": "the adapter's own maximum (sysfs max_link_width, max_link_speed)"}
-    if now[0] < usual[0] or now[1] < usual[1]:
+    if now[0] < equals[0] or now[1] < equals[1]:
         return failed(
             at,
-            f"the PCIe link of {port.device} runs at {_said(now)}, equal adapters at {_said(usual)}: it lacks part of its bandwidth",
+            f"the PCIe link of {port.device} runs at {_said(now)}, equal adapters at {_said(equals)}: it lacks part of its bandwidth",
             f"drain {host.name}, power it off, reseat the adapter {port.device} and its riser; then check the slot's settings in the firmware's setup",
             **told,
             **source,

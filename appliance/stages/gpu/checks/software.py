@@ -2,8 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import chain
 
 from appliance.checks.check import View, failed, not_assessed, passed, warned
+from appliance.checks.votes import usual
 from appliance.models.facts import HostFacts, ProblemKind, Unit
 from appliance.models.gap import Gap
 from appliance.models.profile import Interconnect
@@ -103,18 +105,20 @@ def _few(names: list[str]) -> str:
 
 def judge_vbios_spread(view: View) -> Iterable[Judgement]:
     """GPUs of one product carry one firmware; outliers are named."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, dict[str, list[str]]] = {}
     unread: set[str] = set(_silent(view, {n for n, f in _gpu_hosts(view).items() if devices(f)}))
     for name, facts in _gpu_hosts(view).items():
         for gpu in devices(facts):
             if gpu.vbios and gpu.name:
-                found.setdefault(gpu.name, []).append(gpu.vbios)
+                found.setdefault(gpu.name, {}).setdefault(name, []).append(gpu.vbios)
             else:
                 unread.add(str(place(name, f"GPU {gpu.index}")))
     simulated = _any_simulated(view)
-    groups = {product: Counter(versions) for product, versions in found.items()}
-    mixed = {product: versions for product, versions in groups.items() if len(versions) > 1}
-    results = [_outliers(view, p, v.most_common(1)[0][0], simulated) for p, v in mixed.items()]
+    groups = {
+        product: dict.fromkeys(chain(*by_host.values())) for product, by_host in found.items()
+    }
+    mixed = [product for product, versions in groups.items() if len(versions) > 1]
+    results = [_outliers(view, p, str(usual(found[p])), simulated) for p in mixed]
     if unread or not groups:
         named = tuple(sorted(unread))
         why = Gap(f"no known firmware version of {', '.join(named) or 'any GPU'}", named)
@@ -125,16 +129,16 @@ def judge_vbios_spread(view: View) -> Iterable[Judgement]:
     return [passed("cluster", value, simulated=simulated)]
 
 
-def _outliers(view: View, product: str, usual: str, simulated: bool) -> Judgement:
+def _outliers(view: View, product: str, most: str, simulated: bool) -> Judgement:
     others = [
         f"{name}/GPU {gpu.index} {gpu.vbios}"
         for name, facts in _gpu_hosts(view).items()
         for gpu in devices(facts)
-        if gpu.name == product and gpu.vbios not in {"", usual}
+        if gpu.name == product and gpu.vbios not in {"", most}
     ]
     return warned(
         "cluster",
-        f"{product}: firmware {usual}, except for {', '.join(others[:FEW])}{' ...' if others[FEW:] else ''}",
+        f"{product}: firmware {most}, except for {', '.join(others[:FEW])}{' ...' if others[FEW:] else ''}",
         "get one firmware version for all GPUs from the vendor, and flash those that differ",
         value=len(others),
         unit="GPUs",

@@ -23,6 +23,7 @@ from appliance.stages.kubernetes.variables.releases import (
     refuse_leap,
     release,
 )
+from appliance.stages.kubernetes.variables.static_pods import policies
 from appliance.stages.kubernetes.variables.watch import rights, watch
 
 API_PORT = 6443
@@ -79,7 +80,9 @@ def variables(context: RoleContext) -> Variables:
         "kubernetes_network_releases": network.releases(context) if host.name == first.name else [],
         **_gpu_charts(context, host.name == first.name),
         "kubernetes_watch": watch(context),
-        "kubernetes_watch_rights": rights() if host.name == first.name else [],
+        "kubernetes_node_rights": [*rights(), *policies(site, chosen.minor)]
+        if host.name == first.name
+        else [],
         "kubernetes_pod_subnet": str(pod_subnet(site, host)) if given.network == "bridge" else "",
         "kubernetes_pod_routes": _routes(context) if given.network == "bridge" else [],
         "kubernetes_source": given.offline("manifests"),

@@ -23,10 +23,13 @@ from appliance.adapters.support_archive import first_files
 from appliance.config.data import built_root
 from appliance.config.secrets import Redactor, Secret
 from appliance.engine.look import bundled
+from appliance.engine.look.gather import Round
 from appliance.engine.session import Session
 from appliance.errors import ConfigError
+from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult
 from appliance.models.site import Host
+from appliance.stages.scheduler.facts import HelmRelease, SchedulerFacts
 from appliance.support import collect, shapes
 from tests.support.bundled_tree import SOURCES, plant
 from tests.support.engine_fakes import FakeHosts, Recorder, receipt_of
@@ -289,6 +292,15 @@ def test_a_host_cannot_choose_names_or_break_the_bundle(
     names = contents(world.make(tmp_path / "a.tar.gz").path)
     assert not [name for name in names if name.startswith("hosts/gpu-1/") or ".." in name]
     assert [name for name in names if name.startswith("hosts/head/")]
+
+
+def test_only_a_control_host_chooses_whose_pods_logs_are_read() -> None:
+    def reported(name: str, namespace: str) -> HostFacts:
+        release = HelmRelease(name="kai", namespace=namespace, revision=1, status="deployed")
+        return facts_of(name, scheduler=SchedulerFacts(releases=(release,)))
+
+    facts = {"gpu-1": reported("gpu-1", "kai-vision"), "head": reported("head", "kai-scheduler")}
+    assert support_bundle._release_namespaces(["head"], Round(facts, {})) == {"kai-scheduler"}
 
 
 def test_a_host_cannot_fill_the_disk(

@@ -197,6 +197,15 @@ def test_equals_are_of_all_hosts_and_of_one_product() -> None:
     assert "2 equals; 4 are needed" in lone.cause
 
 
+def test_a_host_that_lists_gpus_it_does_not_have_is_no_equal_of_others() -> None:
+    fast = {f"gpu{index}": {"bf16": 300.0} for index in range(64)}
+    seen = view(2)
+    seen = View(profile_of(gpu={"count": 8}), seen.site, seen.facts)
+    found = outcome(lambda node: host(64, **fast) if node == "gpu-2" else host(8), seen)
+    assert not of(Status.FAIL, found)
+    assert "it lists 64 devices, the host has 8" in by_name(found)["gemm.rate gpu-2"].cause
+
+
 def test_a_gpu_that_is_slow_in_another_type_alone_is_named_with_it() -> None:
     found = outcome(host(gpu2={"fp64": 9.0}))
     assert of(Status.FAIL, found) == ["gemm.rate gpu-1/GPU 2,fp64"]

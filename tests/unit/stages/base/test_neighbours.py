@@ -310,6 +310,16 @@ def test_the_remedy_for_a_silent_name_server_is_the_one_that_others_have() -> No
     assert one.fix.startswith("on gpu-1: sed -i 's/^nameserver .*/nameserver 192.0.2.53/'")
 
 
+def test_one_host_does_not_decide_which_name_server_others_are_told_to_take() -> None:
+    found = sound()
+    found["gpu-1"]["neighbours"]["name_servers"] = [{"address": "192.0.2.1", "answers": False}]
+    evil = {"address": "203.0.113.66", "answers": True}
+    found["gpu-2"]["neighbours"]["name_servers"] = [evil] * 16
+    assert "nameserver 192.0.2.53/" in only(found).fix
+    found["gpu-3"]["neighbours"]["name_servers"] = []
+    assert "nameserver 203" not in only(found).fix
+
+
 def test_a_host_without_a_route_to_its_name_server_needs_the_route() -> None:
     found = sound()
     lost = {"address": "192.0.2.53", "answers": False, "route": False}

@@ -60,6 +60,13 @@ def test_boards_of_one_kind_with_different_firmware_are_told_by_the_one_that_dif
     assert f"most of board MT_0000000223 have {GOOD}" in result.cause
 
 
+def test_one_host_with_many_adapters_does_not_decide_what_most_boards_have() -> None:
+    seen = carrying(*["20.43.8004"] * 99)
+    head = facts("head", ports=[port("head", 0, board="MT_0000000223", firmware=GOOD)])
+    found = judge(ID, replace(seen, facts={**seen.facts, "head": head}))
+    assert {result.target.partition("/")[0] for result in found} == {"gpu-1"}
+
+
 def test_unread_firmware_unknown_kinds_and_silent_hosts_are_not_assessed() -> None:
     unread = one(ID, carrying(GOOD, ""))
     assert (unread.status, unread.required) == (Status.NOT_ASSESSED, True)

@@ -52,6 +52,18 @@ def test_where_all_are_slow_alike_it_warns() -> None:
     assert {one.status for one in found} == {Status.WARN}
 
 
+def test_one_host_with_many_adapters_does_not_decide_what_equals_run_at() -> None:
+    slow = port("mlx5_1", pcie_width=8)
+    seen = {
+        "gpu-1": facts_of("gpu-1", ports=(port("mlx5_0"), slow)),
+        "gpu-2": facts_of("gpu-2", ports=SOUND),
+        "liar": facts_of("liar", ports=[port(f"mlx5_{n}", pcie_width=8) for n in range(99)]),
+    }
+    view = View(PROFILE, site_of(*seen), seen)
+    (found,) = said_by("fabric.pcie", view, "gpu-1")
+    assert (found.status, found.target) == (Status.FAIL, "gpu-1/mlx5_1")
+
+
 def test_boards_are_compared_with_their_own_kind() -> None:
     other = port("mlx5_0", board="MT_2", pcie_width=8, pcie_max_width=8)
     assert {one.status for one in judged(other, port("mlx5_1"), others=SOUND)} == {Status.PASS}

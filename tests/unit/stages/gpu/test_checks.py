@@ -389,6 +389,13 @@ def test_outliers_in_firmware_are_named_as_a_warning() -> None:
     assert "gpu-2/GPU 3 92.00.19.00.10" in result.cause
 
 
+def test_one_host_with_many_gpus_does_not_decide_which_firmware_is_odd() -> None:
+    many = [gpu(number, vbios="92.00.19.00.10") for number in range(60)]
+    result = one("gpu.vbios_spread", view(facts("gpu-2", *many)))
+    assert result.value == 60
+    assert "gpu-2/GPU 0 92.00.19.00.10" in result.cause
+
+
 def test_a_gpu_without_a_firmware_version_keeps_the_cluster_from_passing() -> None:
     result = one("gpu.vbios_spread", view(facts("gpu-2", gpu(3, vbios=""))))
     assert result.status is Status.NOT_ASSESSED

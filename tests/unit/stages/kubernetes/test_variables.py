@@ -639,3 +639,20 @@ def test_the_plugin_alone_comes_with_the_runtime_that_its_pods_ask_for() -> None
 def test_a_device_plugin_of_the_sites_own_is_left_to_the_site() -> None:
     given = of("head-1", site(version="1.35", device_plugin="own"))
     assert given["kubernetes_gpu_releases"] == given["kubernetes_gpu_replaced"] == []
+
+
+def test_only_control_hosts_report_static_pods_where_the_release_can_say_so() -> None:
+    def policies(version: str) -> list[dict[str, Any]]:
+        found = of("head-1", site(3, version=version))["kubernetes_node_rights"]
+        return [one for one in found if one["kind"].startswith("ValidatingAdmission")]
+
+    policy, binding = policies("1.30")
+    assert policy["spec"]["validations"][0]["expression"] == (
+        "request.userInfo.username in ['system:node:head-1', 'system:node:head-2', 'system:node:head-3']"
+    )
+    assert binding["spec"] == {
+        "policyName": policy["metadata"]["name"],
+        "validationActions": ["Deny"],
+    }
+    assert policies("1.29") == []
+    assert of("head-2", site(3))["kubernetes_node_rights"] == []

@@ -11,6 +11,7 @@ import pytest
 from appliance.checks.check import View
 from appliance.engine.look.gather import Round
 from appliance.engine.run.rollout import is_left_drained
+from appliance.engine.session import Session
 from appliance.models.drain import HEALTH, Why
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
@@ -160,5 +161,16 @@ def test_the_probe_reads_the_verdict_for_kubernetes_from_its_own_file(tmp_path: 
 def test_a_host_that_cordoned_itself_is_no_interrupted_change(reason: str, is_left: bool) -> None:
     node = KubernetesNode(name="gpu-1", ready=True, cordoned=True, cordoned_for=reason)
     found = SimpleNamespace(facts={"head": facts_of("head", kubernetes=Kubernetes(nodes=(node,)))})
-    unused: Any = None
-    assert is_left_drained(unused, cast("Round", found), "gpu-1") is is_left
+    session = cast("Session", SimpleNamespace(site=site_of("head", "gpu-1")))
+    assert is_left_drained(session, cast("Round", found), "gpu-1") is is_left
+
+
+def test_only_a_control_host_tells_that_a_change_of_another_host_was_interrupted() -> None:
+    def reported(name: str, why: str) -> HostFacts:
+        node = KubernetesNode(name="gpu-1", ready=True, cordoned=True, cordoned_for=why)
+        return facts_of(name, kubernetes=Kubernetes(nodes=(node,)))
+
+    facts = {"gpu-2": reported("gpu-2", Why.DRIVER), "head": reported("head", HEALTH + "x")}
+    session = cast("Session", SimpleNamespace(site=site_of("head", "gpu-1", "gpu-2")))
+    found = SimpleNamespace(facts=facts)
+    assert not is_left_drained(session, cast("Round", found), "gpu-1")

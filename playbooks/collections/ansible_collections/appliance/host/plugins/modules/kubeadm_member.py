@@ -8,14 +8,17 @@ module: kubeadm_member
 short_description: This host's membership of a cluster
 description:
   - C(seen) tells the digest of the authority of the cluster this host is in, and which of the control planes answers.
-  - C(joined) joins with a token where one is given; without, the host is in already. What an earlier cluster, or a join
+  - C(joined) joins with a token or a certificate where one is given; without, the host is in already. What an earlier cluster, or a join
     that was cut off, left on the host is removed before. The token stands in memory only.
 options:
   state: {description: What to do., type: str, choices: [seen, joined], required: true}
   endpoint: {description: Address and port of the API., type: str, default: ""}
   api: {description: Version of kubeadm's configuration API., type: str, default: v1beta4}
   registration: {description: nodeRegistration., type: dict, default: {}}
-  token: {description: Bootstrap token; empty where the host is in the cluster., type: str, default: ""}
+  authority: {description: "The cluster's authority in PEM, for a certificate.", type: str, default: ""}
+  certificate: {description: Certificate of this node in PEM; empty for a control plane and where the host is in the cluster., type: str, default: ""}
+  key: {description: Private key of the certificate., type: str, default: ""}
+  token: {description: Bootstrap token of a control plane; empty where the host is in the cluster., type: str, default: ""}
   ca_hash: {description: Digest of the cluster's authority., type: str, default: ""}
   certificate_key: {description: Key of the certificates control planes share., type: str, default: ""}
   control: {description: Whether the host is one of the control planes., type: bool, default: false}

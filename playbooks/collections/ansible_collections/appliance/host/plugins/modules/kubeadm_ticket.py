@@ -5,11 +5,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kubeadm_ticket
-short_description: A token for one joining host
+short_description: What one joining host needs
 description:
-  - C(present) makes a token of 15 minutes for a host that is in no cluster, or in another. For one that is in this
-    cluster, tells whether the cluster has lost it. What a control plane of the same name left of itself in etcd, before
-    its host was made anew, is removed, and so are tokens of this host that a run left which was cut off.
+  - C(present) makes a credential of 15 minutes for a host that is in no cluster, or in another. For a control plane it
+    is a token. Another host gets a certificate of its own node, because with a token it could become any node.
+  - For a host that is in this cluster, C(present) tells whether the cluster has lost it. What a control plane of the same
+    name left of itself in etcd, before its host was made anew, is removed, and so are tokens of this host that a run left
+    which was cut off.
   - C(absent) deletes the token, and the certificates that were left for a control plane.
 options:
   node: {description: Name of the host., type: str, required: true}
@@ -29,6 +31,9 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+authority: {description: The cluster's authority in PEM., type: str, returned: when a certificate was made}
+certificate: {description: Of the node in PEM., type: str, returned: when one was made}
+key: {description: Its private key in PEM., type: str, returned: when a certificate was made}
 token: {description: The token., type: str, returned: when one was made}
 token_id: {description: Its public half., type: str, returned: when one was made}
 ca_hash: {description: Digest of the public key of the cluster's CA., type: str, returned: when a token was made}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -51,18 +53,43 @@ def ready(address: str) -> bool:
         return False
 
 
-def document(given: dict[str, Any]) -> dict[str, Any]:
-    """The JoinConfiguration."""
+def access(given: dict[str, Any]) -> dict[str, Any]:
+    """The kubeconfig with which a host joins as its own node."""
+
+    def octets(pem: str) -> str:
+        return base64.b64encode(pem.encode()).decode()
+
+    cluster = {
+        "server": f"https://{given['endpoint']}",
+        "certificate-authority-data": octets(given["authority"]),
+    }
+    user = {
+        "client-certificate-data": octets(given["certificate"]),
+        "client-key-data": octets(given["key"]),
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "joined", "cluster": cluster}],
+        "users": [{"name": "joining", "user": user}],
+        "contexts": [{"name": "joins", "context": {"cluster": "joined", "user": "joining"}}],
+        "current-context": "joins",
+    }
+
+
+def document(given: dict[str, Any], kubeconfig: str = "") -> dict[str, Any]:
+    """The JoinConfiguration. C(kubeconfig): the file of L(access); empty for a token."""
+    token = {
+        "apiServerEndpoint": given["endpoint"],
+        "token": given["token"],
+        "caCertHashes": [given["ca_hash"]],
+    }
     found: dict[str, Any] = {
         "apiVersion": f"kubeadm.k8s.io/{given['api']}",
         "kind": "JoinConfiguration",
-        "discovery": {
-            "bootstrapToken": {
-                "apiServerEndpoint": given["endpoint"],
-                "token": given["token"],
-                "caCertHashes": [given["ca_hash"]],
-            }
-        },
+        "discovery": {"file": {"kubeConfigPath": kubeconfig}}
+        if kubeconfig
+        else {"bootstrapToken": token},
         "nodeRegistration": given["registration"],
     }
     if given["control_address"]:
@@ -92,16 +119,22 @@ def _join(module: Any) -> None:
         left = f", after kubeadm reset: {_complaint(err + out)}" if code else ""
     skip = module.params["skip"]
     flags = ["--skip-phases", ",".join(skip)] if skip else []
-    handle, path = tempfile.mkstemp(prefix="appliance-join-", dir=MEMORY)
-    try:
-        with os.fdopen(handle, "w") as file:
-            json.dump(document(module.params), file)
+    with contextlib.ExitStack() as stack:
+        kubeconfig = _written(stack, access(module.params)) if module.params["certificate"] else ""
+        path = _written(stack, document(module.params, kubeconfig))
         code, out, err = module.run_command(["kubeadm", "join", "--config", path, *flags])
-    finally:
-        os.unlink(path)
     if code:
         why = f"{_complaint(err + out)}{last_words(module.run_command)}"
         module.fail_json(msg=f"kubeadm join: {why}{left}")
+
+
+def _written(stack: contextlib.ExitStack, content: dict[str, Any]) -> str:
+    """A file in memory that only root can read, until the stack ends."""
+    handle, path = tempfile.mkstemp(prefix="appliance-join-", dir=MEMORY)
+    stack.callback(os.unlink, path)
+    with os.fdopen(handle, "w") as file:
+        json.dump(content, file)
+    return path
 
 
 def _desk(module: Any) -> str:
@@ -126,6 +159,9 @@ def main() -> None:
             "endpoint": {"default": ""},
             "api": {"default": "v1beta4"},
             "registration": {"type": "dict", "default": {}},
+            "authority": {"default": ""},
+            "certificate": {"default": ""},
+            "key": {"default": "", "no_log": True},
             "token": {"default": "", "no_log": True},
             "ca_hash": {"default": ""},
             "certificate_key": {"default": "", "no_log": True},
@@ -141,7 +177,7 @@ def main() -> None:
         seen = ca_hash(module.params["control"])
         made = os.path.exists(SUPER)
         module.exit_json(changed=False, ca_hash=seen, desk=_desk(module), super_admin=made)
-    wanted = bool(module.params["token"])
+    wanted = bool(module.params["token"] or module.params["certificate"])
     if wanted and not module.check_mode:
         _join(module)
     module.exit_json(changed=wanted)

@@ -9,6 +9,7 @@ import json
 import os
 import ssl
 import tempfile
+import time
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -19,6 +20,10 @@ from ansible_collections.appliance.host.plugins.module_utils.lines import lines_
 ADMIN = "/etc/kubernetes/admin.conf"
 AUTHORITY = "/etc/kubernetes/pki/ca.crt"
 LIFE = "15m0s"
+LIFE_S = 15 * 60
+PATIENCE_S = 60
+"""The cluster's controller signs within a second."""
+SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
 MEMORY = "/run"
 PKI = "/etc/kubernetes/pki/etcd"
 ETCDCTL = (
@@ -64,6 +69,21 @@ def tokens_for(node: str, secrets: str) -> list[str]:
     ]
 
 
+def signing_request(name: str, request: str) -> str:
+    """The request for a certificate of minutes, as the cluster takes it. C(request): in PEM."""
+    return json.dumps({
+        "apiVersion": "certificates.k8s.io/v1",
+        "kind": "CertificateSigningRequest",
+        "metadata": {"name": name},
+        "spec": {
+            "request": base64.b64encode(request.encode()).decode(),
+            "signerName": SIGNER,
+            "expirationSeconds": LIFE_S,
+            "usages": ["digital signature", "client auth"],
+        },
+    })  # fmt: skip
+
+
 def sealed_by(documents: str, key: str) -> str:
     """kubeadm's documents with the key for the shared certificates."""
     kind = "kind: InitConfiguration\n"
@@ -78,6 +98,57 @@ class Desk:
 
     def give(self) -> dict[str, Any]:
         """Everything one host needs to join."""
+        return self.give_token() if self.module.params["control"] else self.give_certificate()
+
+    def give_certificate(self) -> dict[str, Any]:
+        """A certificate of minutes with the rights of this node. With a token, a host could get the certificate of any node."""
+        node = self.module.params["node"]
+        name = f"appliance-{node}-joins"
+        key, request = self.key_for(node)
+        self.forget_request(name)
+        self.said(*KUBECTL, "create", "-f", "-", data=signing_request(name, request))
+        try:
+            self.said(*KUBECTL, "certificate", "approve", name)
+            signed = self.signed(name)
+        finally:
+            self.forget_request(name)
+        with open(AUTHORITY) as file:
+            authority = file.read()
+        return {"authority": authority, "certificate": signed, "key": key}
+
+    def key_for(self, node: str) -> tuple[str, str]:
+        """A new private key, and a request of that node for it; both in PEM."""
+        handle, path = tempfile.mkstemp(prefix="appliance-key-", dir=MEMORY)
+        os.close(handle)
+        try:
+            request = self.said(
+                "openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                "-nodes", "-keyout", path, "-subj", f"/O=system:nodes/CN=system:node:{node}",
+            )  # fmt: skip
+            with open(path) as file:
+                return file.read(), request
+        finally:
+            os.unlink(path)
+
+    def signed(self, name: str) -> str:
+        """The certificate in PEM, once the cluster's controller has signed it."""
+        until = time.monotonic() + PATIENCE_S
+        ask = ("get", "certificatesigningrequest", name, "-o", "jsonpath={.status.certificate}")
+        while not (found := self.said(*KUBECTL, *ask)):
+            if time.monotonic() > until:
+                why = "look at kube-controller-manager, and whether the key of the cluster's authority is on the control hosts"
+                self.module.fail_json(
+                    msg=f"the cluster signed no certificate within {PATIENCE_S} s: {why}"
+                )
+            time.sleep(0.5)
+        return base64.b64decode(found).decode()
+
+    def forget_request(self, name: str) -> None:
+        """Delete a request; its certificate ends by itself."""
+        self.run(*KUBECTL, "delete", "certificatesigningrequest", name, "--ignore-not-found")
+
+    def give_token(self) -> dict[str, Any]:
+        """What a control plane needs; it holds the authority's key afterwards, so its token can be of any rights."""
         node = self.module.params["node"]
         token = lines_of(self.said(
             "kubeadm", "--kubeconfig", ADMIN, "token", "create", "--ttl", LIFE,
@@ -89,9 +160,8 @@ class Desk:
             "token_id": token.partition(".")[0],
             "ca_hash": public_key_hash(key),
         }
-        if self.module.params["control"]:
-            self.forget(node)
-            found["certificate_key"] = self.seal(found["ca_hash"])
+        self.forget(node)
+        found["certificate_key"] = self.seal(found["ca_hash"])
         return found
 
     def seal(self, pinned: str) -> str:
@@ -154,18 +224,18 @@ class Desk:
         with open(AUTHORITY) as file:
             return hashlib.sha256(ssl.PEM_cert_to_DER_cert(file.read())).hexdigest()
 
-    def said(self, *argv: str) -> str:
+    def said(self, *argv: str, data: str | None = None) -> str:
         """What a program printed. Its failure ends the module; its output may hold a token and is not told."""
-        code, out, err = self.run(*argv)
+        code, out, err = self.run(*argv, data=data)
         if code:
             lines = [line for line in lines_of(err.strip()) if line] or ["no reason given"]
             self.module.fail_json(msg=f"{argv[0]}: {lines[-1]}")
         return out.strip()
 
-    def run(self, *argv: str) -> tuple[int, str, str]:
-        """A program, to its end."""
+    def run(self, *argv: str, data: str | None = None) -> tuple[int, str, str]:
+        """A program, to its end; C(data) is its input."""
         answer: tuple[int, str, str] = self.module.run_command(
-            list(argv), environ_update={"LC_ALL": "C", "ETCDCTL_API": "3"}
+            list(argv), data=data, environ_update={"LC_ALL": "C", "ETCDCTL_API": "3"}
         )
         return answer
 

@@ -1,0 +1,69 @@
+"""Which series Prometheus takes of a host: root on a GPU host reports on that host, not on the whole site."""
+
+import re
+from typing import Any
+
+import pytest
+import yaml  # noqa: TID251 - reads the rendered configuration
+
+from appliance.alerts import ALERTS
+from tests.support.rendering import rendered
+
+HEAD = {"address": "10.0.0.10:9100", "instance": "head", "roles": "control,storage"}
+GPU = {"address": "10.0.0.11:9100", "instance": "gpu-1", "roles": "gpu"}
+GIVEN: dict[str, Any] = {
+    "observe_site": "acme",
+    "observe_instance": "head",
+    "observe_targets": [HEAD, GPU],
+    "observe_gpu_targets": [GPU],
+    "observe_receivers": [],
+    "observe_cluster": {
+        "apis": [HEAD],
+        "kubelets": [HEAD, GPU],
+        "etcd": "10.0.0.10:2381",
+        "kai": [],
+    },
+}
+OF_SITE = (
+    *("slurm_up", "slurm_node_state", "appliance_limits_stuck"),
+    *("appliance_check_status", "appliance_checked_timestamp_seconds"),
+)
+OF_HOST = ("node_load1", "appliance_watch_unfit", "up", "DCGM_FI_DEV_GPU_TEMP")
+
+
+def kept(job: dict[str, Any], series: str, roles: str) -> bool:
+    """Whether no rule of the job drops a series (metric_relabel_configs)."""
+    labels = {"__name__": series, "roles": roles}
+    return not any(
+        re.fullmatch(rule["regex"], ";".join(labels.get(n, "") for n in rule["source_labels"]))
+        for rule in job["metric_relabel_configs"]
+        if rule["action"] == "drop"
+    )
+
+
+@pytest.fixture(scope="module")
+def jobs() -> dict[str, Any]:
+    text = rendered(("observe",), "head", GIVEN)["observe/etc/prometheus/prometheus.yml.j2"]
+    return {job["job_name"]: job for job in yaml.safe_load(text)["scrape_configs"]}
+
+
+@pytest.mark.parametrize("job", ["node", "dcgm", "kubelet"])
+def test_no_exporter_of_a_gpu_host_reports_on_the_site(jobs: dict[str, Any], job: str) -> None:
+    assert not [series for series in OF_SITE if kept(jobs[job], series, GPU["roles"])]
+    assert all(kept(jobs[job], series, GPU["roles"]) for series in OF_HOST)
+
+
+def test_a_control_host_reports_on_the_site(jobs: dict[str, Any]) -> None:
+    assert all(kept(jobs["node"], series, HEAD["roles"]) for series in OF_SITE)
+
+
+def test_every_alert_about_the_site_reads_such_a_series() -> None:
+    read = {
+        name
+        for alert in ALERTS
+        for name in re.findall(r"\b(?:slurm|appliance)_[a-z_]+", alert.expr)
+    }
+    assert {"slurm_node_state", "appliance_check_status"} <= read
+    of_host = {name for name in read if name.startswith("appliance_watch_")}
+    rule = r"(slurm|appliance_check|appliance_checked|appliance_limits)_.+"
+    assert all(re.fullmatch(rule, name) for name in read - of_host)
