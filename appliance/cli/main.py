@@ -32,7 +32,7 @@ def _show_version(context: click.Context, _: click.Parameter, asked: bool) -> No
     if not asked or context.resilient_parsing:
         return
     # Nothing else is read for it.
-    from appliance.config import installed
+    from appliance.adapters import installed
 
     click.echo(f"appliance, version {__version__}")
     for remark in installed.remarks():

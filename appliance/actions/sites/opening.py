@@ -14,8 +14,8 @@ from appliance import __version__
 from appliance.actions.profiles.limit_bounds import check_ids
 from appliance.actions.sites import virtual_rack
 from appliance.actions.sites.interrupts import noted
-from appliance.adapters import leftovers
-from appliance.config import data, installed
+from appliance.adapters import installed, leftovers
+from appliance.config import data
 from appliance.config.load import SITE_FILE, LoadedSite, load_site
 from appliance.config.secrets import Redactor, resolve
 from appliance.engine.journal_redaction import redact_journal

@@ -3,9 +3,7 @@
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from appliance.config.data import PACKAGE
-
-LOCK = PACKAGE / "_data" / "appliance.lock"
+LOCK = Path(__file__).resolve().parent.parent / "_data" / "appliance.lock"
 """In a wheel only. A checkout follows its own lock (make setup)."""
 SHOWN = 5
 """Packages that are named, at most."""
@@ -26,7 +24,7 @@ def remarks() -> list[str]:
         )
     if LOCK.is_file() and (ansible := _installed("ansible-core")) and _is_old(ansible):
         found.append(
-            f"ansible-core {ansible} gets no updates any more; newer ones need Python 3.12, which Debian 13 has"
+            f"ansible-core {ansible} no longer gets updates; newer versions need Python 3.12 or newer, such as on Debian 13"
         )
     return found
 
