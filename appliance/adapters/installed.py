@@ -29,15 +29,15 @@ def remarks() -> list[str]:
     return found
 
 
-def differences(lock: Path = LOCK) -> list[str]:
+def differences() -> list[str]:
     """Each package that is missing, or has another version than the lock. Without a lock: none."""
-    if not lock.is_file():
+    if not LOCK.is_file():
         return []
     # A tenth of a start, and only verbs that change something ask.
     from packaging.requirements import Requirement
 
     found = []
-    for line in lock.read_text(encoding="utf-8").splitlines():
+    for line in LOCK.read_text(encoding="utf-8").splitlines():
         if not line[:1].isalnum():
             continue
         wanted = Requirement(line.rstrip(" \\"))
