@@ -9,7 +9,10 @@
 # make docs     the pages of docs/ as a site, in .cache/docs/index.html
 # make published  writes all that is generated: schemas, manual pages, boards and rules, which make setup writes, too, and
 #                 what is committed: tables of docs, defaults and READMEs of roles
-# make golden     writes the records that tests compare, the public interface among them: read what changed
+# make wheel    the program as a control machine installs it, in dist/: wheel, lock, and the wheel of the virtual rack
+# make release  the same with bill of materials, release notes and SHA256SUMS
+# make locks    writes the three locks from pyproject.toml; PACKAGES="rich click" raises these
+# make golden   writes the records that tests compare, the public interface among them: read what changed
 # make audit    outside judges of a rack: ssh-audit, lynis, ClusterMAX; looks at strict and updated racks (20 min)
 # make driver   builds Debian's own NVIDIA driver for real, in a folder (10 min)
 SHELL := /bin/bash -o pipefail
@@ -25,7 +28,7 @@ APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0
 PROCESSES ?= 3
 PYTEST := $(BIN)/python -m pytest -p no:cacheprovider
 
-.PHONY: setup .venv/ready tools deploy down docs published golden check lint lint-python lint-ansible unit molecule molecule-vm test tests audit cluster machines fresh remedies driver bench clean
+.PHONY: setup .venv/ready tools deploy down docs published wheel release locks golden check lint lint-python lint-ansible unit molecule molecule-vm test tests audit cluster machines fresh remedies driver bench clean
 
 # What a control machine needs. Packages that tests and lint need are not installed on it. Debian's packages are installed
 # while pip downloads its own.
@@ -50,10 +53,10 @@ installed = dpkg-query -W $(1) >/dev/null 2>&1 || { echo "Installing Debian pack
 	@$(call installed,$(RACK))
 	@touch $@
 
-.venv/installed: requirements.lock pyproject.toml | .venv/python
+.venv/installed: requirements.lock requirements-build.lock pyproject.toml | .venv/python
 	@echo "Installing the locked Python packages"
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
-	@$(BIN)/pip install -q --no-compile --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/pip install -q --no-compile --disable-pip-version-check --require-hashes -r requirements.lock -r requirements-build.lock
 	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@# On all processors; an editable install compiles nothing, and who starts the program may have no right to write beside it.
 	@$(BIN)/python -m compileall -q -j 0 "$(CURDIR)/.venv/lib" appliance >/dev/null 2>&1 || true
@@ -67,8 +70,8 @@ installed = dpkg-query -W $(1) >/dev/null 2>&1 || { echo "Installing Debian pack
 
 .venv/tools: requirements-dev.lock .venv/installed
 	@echo "Installing the locked Python packages of development"
-	@# pip checks the hash of every requirement it meets, so the first file is named again.
-	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements.lock -r requirements-dev.lock
+	@# pip checks the hash of every requirement it meets, so the first files are named again.
+	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements.lock -r requirements-build.lock -r requirements-dev.lock
 	@touch $@
 
 deploy: setup
@@ -97,6 +100,16 @@ docs: tools
 
 published: tools
 	$(BIN)/python -m tools.published
+
+wheel: setup
+	@$(BIN)/python -m tools.release wheels
+
+release: tools
+	@$(BIN)/python -m tools.release all
+
+PACKAGES ?=
+locks: tools
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tools.locks $(PACKAGES)
 
 golden: tools
 	$(BIN)/python -m tests.golden

@@ -1,3 +1,3 @@
 """Provisioning, proof and hand-over of GPU appliances."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0rc1"

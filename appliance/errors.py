@@ -1,5 +1,8 @@
 """Errors that a user can cause or encounter; anything else is a bug and keeps its traceback."""
 
+import sys
+
+from appliance import __version__
 from appliance.text import lines
 
 
@@ -59,6 +62,19 @@ class AnsibleFailed(ApplianceError):
 
 class DeadlineExceeded(ApplianceError):
     """Something did not answer before its timeout."""
+
+
+class LabMissing(ConfigError):
+    """The virtual rack, a distribution of its own, is not installed."""
+
+    MODULES = ("appliance.lab", "appliance.lab.spec")
+    """What Python cannot import then: a package that was removed may leave its folder behind."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the virtual rack is not installed; it is a file of the same release",
+            f"{sys.executable} -m pip install --no-deps appliance_lab-{__version__}-py3-none-any.whl",
+        )
 
 
 class Unreadable(ApplianceError):

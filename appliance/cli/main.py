@@ -28,12 +28,32 @@ BEGUN = "\nInterrupted. Finished steps are kept; the same command continues."
 NOT_BEGUN = "\nInterrupted; nothing was changed."
 
 
+def _show_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if not asked or context.resilient_parsing:
+        return
+    # Nothing else is read for it.
+    from appliance.adapters import installed
+
+    click.echo(f"appliance, version {__version__}")
+    for remark in installed.remarks():
+        click.echo(remark, err=True)
+    context.exit(FAILED if installed.differences() else 0)
+
+
 @click.group(
     cls=Verbs,
     commands=Commands(),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, "-V", "--version", prog_name="appliance")
+@click.option(
+    "-V",
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version, and packages that differ from the release's lock; exit.",
+)
 def cli() -> None:
     """Provision GPU clusters, verify them, and hand them over.
 

@@ -6,7 +6,7 @@ from importlib import import_module
 import click
 from click.shell_completion import CompletionItem
 
-from appliance.errors import Unreadable
+from appliance.errors import LabMissing, Unreadable
 
 VERBS = {
     "init": "Write a new site into DIR.",
@@ -106,6 +106,8 @@ def _command(name: str) -> click.Command:
     except KeyboardInterrupt as error:
         raise Interrupted from error
     except (ImportError, OSError, MemoryError) as error:
+        if isinstance(error, ModuleNotFoundError) and error.name in LabMissing.MODULES:
+            raise LabMissing from error
         raise Unreadable(error) from error
     assert isinstance(found, click.Command)
     return found

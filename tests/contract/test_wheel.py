@@ -1,26 +1,48 @@
-"""The wheel holds what is built and in no repository, where installed roles and people look for it."""
+"""Wheels hold what an installation needs, where the program and people look for it, and the same bytes each time."""
 
 import re
-import subprocess  # noqa: TID251 - builds the wheel
-import sys
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from zipfile import ZipFile
 
 import pytest
+import yaml  # noqa: TID251 - reads the collection's own file
 
+from appliance import __version__
+from appliance.engine.plan.fingerprint import STRAYS
+from tools import release
 from tools.published import MANUAL, built
 
 ROOT = Path(__file__).parents[2]
 DATA = "appliance/_data"
+DOCUMENTS = {"README.md", "CHANGELOG.md"}
+PROGRAM = f"appliance-{__version__}-py3-none-any.whl"
+LAB = f"appliance_lab-{__version__}-py3-none-any.whl"
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> ZipFile:
-    folder = tmp_path_factory.mktemp("wheel")
-    command = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder))
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
-    (file,) = folder.glob("*.whl")
-    return ZipFile(file)
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What ``make wheel`` makes."""
+    folder = tmp_path_factory.mktemp("dist")
+    release.wheels(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: Path) -> ZipFile:
+    return ZipFile(dist / PROGRAM)
+
+
+def test_two_builds_have_the_same_bytes(
+    dist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    monkeypatch.setenv("PYTHONHASHSEED", "17")
+    release.wheels(tmp_path)
+    names = {PROGRAM, LAB, release.LOCK}
+    assert {file.name for file in tmp_path.iterdir()} == names
+    for name in names:
+        assert (tmp_path / name).read_bytes() == (dist / name).read_bytes(), name
 
 
 def test_what_is_built_is_in_the_wheel(wheel: ZipFile) -> None:
@@ -41,6 +63,55 @@ def test_an_installed_profile_names_a_schema_that_is_there(wheel: ZipFile) -> No
         assert f"{DATA}/{hint[1]}" in wheel.namelist()
 
 
+@pytest.mark.parametrize("folder", ["roles", "playbooks", "profiles"])
+def test_what_stages_read_is_in_the_wheel(wheel: ZipFile, folder: str) -> None:
+    """Else a stage would run again on every host when an installation follows a checkout."""
+    strays = set(STRAYS) - DOCUMENTS
+    wanted = {
+        f"{DATA}/{path}"
+        for file in (ROOT / folder).rglob("*")
+        if file.is_file()
+        for path in [file.relative_to(ROOT)]
+        if not any(fnmatchcase(part, stray) for part in path.parts for stray in strays)
+    }
+    assert wanted
+    assert {n for n in wheel.namelist() if n.startswith(f"{DATA}/{folder}/")} == wanted
+
+
 def test_what_the_project_is_made_with_is_not_in_the_wheel(wheel: ZipFile) -> None:
-    tops = {name.partition("/")[0] for name in wheel.namelist()}
-    assert {top for top in tops if not top.startswith("appliance")} == set()
+    names = wheel.namelist()
+    assert {n.partition("/")[0] for n in names if not n.startswith("appliance")} == set()
+    assert [n for n in names if "/molecule/" in n or "__pycache__" in n] == []
+
+
+def test_the_virtual_rack_is_a_wheel_of_its_own(wheel: ZipFile, dist: Path) -> None:
+    lab = ZipFile(dist / LAB)
+    inside = {n for n in lab.namelist() if not n.startswith("appliance_lab-")}
+    sources = {
+        str(file.relative_to(ROOT))
+        for file in (ROOT / "appliance/lab").rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    assert inside == sources
+    assert inside & set(wheel.namelist()) == set()
+    metadata = lab.read(f"appliance_lab-{__version__}.dist-info/METADATA").decode()
+    assert f"Requires-Dist: appliance=={__version__}\n" in f"{metadata}\n"
+
+
+def test_the_lock_is_in_the_wheel_and_names_the_wheel(wheel: ZipFile, dist: Path) -> None:
+    packages = wheel.read(f"{DATA}/appliance.lock").decode()
+    assert packages == (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    lock = (dist / release.LOCK).read_text(encoding="utf-8")
+    assert lock.removeprefix(packages).startswith(f"./{PROGRAM} \\\n    --hash=sha256:")
+
+
+def test_one_place_holds_the_version() -> None:
+    collection = ROOT / "playbooks/collections/ansible_collections/appliance/host/galaxy.yml"
+    # Galaxy wants the form of semantic versions, and the wheel that of Python's.
+    found = yaml.safe_load(collection.read_text(encoding="utf-8"))["version"]
+    assert found == re.sub(r"rc(\d+)$", r"-rc.\1", __version__)
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = re.search(r"^## \[?([\d.]+)", changes, re.MULTILINE)
+    assert newest
+    assert newest[1] == re.sub(r"rc\d+$", "", __version__)
+    assert release.notes().startswith(f"# {newest[1]}\n")

@@ -38,15 +38,30 @@ def _needed(*roots: str) -> set[str]:
 
 
 def test_the_lock_of_a_control_machine_holds_what_the_program_needs_and_no_more() -> None:
-    project = PROJECT["project"]
-    assert _locked("requirements.lock") == _needed(
-        *project["dependencies"], *PROJECT["build-system"]["requires"]
+    assert _locked("requirements.lock") == _needed(*PROJECT["project"]["dependencies"])
+
+
+def test_packages_of_the_build_are_locked_apart() -> None:
+    runtime = _locked("requirements.lock")
+    assert (
+        _locked("requirements-build.lock")
+        == _needed(*PROJECT["build-system"]["requires"]) - runtime
     )
 
 
 def test_development_packages_are_locked_apart() -> None:
     development = _locked("requirements-dev.lock")
-    assert _needed(*PROJECT["dependency-groups"]["dev"]) - development <= _locked(
-        "requirements.lock"
-    )
-    assert not development & _locked("requirements.lock")
+    installed = _locked("requirements.lock") | _locked("requirements-build.lock")
+    assert _needed(*PROJECT["dependency-groups"]["dev"]) - development <= installed
+    assert not development & installed
+
+
+def test_each_locked_version_is_one_that_the_project_allows() -> None:
+    """For every Python: a package may be there twice, each for its own."""
+    project = PROJECT["project"]
+    allowed = {one.name: one.specifier for one in map(Requirement, project["dependencies"])}
+    text = (HERE / "requirements.lock").read_text(encoding="utf-8")
+    pins = re.findall(r"(?m)^([A-Za-z0-9._-]+)==([^\s;]+)", text)
+    for name, version in pins:
+        assert name not in allowed or allowed[name].contains(version), name
+    assert {name for name, _ in pins} >= set(allowed)

@@ -12,8 +12,9 @@ from types import TracebackType
 
 from appliance import __version__
 from appliance.actions.profiles.limit_bounds import check_ids
+from appliance.actions.sites import virtual_rack
 from appliance.actions.sites.interrupts import noted
-from appliance.adapters import leftovers
+from appliance.adapters import installed, leftovers
 from appliance.config import data
 from appliance.config.load import SITE_FILE, LoadedSite, load_site
 from appliance.config.secrets import Redactor, resolve
@@ -22,7 +23,6 @@ from appliance.engine.session import Session, endpoints
 from appliance.engine.user import operator
 from appliance.errors import ApplianceError, ConfigError
 from appliance.journal import Journal, claim, hold
-from appliance.lab import spec
 from appliance.models.events import Message, Observer
 from appliance.ownership import require
 from appliance.report.advice import Address
@@ -84,32 +84,35 @@ def locate(
     """The site's files, read and judged; starts the embedded rack first if needed."""
     if target.inventory is not None:
         return load_site(target.inventory, target.profile, check_ids=check_ids())
-    found = spec.load(spec.EMBEDDED)
+    found = virtual_rack.site()
     if raise_rack and (found or target.profile):
         found = _raised(target, observer, is_new=found is None)
     if found is None:
-        said = f"no --inventory was given, the current folder has no {SITE_FILE}, and no virtual rack is running"
-        # Deploying an unwanted rack would end with "all good" in a script that runs in the wrong folder.
-        first = "to try a virtual rack: appliance deploy --profile hpc"
-        way = first if raise_rack else "or start the rack: appliance lab up"
-        raise NoSite(said, f"name a site with --inventory DIR or change to its folder; {way}")
-    return load_site(found.site_dir, target.profile, check_ids=check_ids())
+        said = f"no --inventory was given, and the current folder has no {SITE_FILE}"
+        way = "name a site with --inventory DIR or change to its folder"
+        if virtual_rack.is_installed():
+            said = f"no --inventory was given, the current folder has no {SITE_FILE}, and no virtual rack is running"
+            # Deploying an unwanted rack would end with "all good" in a script that runs in the wrong folder.
+            first = "to try a virtual rack: appliance deploy --profile hpc"
+            way += f"; {first if raise_rack else 'or start the rack: appliance lab up'}"
+        raise NoSite(said, way)
+    return load_site(found, target.profile, check_ids=check_ids())
 
 
-def _raised(target: Target, observer: Observer | None, *, is_new: bool) -> spec.Rack:
-    # Racks are imported only when needed: a real site never needs them.
-    from appliance.lab import rack
+def _raised(target: Target, observer: Observer | None, *, is_new: bool) -> Path:
+    """Starts the embedded rack, and returns the folder of its site."""
 
     def tell(text: str) -> None:
         if observer is not None:
             observer.handle(Message(text=text))
 
+    rack = virtual_rack.maker()
     wanted = rack.embedded(target.profile, kubernetes=target.kubernetes)
     if is_new:
         tell(
             f"no --inventory, and no {SITE_FILE} here: starting a virtual rack of profile {target.profile}, {rack.described(wanted)}"
         )
-    return rack.up(wanted, tell)
+    return Path(rack.up(wanted, tell).site_dir)
 
 
 def runs_of(target: Target) -> Path:
@@ -125,7 +128,7 @@ def _runs_of(target: Target) -> Path:
     if not target.inventory.exists():
         raise ConfigError(f"{target.inventory} does not exist", "name the site with --inventory")
     folder = target.inventory if target.inventory.is_dir() else target.inventory.parent
-    if os.path.realpath(folder) == os.path.realpath(spec.folder_of(spec.EMBEDDED) / "site"):
+    if virtual_rack.is_its_site(folder):
         # The same site, named: it has one lock and one journal, and both outlive the rack.
         return RACK_RUNS
     return folder / "runs"
@@ -173,6 +176,9 @@ def open_session(
             stack.enter_context(_recorded(journal, run, verb))
         if changes:
             stack.enter_context(noted(journal, run))
+        if changes:
+            for remark in installed.remarks():
+                observer.handle(Message(text=remark, level="warning"))
         for dead in leftovers.clear():
             text = f"run {dead} was killed; its temporary files in memory were removed"
             observer.handle(Message(text=text, level="warning"))
