@@ -30,6 +30,7 @@ TIMED = (1, PLAN_PAGE)
 """Pages that show ages or elapsed time."""
 QUICK_S, SLOW_S = 2.0, 15.0
 """Seconds between two readings of the journal: while a deployment runs or its page is shown, and otherwise."""
+CHOSEN = ">"
 SCROLLED = 3
 """Lines that one key scrolls the detail."""
 HELP = """\
@@ -83,11 +84,8 @@ class Console(App[None]):
     #head { max-height: 6; }
     #rows { height: 1fr; min-height: 4; border: none; padding: 0; text-wrap: nowrap;
             text-overflow: ellipsis; }
-    #rows > .option-list--option-highlighted {
-        color: ansi_default; background: ansi_default; text-style: reverse;
-    }
-    #rows:focus > .option-list--option-highlighted {
-        color: ansi_default; background: ansi_default; text-style: reverse;
+    #rows > .option-list--option-highlighted, #rows:focus > .option-list--option-highlighted {
+        color: ansi_black; background: ansi_white;
     }
     #empty { height: 1fr; display: none; }
     #detail { height: 35%; min-height: 5; border-top: solid gray; }
@@ -132,6 +130,7 @@ class Console(App[None]):
         self._shown: tuple[object, ...] = ()
         self._loads: tuple[object, ...] = ()
         self._rows: tuple[Row, ...] = ()
+        self._at = 0
         self._chosen: dict[int, str] = {}
         self._journal_at = 0.0
 
@@ -210,7 +209,14 @@ class Console(App[None]):
 
     @on(OptionList.OptionHighlighted)
     def _show(self, event: OptionList.OptionHighlighted) -> None:
-        row = self._rows[event.option_index]
+        table, row = event.option_list, self._rows[event.option_index]
+        with self.prevent(OptionList.OptionHighlighted):
+            for number in {self._at, event.option_index}:
+                if number < len(self._rows):
+                    here = number == event.option_index
+                    line = _prompt(self._rows[number], is_chosen=here)
+                    table.replace_option_prompt_at_index(number, line)
+        self._at = event.option_index
         self._chosen[self._number] = row.key
         self._main.query_one("#more", Static).update(Text("\n").join(row.detail))
         self._main.query_one("#detail").scroll_home(animate=False)
@@ -312,12 +318,12 @@ class Console(App[None]):
         key = self._chosen.get(self._number, self._page.first)
         at = next((n for n, row in enumerate(rows) if row.key == key), 0)
         top = table.scroll_offset.y
-        self._rows = rows
+        self._rows, self._at = rows, at
         table.display, empty.display = bool(rows), not rows
         said = self._page.empty if not self._page.rows else f"nothing matches {self._sought!r}"
         empty.update(said)
         with self.prevent(OptionList.OptionHighlighted):
-            table.set_options(Option(row.line) for row in rows)
+            table.set_options(Option(_prompt(row, is_chosen=n == at)) for n, row in enumerate(rows))
             table.highlighted = at if rows else None
         table.scroll_to(y=top, animate=False)
         more = Text("\n").join(rows[at].detail) if rows else Text()
@@ -339,6 +345,11 @@ class Console(App[None]):
             style = "reverse" if number == self._number else ""
             keys.append_text(Text(f"{number} {name}", style)).append("  ")
         self._main.query_one("#keys", Static).update(keys.append("? help  q quit"))
+
+
+def _prompt(row: Row, *, is_chosen: bool) -> Text:
+    """A row of the list; the chosen one has a mark, which is seen without colour, too."""
+    return Text.assemble((f"{CHOSEN} ", "bold") if is_chosen else "  ", row.line)
 
 
 def show(sources: Sources, *, ascii_only: bool) -> bool:

@@ -48,9 +48,21 @@ class Loaded(Generic[T]):
         said = "not read yet" if self.taken is None else f"read {ago(self.taken, time)}"
         return f"{said}, reading" if self.is_loading else said
 
+    def short_age(self, time: datetime) -> str:
+        """``12s``, ``3h``; ``-`` if nothing was read."""
+        if self.taken is None:
+            return "-"
+        count, unit = _largest(self.taken, time)
+        return f"{count}{unit[0]}"
+
 
 def ago(then: datetime, time: datetime) -> str:
     """``12 seconds ago``, ``3 hours ago``; a time in the future counts as now."""
+    count, unit = _largest(then, time)
+    return f"{plural(count, unit)} ago"
+
+
+def _largest(then: datetime, time: datetime) -> tuple[int, str]:
     seconds = max(0, int((time - then).total_seconds()))
     size, unit = next(((s, u) for s, u in UNITS if seconds >= 2 * s), (1, "second"))
-    return f"{plural(seconds // size, unit)} ago"
+    return seconds // size, unit

@@ -1,4 +1,4 @@
-"""Page 1: the site at a glance. Each line names the page with the details, and the age of its figures."""
+"""Page 1: the site at a glance. Each line has the age of its figures; enter goes to the page with the details."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -29,7 +29,7 @@ ACCEPTED = {
 }
 OUTCOMES = {"passed": GOOD, "done": GOOD, "failed": BAD, "incomplete": UNKNOWN}
 SHOWN_RUNS = 20
-LABEL = 10
+LABEL, AGE = 10, 4
 FINDINGS, HOSTS, QUEUES, DEPLOYMENT, GATES = 2, 3, 4, 5, 6
 """Numbers of the other pages."""
 
@@ -39,6 +39,7 @@ def site_page(state: State) -> Page:
     head = [
         *failure_lines(state.look.failure),
         *failure_lines(state.record.failure),
+        Text(f"{'':<{LABEL + 4}}{'age':>{AGE}}", "dim"),
     ]
     rows = (
         _deployed(state),
@@ -66,10 +67,14 @@ def _row(
     detail: Sequence[Text] = (),
     page: int = 0,
 ) -> Row:
-    """``source``: the load that the line is from; its age stands at the end."""
-    line = Text.assemble(state.terminal.mark(sign), (f" {label:<{LABEL}}", "bold"), one_line(said))
+    """``source``: the load that the line is from, whose age is shown."""
+    line = Text.assemble(
+        state.terminal.mark(sign),
+        (f" {label:<{LABEL}}", "bold"),
+        (f"{source.short_age(state.time):>{AGE}}  ", "dim"),
+        one_line(said),
+    )
     age = source.age(state.time)
-    line.append(f"  ({age})", "dim")
     more = Text(f"enter: page {page}", "dim") if page else Text("")
     whole = (labelled(label, said), Text(age, "dim"), *detail, more)
     return Row(label, line, whole, page=page)

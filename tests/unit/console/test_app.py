@@ -84,10 +84,10 @@ def test_three_causes_are_read_by_keys_alone(size: tuple[int, int]) -> None:
 
 def test_a_consequence_stands_below_its_cause() -> None:
     lines = (SCREENS / "findings.txt").read_text().splitlines()
-    (cause,) = (n for n, line in enumerate(lines) if line.startswith("✗") and "slurm.munge" in line)
+    (cause,) = (n for n, line in enumerate(lines) if line.startswith("  ✗") and "munge" in line)
     (daemon,) = (n for n, line in enumerate(lines) if "slurm.daemons" in line)
     assert daemon > cause
-    assert lines[daemon].startswith("└─ ✗ gpu-1")
+    assert lines[daemon].startswith("  └─ ✗ gpu-1")
 
 
 def test_enter_explains_a_finding_and_escape_returns() -> None:
@@ -129,6 +129,23 @@ def test_keys_of_a_search_are_text_and_no_commands() -> None:
         await press(pilot, "2", "slash", *"q3r1")
         assert app.is_running
         assert app.query_one("#search", Input).value == "q3r1"
+
+    run(walk)
+
+
+def test_the_chosen_line_has_a_mark_that_follows_the_arrows() -> None:
+    def chosen(app: Console) -> list[str]:
+        return [line[2:20] for line in text(app).splitlines() if line.startswith("> ")]
+
+    async def walk(app: Console, pilot: Pilot[None]) -> None:
+        await press(pilot, "3")
+        assert chosen(app) == ["gpu-1  GPU ✓✓✓✗ ✓✓"]
+        await press(pilot, "down")
+        assert chosen(app) == ["gpu-2  GPU ✓✓✓✓ ✓✓"]
+        await press(pilot, "up", "up")
+        assert chosen(app) == ["head   control, st"]
+        await press(pilot, "1", "3")
+        assert chosen(app) == ["head   control, st"]
 
     run(walk)
 
@@ -190,8 +207,9 @@ def test_a_site_that_was_never_read_shows_no_good_sign() -> None:
         raise KeyError("x")
 
     async def walk(app: Console, pilot: Pilot[None]) -> None:
-        rows = [line for line in text(app).splitlines() if line[:2] in {"✓ ", "? ", "✗ ", "! "}]
-        assert [row for row in rows if row.startswith("✓") and "passed" not in row] == []
+        above = text(app).partition("✓ passed")[0]
+        assert above.count("? ") >= 6
+        assert [line for line in above.splitlines() if line[2:4] == "✓ "] == []
         assert "a defect of the program: KeyError" in text(app)
         for key in "23456":
             await press(pilot, key)

@@ -1,6 +1,7 @@
 """What the pages say of single states: what is unknown is never shown as good."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -212,3 +213,10 @@ def test_no_text_of_a_host_is_markup_or_moves_the_cursor() -> None:
 )
 def test_the_age_of_a_figure(loaded: Loaded[int], said: str) -> None:
     assert loaded.age(NOW) == said
+
+
+def test_a_short_age_has_the_largest_unit() -> None:
+    times = (0, 119, 120, 7200, 200_000)
+    found = [Loaded(1, NOW).short_age(NOW + timedelta(seconds=n)) for n in times]
+    assert found == ["0s", "119s", "2m", "2h", "2d"]
+    assert Loaded[int]().short_age(NOW) == "-"
