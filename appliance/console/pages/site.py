@@ -184,6 +184,9 @@ def _lease(state: State) -> Row:
         return _row(state, WARNS, "Lease", "; ".join(parts), state.record)
     if record is None or seen is None:
         return _row(state, UNKNOWN, "Lease", "not known", state.record)
+    if silent := sum(bool(one.unreachable) for one in seen.health.records):
+        said = f"no run of this checkout; leases on {plural(silent, 'host')} are unknown"
+        return _row(state, UNKNOWN, "Lease", said, state.look)
     return _row(state, GOOD, "Lease", "no run changes the site", state.record)
 
 

@@ -138,6 +138,7 @@ def test_nothing_is_good_before_anything_was_read() -> None:
         ({}, "Accepted", "?"),
         ({"leases": "gpu-1 is being changed by ada"}, "Lease", "!"),
         ({}, "Lease", "✓"),
+        ({"records": (host(0, unreachable="x"),)}, "Lease", "?"),
     ],
 )
 def test_the_first_page_shows_each_state(change: dict[str, Any], row: str, sign: str) -> None:
