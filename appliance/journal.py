@@ -18,7 +18,7 @@ from typing import Any, Self, TextIO
 from urllib.parse import quote
 
 from appliance.errors import ApplianceError, LockedError
-from appliance.ownership import open_own, require_file
+from appliance.ownership import NO_LINK, open_own, require_file
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS entry (
@@ -434,6 +434,31 @@ def hold(folder: Path, run: str, verb: str) -> Iterator[str | None]:
             yield note.get("run")
         finally:
             _write(file, "")
+
+
+def holder(folder: Path) -> dict[str, str]:
+    """The note of the run that holds the site now: run, verb, pid and since; empty if no process holds it.
+
+    It takes no lock, not even for a moment: a run that starts then would be refused. Raises Untrusted.
+    """
+    path = folder / "lock"
+    require_file(path)
+    try:
+        number = os.open(path, os.O_RDONLY | NO_LINK)
+    except OSError:
+        return {}
+    with os.fdopen(number, encoding="utf-8", errors="replace") as file:
+        note = {key: str(value) for key, value in _note(file).items()}
+    return note if _is_locking(note.get("pid", "")) else {}
+
+
+def _is_locking(pid: str) -> bool:
+    """Whether the process holds an exclusive lock, as the kernel lists it: a note of a killed run remains."""
+    try:
+        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return False
+    return any(line.split()[1:5] == ["FLOCK", "ADVISORY", "WRITE", pid] for line in lines)
 
 
 def _make(folder: Path) -> None:

@@ -24,6 +24,7 @@ VERBS = {
     "baseline": "Show or accept the recorded state of the hosts.",
     "waive": "Waive a finding until a date.",
     "health": "Check the site now: show faults, causes and remedies.",
+    "console": "Show the site full screen: state, findings, hosts.",
     "support-bundle": "Collect logs, configuration and facts into one archive.",
     "fabric": "Show the fabric as discovered now.",
     "report": "Show the last run, or write its report.",

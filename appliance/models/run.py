@@ -259,10 +259,14 @@ def of_its_class(record: HostRecord, profile: Profile, site: Site) -> HostRecord
     host, own = site.host(record.name), site.profile_of(record.name, profile)
     if Role.GPU not in host.roles:
         return record.model_copy(update={"profile": own.name if host.has_class else ""})
-    fabric = own.hardware.fabric
-    told = Expected(gpus=gpu_count(own, host), ports=fabric.ports, rate_gbps=fabric.rate_gbps)
-    expected = told if site.has_classes else None
+    expected = expected_of_host(host, own) if site.has_classes else None
     return record.model_copy(update={"profile": own.name, "expected": expected})
+
+
+def expected_of_host(host: Host, own: Profile) -> Expected:
+    """What the class of one GPU host expects of it."""
+    fabric = own.hardware.fabric
+    return Expected(gpus=gpu_count(own, host), ports=fabric.ports, rate_gbps=fabric.rate_gbps)
 
 
 def host_record(host: Host, facts: HostFacts | None, unreachable: str = "") -> HostRecord:

@@ -19,6 +19,7 @@ WITH_SITE = frozenset(
         "bios apply",
         "bios show",
         "bios status",
+        "console",
         "deploy",
         "discover",
         "etcd abandon",

@@ -20,8 +20,11 @@ from appliance.report.ascii_text import ascii_text
 from tests.support.command_line import run
 
 ROOT = Path(__file__).parents[2]
-HEAVY = {"ansible_runner", "cryptography", "jinja2", "kubernetes", "paramiko", "rich", "yaml"}
-LATE = {"ansible_runner", "jinja2", "kubernetes", "paramiko"}
+HEAVY = {
+    *("ansible_runner", "cryptography", "jinja2", "kubernetes"),
+    *("paramiko", "rich", "textual", "yaml"),
+}
+LATE = {"ansible_runner", "jinja2", "kubernetes", "paramiko", "textual"}
 """What is read when a host, a cluster or a template is worked with."""
 NEEDED = {"trust": {"paramiko"}}
 """It asks hosts, whatever else it is told."""

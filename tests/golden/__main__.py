@@ -4,6 +4,7 @@ import json
 import tempfile
 from pathlib import Path
 
+from tests.golden import console
 from tests.golden.compact import compact
 from tests.golden.record import BESIDE, DIFFERENCES, FULL, RECORD, difference, full
 from tests.golden.sizes import SIZES, SUMMARY, pattern, seen, summary
@@ -19,6 +20,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             sizes[size] = summary(seen(Path(folder), size, pattern(size)))
     SUMMARY.write_text(compact(json.loads(json.dumps(sizes))) + "\n")
+    console.write()
 
 
 if __name__ == "__main__":

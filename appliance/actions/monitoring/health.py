@@ -26,10 +26,16 @@ from appliance.engine.look.judge import REACHABLE, RECEIPTS, judge_all
 from appliance.engine.look.kept_results import KIND, KeptResults
 from appliance.engine.look.posture import keep_postures, posture_differences
 from appliance.engine.look.probe_requests import ALL_CHECK_IDS, Beside
-from appliance.engine.look.run_record import Findings, record_of, save, simulated_areas
+from appliance.engine.look.run_record import (
+    Findings,
+    host_records,
+    record_of,
+    save,
+    simulated_areas,
+)
 from appliance.engine.look.survey import survey, view_of
 from appliance.engine.plan.other_release import stages_of_other_release as outdated
-from appliance.engine.run.lease import report_held_leases
+from appliance.engine.run.lease import held_leases, report_held_leases
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
 from appliance.journal import New
@@ -46,6 +52,8 @@ from appliance.models.result import (
     worse,
     worst_of_each,
 )
+from appliance.models.run import HostRecord, expected_of_host
+from appliance.models.site import Role
 from appliance.models.waiver import Waiver
 from appliance.report.advice import for_the_control_machine
 from appliance.stages.renamed import current
@@ -58,6 +66,7 @@ class Health:
     ``then``: the state of the site to compare with, if requested, and ``differences`` from it. ``acceptance``: of a whole site only.
     ``outdated``: stages with findings that another release of the program deployed. ``taken``: of a support bundle.
     ``alone``: how a machine without its site was judged.
+    ``records``: the hosts as inventory, and ``leases``: who changes them from elsewhere; both only if requested.
     """
 
     site: str
@@ -74,6 +83,8 @@ class Health:
     outdated: tuple[str, ...] = ()
     taken: datetime | None = None
     alone: str = ""
+    records: tuple[HostRecord, ...] = ()
+    leases: str = ""
 
     @property
     def verdict(self) -> Verdict:
@@ -92,11 +103,12 @@ def look(
     since: str = "",
     deep: bool = False,
     gates: bool = False,
+    records: bool = False,
 ) -> Health:
     """Judges the current site. ``checks``: ids or areas ("fabric"); empty means all; ``keep``: as a report.
 
     ``since``: the state to compare with, in the notation of actions/monitoring/reference_day.py; ``deep``: including every file.
-    ``gates``: also the gates of acceptance, if the whole site is judged.
+    ``gates``: also the gates of acceptance, if the whole site is judged. ``records``: also the hosts as inventory, and their leases.
     """
     checks = tuple(map(current, checks))
     ids = _ids(checks)
@@ -130,6 +142,8 @@ def look(
             if gates and not (checks or only)
             else None,
             outdated(session, found.facts, results),
+            records=session.redact.texts(host_inventory(session, found)) if records else (),
+            leases=held_leases(session, found.facts) if records else "",
         )
 
 
@@ -207,6 +221,19 @@ def of_this_machine(profile: str, checks: tuple[str, ...] = ()) -> Health:
         tuple(r.model_copy(update={"fix": for_the_control_machine(r.fix)}) for r in results),
         {},
         alone=f"{kind} of class {of_class.name}",
+    )
+
+
+def host_inventory(session: Session, found: Round) -> tuple[HostRecord, ...]:
+    """The hosts as inventory, each GPU host with what its class expects."""
+    gpu = {host.name: host for host in session.site.with_role(Role.GPU)}
+    return tuple(
+        record.model_copy(
+            update={"expected": expected_of_host(gpu[record.name], session.profile_of(record.name))}
+        )
+        if record.name in gpu
+        else record
+        for record in host_records(session, found)
     )
 
 

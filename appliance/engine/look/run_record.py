@@ -22,6 +22,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.images import RunningImage
 from appliance.models.result import CheckResult, Measurement, Status, overall
 from appliance.models.run import (
+    HostRecord,
     KeptFile,
     RunRecord,
     StageOutcome,
@@ -82,18 +83,7 @@ def record_of(session: Session, found: Round, findings: Findings) -> RunRecord:
         simulated=simulated_areas(session, found.facts),
         verdict=overall(results),
         expected=expected_of(session.profile, session.site),
-        hosts=tuple(
-            of_its_class(
-                host_record(
-                    h,
-                    found.facts.get(h.name),
-                    found.unanswered[h.name].cause if h.name in found.unanswered else "",
-                ),
-                session.profile,
-                session.site,
-            )
-            for h in session.site.hosts
-        ),
+        hosts=host_records(session, found),
         outcomes=tuple(findings.outcomes),
         results=results,
         measurements=tuple(findings.measurements),
@@ -104,6 +94,22 @@ def record_of(session: Session, found: Round, findings: Findings) -> RunRecord:
         left_out=findings.left_out,
         not_assessed=_not_assessed(results),
         evidence=tuple(keep(session, "facts", facts) for facts in found.facts.values()),
+    )
+
+
+def host_records(session: Session, found: Round) -> tuple[HostRecord, ...]:
+    """Return the hosts as inventory, in the order of the site; those without facts with the reason."""
+    return tuple(
+        of_its_class(
+            host_record(
+                h,
+                found.facts.get(h.name),
+                found.unanswered[h.name].cause if h.name in found.unanswered else "",
+            ),
+            session.profile,
+            session.site,
+        )
+        for h in session.site.hosts
     )
 
 

@@ -157,11 +157,16 @@ def require_free(session: Session, hosts: Sequence[str]) -> None:
 
 def report_held_leases(session: Session, facts: Mapping[str, HostFacts]) -> None:
     """Name hosts that another checkout changes right now: their results may change with it."""
+    if said := held_leases(session, facts):
+        session.tell(Message(text=said, level="warning"))
+
+
+def held_leases(session: Session, facts: Mapping[str, HostFacts]) -> str:
+    """Which hosts another checkout changes right now, and who does: one line for people, "" if none."""
     held = {host: f.lease for host, f in facts.items() if f.lease}
     mine = _owner(session.runs) if held else ""
     found = {h: _holder(note.model_dump()) for h, note in held.items() if note.owner != mine}
-    if found:
-        session.tell(Message(text=_holders_text(found), level="warning"))
+    return _holders_text(found)
 
 
 def _refusal(found: Mapping[str, Holder]) -> LeaseHeld:

@@ -49,7 +49,7 @@ def health_view(
         console.print(Padding(line, (0, 0, 0, 2), expand=False))
     for waiver in waivers:
         console.print(Padding(Text(waiver_words(waiver), "bold red"), (0, 0, 0, 2), expand=False))
-    console.print(f"  {_counts(results)}", markup=False, highlight=False)
+    console.print(f"  {counts(results)}", markup=False, highlight=False)
     if commands:
         console.print(Padding(Text("   ·   ".join(commands), "dim"), (0, 0, 0, 2), expand=False))
     return verdict
@@ -57,7 +57,7 @@ def health_view(
 
 def findings_list(console: Console, found: Sequence[Finding]) -> None:
     """Print findings in their order, similar ones in one block; a blank line follows."""
-    for block in _alike(found):
+    for block in alike(found):
         _print_finding(console, block)
     if found:
         console.print()
@@ -73,7 +73,7 @@ def _head(
     return Text.assemble((site, "bold"), " · ", " · ".join(parts), "   ", (sign.word, sign.style))
 
 
-def _alike(found: Sequence[Finding]) -> list[list[Finding]]:
+def alike(found: Sequence[Finding]) -> list[list[Finding]]:
     """Group findings that differ only in their host."""
     blocks: dict[tuple[object, ...], list[Finding]] = {}
     for finding in found:
@@ -92,7 +92,9 @@ def _print_finding(console: Console, block: Sequence[Finding]) -> None:
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    head = Text.assemble((sign.word, sign.style), "  ", (_targets(block), "bold"), f"  {result.id}")
+    head = Text.assemble(
+        (sign.word, sign.style), "  ", (targets_of(block), "bold"), f"  {result.id}"
+    )
     if block[0].since:
         head.append(f"  since {moment(block[0].since)}", "dim")
     follows = Finding(result, explains=tuple(r for f in block for r in f.explains))
@@ -104,7 +106,8 @@ def _print_finding(console: Console, block: Sequence[Finding]) -> None:
     console.print(Padding(table, (0, 0, 0, 2), expand=False))
 
 
-def _targets(block: Sequence[Finding]) -> str:
+def targets_of(block: Sequence[Finding]) -> str:
+    """Return the hosts of a block, folded, with the part that they share."""
     hosts = fold(dict.fromkeys(f.result.target.partition("/")[0] for f in block))
     part = block[0].result.target.partition("/")[2]
     return f"{hosts} {part}".strip()
@@ -129,7 +132,8 @@ def _bounds(result: CheckResult) -> str:
     return measured(result.value, result.unit) + (f" (limit {limit})" if limit else "")
 
 
-def _counts(results: Sequence[CheckResult]) -> str:
+def counts(results: Sequence[CheckResult]) -> str:
+    """Return the number of results of each status, and how many of them others explain."""
     shown = dict.fromkeys((Status.PASS, *[s for s in Status if s is not Status.PASS]), 0)
     for result in results:
         shown[result.status] += 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from appliance.cli.health import _looked
+from appliance.cli.health_table import _looked
 from appliance.models.result import CheckResult, Status
 from appliance.stages.base import ids as base_ids
 
