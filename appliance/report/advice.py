@@ -32,6 +32,7 @@ WITH_SITE = frozenset(
         "history",
         "images lock",
         "images show",
+        "inventory",
         "kubeconfig",
         "mig apply",
         "mig disable",
