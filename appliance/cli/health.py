@@ -13,7 +13,7 @@ from appliance.cli.files import InputFile
 from appliance.models.acceptance import Acceptance, Accepted
 from appliance.models.handover import Difference
 from appliance.models.result import CheckResult, Status
-from appliance.report import difference_lines, documents, nagios, prometheus
+from appliance.report import difference_lines, documents, junit, nagios, prometheus
 from appliance.report.console import health_view
 from appliance.report.findings import findings
 from appliance.report.formatting import acceptance_words, moment
@@ -34,13 +34,7 @@ AGES = ((1440, "day"), (60, "hour"))
     metavar="ID|AREA",
     help="Run only these checks (repeatable).",
 )
-@click.option(
-    "--format",
-    "shape",
-    type=click.Choice(["table", "json", "nagios", "prometheus"]),
-    default="table",
-    show_default=True,
-)
+@options.format_option("junit", "nagios", "prometheus")
 @click.option(
     "--all", "everything", is_flag=True, help="Also list optional values that were not assessed."
 )
@@ -80,9 +74,8 @@ def health(
 
     Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete, also if --since could not compare everything. With --format nagios: the exit codes of a Nagios plugin, 0 to 3.
     """
-    if as_json and shape not in ("table", "json"):
-        raise click.UsageError(f"--json and --format {shape} exclude each other")
-    if since and shape in ("nagios", "prometheus"):
+    shape = options.chosen_format(shape, as_json)
+    if since and shape not in ("table", "json"):
         raise click.UsageError(
             f"--since works with the table and with --json, not with --format {shape}"
         )
@@ -103,15 +96,17 @@ def health(
             keep=keep,
             since=since,
             deep=deep,
-            gates=shape == "table" and not as_json,
+            gates=shape == "table",
         )
-    shape = "json" if as_json else shape
     if shape == "nagios":
         text, code = nagios.render(seen.site, spoken.advice_elsewhere(seen.results))
         click.echo(text, nl=False)
         return int(code)
     if shape == "prometheus":
         click.echo(prometheus.render(seen.site, seen.results, datetime.now(UTC)), nl=False)
+    elif shape == "junit":
+        told = spoken.advice_elsewhere(seen.results)
+        click.echo(junit.render_health(seen.site, told, seen.verdict, seen.simulated), nl=False)
     elif shape == "json":
         options.echo_json(_document(seen))
     else:
