@@ -13,7 +13,7 @@ from appliance.cli.files import InputFile
 from appliance.models.acceptance import Acceptance, Accepted
 from appliance.models.handover import Difference
 from appliance.models.result import CheckResult, Status
-from appliance.report import difference_lines, documents, junit, nagios, prometheus
+from appliance.report import difference_lines, junit, nagios, prometheus
 from appliance.report.console import health_view
 from appliance.report.findings import findings
 from appliance.report.formatting import acceptance_words, moment
@@ -108,27 +108,11 @@ def health(
         told = spoken.advice_elsewhere(seen.results)
         click.echo(junit.render_health(seen.site, told, seen.verdict, seen.simulated), nl=False)
     elif shape == "json":
-        options.echo_json(_document(seen))
+        options.echo_json(action.document_of(seen))
     else:
         plan = options.command_line(inventory, profile, "plan")
         _table(seen, everything=everything, plan=plan)
     return seen.verdict.exit_code
-
-
-def _document(seen: action.Health) -> documents.Health:
-    return documents.Health(
-        site=seen.site,
-        verdict=seen.verdict,
-        seconds=round(seen.seconds, 3),
-        simulated=seen.simulated,
-        results=tuple(seen.results),
-        waivers=seen.waivers,
-        report=seen.report or None,
-        since=seen.then.said if seen.then else None,
-        differences=seen.differences if seen.then else None,
-        outdated=seen.outdated,
-        taken=seen.taken,
-    )
 
 
 def _table(seen: action.Health, *, everything: bool, plan: str) -> None:

@@ -44,6 +44,7 @@ from appliance.models.result import (
     worst_of_each,
 )
 from appliance.models.waiver import Waiver
+from appliance.report import documents
 from appliance.stages.renamed import current
 
 
@@ -125,6 +126,23 @@ def look(
             else None,
             outdated(session, found.facts, results),
         )
+
+
+def document_of(seen: Health) -> documents.Health:
+    """The document of --json."""
+    return documents.Health(
+        site=seen.site,
+        verdict=seen.verdict,
+        seconds=round(seen.seconds, 3),
+        simulated=seen.simulated,
+        results=tuple(seen.results),
+        waivers=seen.waivers,
+        report=seen.report or None,
+        since=seen.then.said if seen.then else None,
+        differences=seen.differences if seen.then else None,
+        outdated=seen.outdated,
+        taken=seen.taken,
+    )
 
 
 def judged(
