@@ -1,5 +1,6 @@
 """The collection as an archive: another user's playbook takes roles of it by their full names."""
 
+import json
 import os
 import sys
 import tarfile
@@ -71,3 +72,12 @@ def test_playbook_of_another_user_takes_two_roles(archive: Path, tmp_path: Path)
         assert f"TASK [appliance.host.{role} : " in played.stdout
     shown = foreign(tmp_path, "ansible-doc", "-t", "inventory", "appliance.host.site")
     assert "appliance inventory --ansible" in shown.stdout
+
+
+def test_documentation_of_every_module_is_read_by_ansible(archive: Path, tmp_path: Path) -> None:
+    foreign(tmp_path, "ansible-galaxy", "collection", "install", "--offline", str(archive))
+    folder = tmp_path / "collections/ansible_collections/appliance/host/plugins/modules"
+    modules = [f"appliance.host.{file.stem}" for file in folder.glob("*.py")]
+    shown = foreign(tmp_path, "ansible-doc", "-j", "-t", "module", *modules)
+    assert shown.returncode == 0, shown.stderr
+    assert {name for name, one in json.loads(shown.stdout).items() if one["doc"]} == set(modules)
