@@ -14,6 +14,7 @@
 # make locks    writes the three locks from pyproject.toml; PACKAGES="rich click" raises these
 # make golden   writes the records that tests compare, the public interface among them: read what changed
 # make audit    outside judges of a rack: ssh-audit, lynis, ClusterMAX; looks at strict and updated racks (20 min)
+# make collection builds the Ansible collection appliance.host (modules, roles, inventory plugin) in .cache/
 # make driver   builds Debian's own NVIDIA driver for real, in a folder (10 min)
 SHELL := /bin/bash -o pipefail
 # What Python and Ansible compile is kept, whatever the shell says: each start would compile it anew.
@@ -28,7 +29,7 @@ APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0
 PROCESSES ?= 3
 PYTEST := $(BIN)/python -m pytest -p no:cacheprovider
 
-.PHONY: setup .venv/ready tools deploy down docs published wheel release locks golden check lint lint-python lint-ansible unit molecule molecule-vm test tests audit cluster machines fresh remedies driver bench clean
+.PHONY: setup .venv/ready tools deploy down docs published wheel release locks golden check lint lint-python lint-ansible unit molecule molecule-vm test tests audit cluster machines fresh remedies driver bench collection clean
 
 # What a control machine needs. Packages that tests and lint need are not installed on it. Debian's packages are installed
 # while pip downloads its own.
@@ -156,6 +157,10 @@ driver: tools
 
 bench: tools
 	$(SUDO) $(BIN)/python -m benchmarks
+
+# The modules, roles and inventory plugin as an archive for ansible-galaxy collection install.
+collection: setup
+	$(BIN)/python -m tools.collection .cache
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .ansible .cache/docs

@@ -1,5 +1,7 @@
 """Boards as Grafana's JSON, made with Grafana's own foundation SDK."""
 
+from collections.abc import Iterable
+
 from grafana_foundation_sdk.builders import common, dashboard, prometheus, stat, table, timeseries
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.common import LegendDisplayMode, LegendPlacement
@@ -38,6 +40,16 @@ def board_json(board: Board) -> str:
     for panel in board.panels:
         made = made.with_panel(_panel(panel))
     return str(JSONEncoder(sort_keys=True, indent=1).encode(made.build())) + "\n"
+
+
+def kustomization(boards: Iterable[Board]) -> str:
+    """The file with which kubectl kustomize makes a ConfigMap of each board, as the sidecar of Grafana's chart finds it."""
+    lines = ["apiVersion: kustomize.config.k8s.io/v1beta1", "kind: Kustomization"]
+    lines += ["generatorOptions:", "  disableNameSuffixHash: true", "  labels:"]
+    lines += ['    grafana_dashboard: "1"', "configMapGenerator:"]
+    for board in boards:
+        lines += [f"  - name: appliance-{board.name}", f"    files: [{board.name}.json]"]
+    return "\n".join(lines) + "\n"
 
 
 def _variable(variable: Variable) -> dashboard.QueryVariable:

@@ -34,7 +34,11 @@ def _write(lock: str, raised: list[str], *, after: tuple[str, ...] = ()) -> None
     command += [f"--constraint={earlier}" for earlier in after]
     command += [f"--no-emit-package={name}" for earlier in after for name in names(earlier)]
     text = "\n".join(project["build-system"]["requires"])
-    command += {RUNTIME: ["--extra=console", "pyproject.toml"], BUILD: ["-"], DEV: ["--group", "dev"]}[lock]
+    command += {
+        RUNTIME: ["--extra=console", "pyproject.toml"],
+        BUILD: ["-"],
+        DEV: ["--group", "dev"],
+    }[lock]
     subprocess.run(command, cwd=ROOT, input=text, text=True, check=True)
 
 

@@ -1,9 +1,12 @@
 """Configures the ssh that Ansible starts: our own configuration file, and the site's files under fixed names."""
 
+import re
 import shlex
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+
+from appliance.errors import ConfigError
 
 OPTIONS = """\
 StrictHostKeyChecking yes
@@ -23,6 +26,8 @@ ARGUMENTS = (
     "PreferredAuthentications=publickey",
 )
 
+UNQUOTABLE = re.compile(r'["%\\{\x00-\x1f\x7f]')
+"""What ssh_config(5) changes within a quoted path, or a template of Ansible begins with."""
 BESIDE = ("", ".pub", "-cert.pub")
 """Suffixes of a key's files: the key itself, its public half, and a certificate for it."""
 
@@ -49,6 +54,28 @@ def arguments(
     file = folder / "ssh_config"
     file.write_text("".join(lines), encoding="utf-8")
     return shlex.join(("-F", str(file), *ARGUMENTS))
+
+
+def options_of_others(known_hosts: Path) -> str:
+    """The same rules for hosts' keys as ssh arguments of another program's Ansible, which splits them like a shell.
+
+    The caller's own configuration is not read, as in a deployment. ``known_hosts`` must be absolute. Raises ConfigError if ssh
+    would read another path.
+    """
+    rules = [line.replace(" ", "=", 1) for line in OPTIONS.splitlines()]
+    rules.append(f'UserKnownHostsFile="{plain_path(known_hosts)}"')
+    words = [word for rule in rules for word in ("-o", rule)]
+    return shlex.join(("-F", "/dev/null", *words, *ARGUMENTS[-2:]))
+
+
+def plain_path(path: Path) -> str:
+    """The path, if ssh reads it as it is within quotes. Raises ConfigError otherwise."""
+    if found := UNQUOTABLE.search(str(path)):
+        raise ConfigError(
+            f"{path} contains {found[0]!r}, which ssh_config and Ansible cannot express",
+            "rename that file or folder",
+        )
+    return str(path)
 
 
 def _pinned(known_hosts: Path, names: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from appliance.actions.monitoring import health as action
 from appliance.cli import options, spoken
 from appliance.cli.files import InputFile
 from appliance.cli.health_table import print_health
-from appliance.report import documents, nagios, prometheus
+from appliance.report import junit, nagios, prometheus
 
 
 @click.command()
@@ -22,13 +22,7 @@ from appliance.report import documents, nagios, prometheus
     metavar="ID|AREA",
     help="Run only these checks (repeatable).",
 )
-@click.option(
-    "--format",
-    "shape",
-    type=click.Choice(["table", "json", "nagios", "prometheus"]),
-    default="table",
-    show_default=True,
-)
+@options.format_option("junit", "nagios", "prometheus")
 @click.option(
     "--all", "everything", is_flag=True, help="Also list optional values that were not assessed."
 )
@@ -75,7 +69,8 @@ def health(
 
     Exit: 0 good, 1 failed, 2 unusable input, 3 incomplete, also if --since could not compare everything. With --format nagios: the exit codes of a Nagios plugin, 0 to 3.
     """
-    _require_one_format(shape, since, as_json=as_json, deep=deep)
+    shape = options.chosen_format(shape, as_json)
+    _require_table_or_json(shape, since, deep=deep)
     is_of_site = bool(inventory or since or keep)
     if is_local:
         if is_of_site or hosts or bundle:
@@ -98,27 +93,28 @@ def health(
             keep=keep,
             since=since,
             deep=deep,
-            gates=shape == "table" and not as_json,
+            gates=shape == "table",
         )
-    shape = "json" if as_json else shape
     if shape == "nagios":
         text, code = nagios.render(seen.site, spoken.advice_elsewhere(seen.results))
         click.echo(text, nl=False)
         return int(code)
     if shape == "prometheus":
         click.echo(prometheus.render(seen.site, seen.results, datetime.now(UTC)), nl=False)
+    elif shape == "junit":
+        told = spoken.advice_elsewhere(seen.results)
+        click.echo(junit.render_health(seen.site, told, seen.verdict, seen.simulated), nl=False)
     elif shape == "json":
-        options.echo_json(_document(seen))
+        options.echo_json(action.document_of(seen))
     else:
         plan = options.command_line(inventory, profile, "plan")
         print_health(seen, everything=everything, plan=plan)
     return seen.verdict.exit_code
 
 
-def _require_one_format(shape: str, since: str, *, as_json: bool, deep: bool) -> None:
-    if as_json and shape not in ("table", "json"):
-        raise click.UsageError(f"--json and --format {shape} exclude each other")
-    if since and shape in ("nagios", "prometheus"):
+def _require_table_or_json(shape: str, since: str, *, deep: bool) -> None:
+    """Raises UsageError for a comparison that the format cannot show."""
+    if since and shape not in ("table", "json"):
         raise click.UsageError(
             f"--since works with the table and with --json, not with --format {shape}"
         )
@@ -132,19 +128,3 @@ def _required(profile: str | None) -> str:
             "--local needs --profile, the class of this machine; list the classes: appliance profile list"
         )
     return profile
-
-
-def _document(seen: action.Health) -> documents.Health:
-    return documents.Health(
-        site=seen.site,
-        verdict=seen.verdict,
-        seconds=round(seen.seconds, 3),
-        simulated=seen.simulated,
-        results=tuple(seen.results),
-        waivers=seen.waivers,
-        report=seen.report or None,
-        since=seen.then.said if seen.then else None,
-        differences=seen.differences if seen.then else None,
-        outdated=seen.outdated,
-        taken=seen.taken,
-    )

@@ -74,6 +74,24 @@ def json_option(text: str) -> Callable[[F], F]:
     return click.option("--json", "as_json", is_flag=True, help=text)
 
 
+def format_option(*shapes: str) -> Callable[[F], F]:
+    """``--format`` with a table as default; see chosen_format."""
+    return click.option(
+        "--format",
+        "shape",
+        type=click.Choice(["table", "json", *shapes]),
+        default="table",
+        show_default=True,
+    )
+
+
+def chosen_format(shape: str, as_json: bool) -> str:
+    """The format given by ``--format`` and ``--json``. Raises UsageError if they exclude each other."""
+    if as_json and shape not in ("table", "json"):
+        raise click.UsageError(f"--json and --format {shape} exclude each other")
+    return "json" if as_json else shape
+
+
 def target(inventory: Path | None, profile: str | None) -> Target:
     """The Target named by the flags, or the current folder; from now on, remedies name it, too.
 

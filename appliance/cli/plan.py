@@ -7,6 +7,7 @@ import click
 from appliance.actions.deployment import plan as action
 from appliance.cli import options, spoken
 from appliance.errors import ApplianceError
+from appliance.report import junit
 from appliance.report.console import plan_table
 
 
@@ -18,7 +19,8 @@ from appliance.report.console import plan_table
     is_flag=True,
     help="0 nothing to do, 1 error or a host without facts, 2 changes to make.",
 )
-@options.json_option("Print the plan as one JSON object.")
+@options.format_option("junit")
+@options.json_option("Short for --format json.")
 def plan(
     inventory: Path | None,
     profile: str | None,
@@ -27,12 +29,14 @@ def plan(
     until: str | None,
     full: bool,
     detailed_exitcode: bool,
+    shape: str,
     as_json: bool,
 ) -> int:
     """Show what a deployment would do, and why. For each host, with the expected duration. Changes nothing.
 
     Exit: 0 the plan is complete, 1 some host gave no facts, 2 unusable input.
     """
+    shape = options.chosen_format(shape, as_json)
     chosen = options.filters(limit, stages, until, full)
     try:
         made = action.make(
@@ -44,8 +48,10 @@ def plan(
         if detailed_exitcode:
             error.exit_code = 1
         raise
-    if as_json:
+    if shape == "json":
         options.echo_json(made)
+    elif shape == "junit":
+        click.echo(junit.render_plan(spoken.advice_elsewhere(made)), nl=False)
     else:
         console = options.console()
         plan_table(console, spoken.advice(made))

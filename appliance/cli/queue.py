@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from appliance.actions.kubernetes import queues as action
+from appliance.actions.kubernetes.gitops import Tool, files
 from appliance.actions.kubernetes.queue_state import state
 from appliance.cli import options
 from appliance.config.load import LoadedSite
@@ -151,13 +152,18 @@ def apply(
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, metavar="DIR"
 )
-def render(inventory: Path | None, profile: str | None, output: Path) -> int:
-    """Write the queues as files. Resources for kubectl, values and exact versions for Helm. Contacts nothing.
+@click.option(
+    "--charts",
+    type=click.Choice([tool.value for tool in Tool]),
+    help="Also write objects with which this tool installs the charts of scheduler and workloads.",
+)
+def render(inventory: Path | None, profile: str | None, output: Path, charts: str | None) -> int:
+    """Write the queues as files. Resources for kubectl -k, values and exact versions for Helm. Contacts nothing.
 
     The same site and profile always give the same files, byte for byte.
     """
-    _, wanted = action.describe(options.target(inventory, profile))
-    for name, content in wanted.files().items():
+    loaded, wanted = action.describe(options.target(inventory, profile))
+    for name, content in files(loaded, wanted, Tool(charts) if charts else None).items():
         file = output / name
         try:
             file.parent.mkdir(parents=True, exist_ok=True)

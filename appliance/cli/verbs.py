@@ -32,6 +32,7 @@ VERBS = {
     "explain": "Explain a check, and what usually fails it.",
     "profile": "List, show, check and capture hardware classes.",
     "site": "Migrate the file of a site.",
+    "inventory": "Print the hosts as JSON for Ansible or Prometheus.",
     "kubeconfig": "Get a kubeconfig for the site's cluster, valid for days.",
     "etcd": "List, save and restore backups of etcd; free space.",
     "images": "Show and lock the container images of the cluster.",

@@ -33,6 +33,7 @@ WITH_SITE = frozenset(
         "history",
         "images lock",
         "images show",
+        "inventory",
         "kubeconfig",
         "mig apply",
         "mig disable",

@@ -28,7 +28,7 @@ def built() -> dict[str, str]:
     # Grafana's library takes a while to be imported.
     from boards import BOARDS
     from boards.panel import without_slurm
-    from boards.render import board_json
+    from boards.render import board_json, kustomization
 
     checks = [(c.id, c.title, c.explain, measured_against(c) or "none") for c in EVERY_CHECK]
     return {
@@ -38,6 +38,7 @@ def built() -> dict[str, str]:
         RULES: rules_file.rules(ALERTS),
         RUNBOOK: rules_file.runbook(checks, ALERTS),
         **{f"{BOARD_FILES}/{board.name}.json": board_json(board) for board in BOARDS},
+        f"{BOARD_FILES}/kustomization.yaml": kustomization(BOARDS),
         f"{NO_SLURM}/appliance.yml": rules_file.rules(WITHOUT_SLURM),
         f"{NO_SLURM}/checks.html": rules_file.runbook(
             [check for check in checks if not check[0].startswith(f"{SLURM.name}.")], WITHOUT_SLURM

@@ -55,6 +55,7 @@ from appliance.models.result import (
 from appliance.models.run import HostRecord, expected_of_host
 from appliance.models.site import Role
 from appliance.models.waiver import Waiver
+from appliance.report import documents
 from appliance.report.advice import for_the_control_machine
 from appliance.stages.renamed import current
 
@@ -145,6 +146,23 @@ def look(
             records=session.redact.texts(host_inventory(session, found)) if records else (),
             leases=held_leases(session, found.facts) if records else "",
         )
+
+
+def document_of(seen: Health) -> documents.Health:
+    """The document of --json."""
+    return documents.Health(
+        site=seen.site,
+        verdict=seen.verdict,
+        seconds=round(seen.seconds, 3),
+        simulated=seen.simulated,
+        results=tuple(seen.results),
+        waivers=seen.waivers,
+        report=seen.report or None,
+        since=seen.then.said if seen.then else None,
+        differences=seen.differences if seen.then else None,
+        outdated=seen.outdated,
+        taken=seen.taken,
+    )
 
 
 def judged(

@@ -10,6 +10,7 @@ from appliance.adapters import leftovers
 from appliance.adapters.ansible import LAST_PLAY, HostPlay, Play, TaskEvent, play
 from appliance.adapters.remote import known_hosts_name
 from appliance.checks.check import View
+from appliance.engine import ansible_hosts
 from appliance.engine.look.gather import Unanswered, ask
 from appliance.engine.look.judge import judge_host
 from appliance.engine.look.owned_places import host_key_types
@@ -173,10 +174,7 @@ def play_of(
     if "base" in stage.ansible_roles:
         for name, kinds in host_key_types(session, hosts).items():
             hosts[name][HOST_KEYS] = kinds
-    groups = {
-        role.value: tuple(h.name for h in session.site.with_role(role) if h.name in hosts)
-        for role in Role
-    }
+    groups = ansible_hosts.groups(session.site, hosts)
     access = session.site.access
     playbook = session.data / "playbooks" / f"{stage.name}.yml"
     plays = plays_of(playbook)
@@ -203,14 +201,8 @@ def play_of(
 def _variables(
     session: Session, stage: Stage, cell: HostStage, prepared: Preparation
 ) -> dict[str, object]:
-    access = session.site.access
-    host = session.site.host(cell.host)
-    connection: dict[str, object] = {
-        "ansible_host": str(host.address),
-        "ansible_port": access.port,
-        "ansible_user": access.user,
-        "ansible_become": access.become,
-        "ansible_python_interpreter": "/usr/bin/python3",
+    connection = ansible_hosts.connection(session.site.access, session.site.host(cell.host))
+    connection |= {
         PINS: cell.pins,
         PURGE: list(cell.purge),
         MAY_REBOOT: cell.reboot,

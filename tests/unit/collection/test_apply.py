@@ -263,7 +263,7 @@ def test_an_argument_may_be_what_an_entry_before_answered(apply: Run, host: Host
 def test_what_an_entry_that_did_not_run_would_answer_is_no_pass(apply: Run, host: Host) -> None:
     host.answer("gpus", (0, "579", ""))
     said = apply(runs("b", "gpus", every_line={"answer_of": "a", "key": "out"}))
-    assert (said["entry"], said["msg"]) == ("b", "needs the answer of “a”, which did not run")
+    assert (said["entry"], said["msg"]) == ("b", 'needs the answer of "a", which did not run')
     assert host.calls == []
 
 

@@ -79,7 +79,7 @@ def test_what_stands_in_an_item_is_data(settle: Settle, calls: Any) -> None:
 
 
 def test_entries_of_one_name_are_refused_before_the_host_is_touched(settle: Settle, calls: Any) -> None:  # fmt: skip
-    with pytest.raises(AnsibleActionFail, match=r"two entries are named “service . Bring a”"):
+    with pytest.raises(AnsibleActionFail, match=r'two entries are named "service . Bring a"'):
         settle({**ONE, "loop": "{{ charts }}"}, kind="x", charts=[{"name": "a"}, {"name": "a"}])
     assert calls == []
 

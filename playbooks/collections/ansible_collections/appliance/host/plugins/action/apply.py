@@ -73,7 +73,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         resources = list(self._settled(variables, templar))
         names = [one["name"] for one in resources]
         if twice := next((name for name in names if names.count(name) > 1), ""):
-            raise AnsibleActionFail(f"two entries are named “{twice}”; in a loop, name the item")
+            raise AnsibleActionFail(f'two entries are named "{twice}"; in a loop, name the item')
         done = self._done(resources, variables) if resources else {"resources": [], "done": {}}
         facts = {"ansible_facts": learned} if learned else {}
         return {**result, **known_entries(done, names), **facts}

@@ -120,7 +120,7 @@ class Run:
         """Which entry before did not run though its answer is asked for: nothing is compared with what is not known."""
         asked = [v["answer_of"] for v in arguments.values() if _is_answer(v)]
         missing = [name for name in asked if name not in self.done]
-        return f"needs the answer of “{missing[0]}”, which did not run" if missing else ""
+        return f'needs the answer of "{missing[0]}", which did not run' if missing else ""
 
     def _filled(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Arguments, with what an entry before answered where they ask for it: {answer_of: its name, key: ...}."""

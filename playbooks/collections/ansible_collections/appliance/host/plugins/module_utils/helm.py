@@ -242,7 +242,8 @@ class Helm:
             found = self.history(wanted)
             if not wait or not found.abandoned or self._ours(found):
                 return found
-            assert found.last is not None
+            if found.last is None:
+                raise AssertionError("an abandoned release has a revision")
             if time.time() - found.last.began > wanted.timeout + SPARE_SECONDS:
                 return found
             time.sleep(POLL_SECONDS)

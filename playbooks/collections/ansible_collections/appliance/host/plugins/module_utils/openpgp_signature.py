@@ -231,7 +231,8 @@ def _by_ed25519(public: bytes, signature: Signature, digest: bytes) -> bool:
 
 def _base() -> tuple[int, int, int, int]:
     found = _point((4 * pow(5, P - 2, P) % P).to_bytes(32, "little"))
-    assert found is not None
+    if found is None:
+        raise AssertionError("the base point of the curve is a constant")
     return found
 
 

@@ -32,7 +32,7 @@ options:
         C(loop), a list, for each item of which the entry is applied once. Its text may use C(item), and its name must;
         C(after_change), names of entries of which one must have changed something in this call; C(ignore_failure);
         C(pauses_for), a key of its answer (C(reboot)) that ends the call where it is true, for the role to go on from.
-      - An argument may be what an entry before it answered, as C({answer_of: its name, key: version}).
+      - An argument may be a part of the answer of an earlier entry. It is then a mapping of C(answer_of), the name of that entry, and C(key).
       - C(command) and C(answer) are resources of this module alone.
     type: list
     elements: dict
