@@ -37,6 +37,8 @@ TREE = r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$"
 
 MOST = 1_000_000_000
 """Far above all GPUs, cores and GB of one cluster."""
+PROJECTS = 2_000
+"""Projects of one site. Above the 1,000 of other lists, because an organization in Run:ai may have more."""
 DEFAULT_POOL = "default"
 """The node pool of all GPU hosts that no other pool lists."""
 
@@ -282,7 +284,9 @@ class SchedulerOptions(Model):
     )
     node_pools: Many[NodePool] = Field(default=(), description="Hosts that are managed separately")
     departments: Many[Department] = Field(default=(), description="Groups of projects")
-    projects: Many[Project] = Field(default=(), description="Teams")
+    projects: Annotated[tuple[Project, ...], Field(max_length=PROJECTS)] = Field(
+        default=(), description="Teams"
+    )
     priorities: Many[Priority] = Field(default=(), description="Additional priority classes")
     topology: Topology = Field(
         default=Topology.model_construct(), description="Topology for placement"

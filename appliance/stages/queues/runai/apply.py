@@ -21,7 +21,6 @@ from appliance.stages.queues.runai.bodies import (
 )
 from appliance.stages.queues.runai.compare import is_ours, pool_differences, unit_differences
 from appliance.stages.queues.runai.plan import (
-    DELETING,
     DEPARTMENT,
     NODE,
     POOL,
@@ -32,6 +31,7 @@ from appliance.stages.queues.runai.plan import (
     parent_of,
 )
 from appliance.stages.queues.runai.there import (
+    DELETING,
     DEPARTMENTS,
     POOLS,
     PROJECTS,
@@ -198,7 +198,7 @@ class Applying:
             return
         project = self._ids[PROJECT].get(rule.project)
         if project is None:
-            raise RunaiFailed(f"{doing}: project {rule.project} does not exist", AGAIN)
+            raise RunaiFailed(f"{doing}: project {rule.project} does not exist", AGAIN, 404)
 
         def find() -> Document | None:
             known = rules_of(self._client, self._there.role, {project: rule.project}, project)

@@ -15,7 +15,7 @@ from appliance.models.site import Site
 from appliance.stages.queues.changes import labels, released
 from appliance.stages.queues.runai.bodies import Ids, is_marked, mark
 from appliance.stages.queues.runai.compare import is_ours, pool_differences, unit_differences
-from appliance.stages.queues.runai.there import By, There, phase_of, read, work_of
+from appliance.stages.queues.runai.there import DELETING, By, There, phase_of, read, work_of
 from appliance.stages.scheduler.queues.manifest import digest
 from appliance.stages.scheduler.queues.rendered import Rendered
 from appliance.stages.scheduler.queues.runai import (
@@ -30,7 +30,6 @@ from appliance.stages.scheduler.queues.runai import (
 from appliance.stages.scheduler.site import DEFAULT_POOL
 
 POOL, DEPARTMENT, PROJECT, RULE, NODE = "NodePool", "Department", "Project", "AccessRule", "Node"
-DELETING = frozenset({"Deleting", "Deleted"})
 GONE = "no longer in the site"
 AGAIN = "wait until Run:ai has deleted it, then run this command again"
 

@@ -25,6 +25,7 @@ WORKLOADS = path_of("v1", "workloads")
 
 OVER = frozenset({"Completed", "Failed", "Stopped", "Deleted"})
 """Phases of workloads that hold no resources; that these are all is uncertain, so that any other phase counts as work."""
+DELETING = frozenset({"Deleting", "Deleted"})
 SUBJECTS = frozenset({"user", "group"})
 
 By = Mapping[str, Document]
@@ -96,6 +97,7 @@ def rules_of(
         and one.get("roleId") == role
         and one.get("subjectType") in SUBJECTS
         and one.get("deletedAt") is None
+        and phase_of(one) not in DELETING
     ]
 
 

@@ -166,8 +166,9 @@ def _shares_of(project: Project) -> dict[str, Amounts]:
     own = {share.pool: _given(share) for share in project.shares}
     by_pool: dict[str, list[Queue]] = {}
     for node in nodes(SchedulerOptions.model_construct(departments=(), projects=(project,))):
-        if node.leaf is not None:
-            by_pool.setdefault(node.pool, []).append(node.leaf)
+        # With the limit of work that stays within its quota, which node.leaf does not have.
+        if node.leaf is not None and isinstance(node.share, Queue):
+            by_pool.setdefault(node.pool, []).append(node.share)
     return {
         pool: own.get(pool) or {name: _merged(queues, name) for name in RESOURCES}
         for pool, queues in by_pool.items()

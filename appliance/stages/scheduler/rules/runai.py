@@ -42,10 +42,6 @@ OF_SCHEDULER: Refused = {
     "limits": ("Run:ai enforces limits of time itself", "remove it"),
 }
 OF_PROJECT: Refused = {
-    "reached_from": (
-        "Run:ai manages the namespaces of its projects",
-        "remove it, and write a NetworkPolicy in the namespace runai-NAME",
-    ),
     "open_to_cluster": (
         "Run:ai manages the namespaces of its projects",
         "remove it: no NetworkPolicy is written with Run:ai",
@@ -74,10 +70,14 @@ OF_QUEUE: Refused = {
 
 
 def account(case: Case) -> Iterator[Finding]:
-    """A service account has a name and a secret."""
+    """A service account has a name and a secret, and the control plane's CA is a file."""
     options = case.site.scheduler
     if options is None or options.runai is None:
         return
+    ca = options.runai.ca
+    if ca is not None and not (case.folder / ca).is_file():
+        remedy = "the path is relative to the site's folder"
+        yield case.problem(("scheduler", "runai", "ca"), f"{ca} is not a file", remedy)
     named, kept = options.runai.client is not None, SECRET in case.site.secrets
     if named and not kept and case.checked.whole("secrets"):
         yield case.problem(
