@@ -423,8 +423,10 @@ def _object(answer: Answer, doing: str) -> Document:
 
 
 def _entries(document: object, key: str, doing: str, server: str) -> list[Document]:
-    """The entries of a list: bare, or under its key."""
-    found = document.get(key) if isinstance(document, dict) else document
+    """The entries of a list: bare, or under its key. Null is a list without entries."""
+    found = document.get(key, "") if isinstance(document, dict) else document
+    if found is None:
+        return []
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
         raise RunaiFailed(
             f"{doing}: the answer of {server} has no list of {key}",

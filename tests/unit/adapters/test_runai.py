@@ -65,8 +65,7 @@ class World:
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setattr(runai, "READ_S", 0.2)
+def world() -> Iterator[World]:
     with serving() as server:
         found = World(server)
         found.named(1)
@@ -120,8 +119,18 @@ def test_a_refused_account_is_named_without_its_secret(world: World) -> None:
     assert "another" not in failed.value.message + failed.value.hint
 
 
-@pytest.mark.parametrize("fault", [reset, hang, status(503), status(502), status(429)])
-def test_what_passes_is_tried_again(world: World, fault: runai.Any) -> None:
+def test_a_server_that_says_nothing_is_tried_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert world.read()
+    monkeypatch.setattr(runai, "READ_S", 0.2)
+    world.server.faults.extend([hang] * TRIES)
+    assert "did not answer within 0.2 s" in world.fails().message
+    assert world.waited == list(runai.WAITS_S)
+
+
+@pytest.mark.parametrize("fault", [reset, status(503), status(502), status(429)])
+def test_what_passes_is_tried_again(world: World, fault: Any) -> None:
     world.server.faults.extend([fault, fault])
     assert world.read()
     assert world.waited == [0.5, 1.0]
@@ -161,7 +170,7 @@ def test_retry_after_is_followed_within_a_bound(world: World) -> None:
     ],
 )
 def test_a_refusal_is_one_line_with_a_remedy(
-    world: World, fault: runai.Any, message: str, hint: str
+    world: World, fault: Any, message: str, hint: str
 ) -> None:
     world.server.faults.extend([fault] * TRIES)
     said = world.fails()
@@ -263,6 +272,11 @@ def test_an_answer_without_the_list_is_reported(world: World) -> None:
         world.names()
 
 
+def test_a_list_without_entries_may_be_null(world: World) -> None:
+    world.server.faults.append(text(200, b'{"projects": null}'))
+    assert world.names() == []
+
+
 def create(world: World, name: str = "new") -> tuple[dict[str, Any], bool]:
     body = {"name": name, "resources": []}
     return world.client.create(
@@ -277,7 +291,7 @@ def test_what_is_created_is_returned(world: World) -> None:
 
 
 @pytest.mark.parametrize("fault", [lost, status(409, "exists")])
-def test_a_create_whose_answer_was_lost_is_not_repeated(world: World, fault: runai.Any) -> None:
+def test_a_create_whose_answer_was_lost_is_not_repeated(world: World, fault: Any) -> None:
     if fault is not lost:
         world.server.lists[PROJECTS].append(world.server.unit("new"))
     world.server.faults.append(fault)
@@ -288,7 +302,7 @@ def test_a_create_whose_answer_was_lost_is_not_repeated(world: World, fault: run
 
 
 @pytest.mark.parametrize("fault", [reset, status(503), status(429)])
-def test_a_create_that_was_not_carried_out_is_repeated(world: World, fault: runai.Any) -> None:
+def test_a_create_that_was_not_carried_out_is_repeated(world: World, fault: Any) -> None:
     world.server.faults.append(fault)
     _, is_new = create(world)
     assert is_new
