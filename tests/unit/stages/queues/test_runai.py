@@ -52,9 +52,9 @@ def refusal(made: QueuePlan) -> tuple[str, str]:
 
 
 def rules(world: RunaiWorld) -> set[tuple[str, str, str]]:
-    names = {one["id"]: name for name, one in world.server.projects.items()}
+    names = {str(one["id"]): name for name, one in world.server.projects.items()}
     return {
-        (names.get(one["scopeId"], one["scopeId"]), one["subjectType"], one["subjectId"])
+        (names.get(one["scopeId"], "-"), one["subjectType"], one["subjectId"])
         for one in world.server.lists[RULES]
     }
 
