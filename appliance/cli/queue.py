@@ -14,7 +14,6 @@ from appliance.errors import ConfigError
 from appliance.models.queue_plan import QueuePlan
 from appliance.report.console.queues import plan_lines, queue_state, queue_tree
 from appliance.report.documents import Queues
-from appliance.stages.queues import changes
 from appliance.stages.scheduler.queues.rendered import Rendered
 from appliance.text import plural
 
@@ -85,14 +84,13 @@ def plan(
     detailed_exitcode: bool,
     as_json: bool,
 ) -> int:
-    """Show what apply would change in the cluster. Field by field; changes nothing.
+    """Show what apply would change in the cluster or in Run:ai. Field by field; changes nothing.
 
     Exit: 0 done, 1 something blocks the change or the cluster failed, 2 impossible or unusable.
     """
     loaded, _ = action.describe(options.target(inventory, profile))
-    with action.cluster_of(loaded, kubeconfig) as cluster:
-        wanted = changes.for_cluster(loaded.site, loaded.profile, loaded.folder, cluster)
-        made = changes.plan(loaded.site, wanted, cluster, cluster.server)
+    with action.keeper_of(loaded, kubeconfig) as keeper:
+        made = keeper.plan()
     _say(made, as_json)
     if made.refused:
         return 1
@@ -111,7 +109,7 @@ def apply(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Bring the cluster's queues to the declared state. Shows the plan, asks, applies.
+    """Bring the queues of the cluster or of Run:ai to the declared state. Shows the plan, asks, applies.
 
     Nothing is applied while something blocks a change. After an interrupt, the same command continues.
     Exit: 0 as declared, 1 refused or failed, 2 impossible or unusable.
@@ -121,25 +119,22 @@ def apply(
     target = options.target(inventory, profile)
     loaded, _ = action.describe(target)
     with (
-        action.cluster_of(loaded, kubeconfig) as cluster,
+        action.keeper_of(loaded, kubeconfig) as keeper,
         action.changing(target, options.quiet()) as session,
     ):
-        wanted = changes.for_cluster(loaded.site, loaded.profile, loaded.folder, cluster)
-        made = changes.plan(loaded.site, wanted, cluster, cluster.server)
+        made = keeper.plan()
         _say(made, as_json)
         if made.refused:
             return 1
         if not made.work:
             return 0
         if not yes and not click.confirm(
-            f"  Apply {plural(len(made.work), 'change')} to {cluster.server}?"
+            f"  Apply {plural(len(made.work), 'change')} to {keeper.server}?"
         ):
             return 1
         with action.alone(session):
-            done = changes.apply(
+            done = keeper.apply(
                 made,
-                wanted,
-                cluster,
                 (lambda _: None) if as_json else lambda said: options.echo(f"  {said}"),
             )
     if not as_json:

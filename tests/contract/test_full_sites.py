@@ -17,7 +17,7 @@ PLACE = re.compile(r"^(?!secrets\.).*\.(file|env|vault)$")
 """Where a secret is kept that stands with what it opens: read as those of ``secrets`` are, by the same code."""
 
 REFUSED = re.compile(r"^scheduler\.runai(\.|$)")
-"""Keys of what no sound site can have."""
+"""Keys of the other scheduler: these sites have KAI. tests/unit/stages/queues/test_runai_cli.py sets them."""
 
 
 def set_keys(model: type[BaseModel], given: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

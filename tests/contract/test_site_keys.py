@@ -47,7 +47,7 @@ ELSEWHERE = {
     "gpu.": "how hosts are drained: engine/run/rollout.py, engine/plan/rollout_order.py",
     "slurm.containers.benchmark.": "what validate measures in: actions/validation.py",
     "kubernetes.trial_image": "what pods that try and measure run in: actions/benchmarks/through_pods.py",
-    "scheduler.runai.": "refused: stages/scheduler/rules",
+    "scheduler.runai.": "where queue plan and apply find Run:ai: actions/kubernetes/queues.py",
     "workloads.queue": "where trials run: actions/trials/workloads.py",
     "workloads.images.NAME": "what trials run: actions/trials/workloads.py",
     "limits.NAME.unit": "whether it is the check's own: config/rules/limits.py",

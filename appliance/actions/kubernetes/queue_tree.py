@@ -16,6 +16,8 @@ from appliance.stages.scheduler.queues.tree import (
 from appliance.stages.scheduler.site import Amount, Queue, SchedulerOptions
 
 Given = dict[str, dict[str, Amount | None]]
+Children = dict[tuple[str, str | None], list[Node]]
+"""Queues by pool and parent."""
 
 
 def tree(site: Site, profile: Profile, options: SchedulerOptions) -> QueueTree:
@@ -34,7 +36,10 @@ def tree(site: Site, profile: Profile, options: SchedulerOptions) -> QueueTree:
         )
         for pool, hosts in hosts_of(site).items()
     ]
-    rows = [row for pool in pools for row in _below(None, 0, pool.name, listed, given)]
+    children: Children = {}
+    for node in listed:
+        children.setdefault((node.pool, node.parent), []).append(node)
+    rows = [row for pool in pools for row in _below(None, 0, pool.name, children, given)]
     return QueueTree(
         site=site.name,
         kind=options.kind,
@@ -45,13 +50,12 @@ def tree(site: Site, profile: Profile, options: SchedulerOptions) -> QueueTree:
 
 
 def _below(
-    parent: str | None, depth: int, pool: str, listed: tuple[Node, ...], given: Given
+    parent: str | None, depth: int, pool: str, children: Children, given: Given
 ) -> Iterator[QueueRow]:
-    for node in listed:
-        if node.pool == pool and node.parent == parent:
-            yield _row(node, depth, given)
-            if node.leaf is None:
-                yield from _below(node.name, depth + 1, pool, listed, given)
+    for node in children.get((pool, parent), ()):
+        yield _row(node, depth, given)
+        if node.leaf is None:
+            yield from _below(node.name, depth + 1, pool, children, given)
 
 
 def _row(node: Node, depth: int, given: Given) -> QueueRow:

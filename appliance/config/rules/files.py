@@ -18,7 +18,7 @@ from appliance.models.secret import SecretRef
 NEEDED_BY_SLURM = {"munge_key": "Slurm", "slurmdbd_password": "Slurm's accounting"}
 NEEDED_BY_CLUSTER = {"kubernetes_encryption_key": "Kubernetes"}
 KNOWN_HOSTS_BYTES = 50_000_000
-ASKED_FOR = (*NEEDED_BY_SLURM, *NEEDED_BY_CLUSTER, "ngc_api_key")
+ASKED_FOR = (*NEEDED_BY_SLURM, *NEEDED_BY_CLUSTER, "ngc_api_key", "runai_client_secret")
 
 
 def needed_secrets(case: Case) -> Iterator[Finding]:

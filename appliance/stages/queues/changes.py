@@ -6,7 +6,7 @@ from pathlib import Path
 
 from appliance.adapters.kubernetes import Cluster, Ref, Resource
 from appliance.config.secrets import resolve
-from appliance.errors import ClusterFailed, ClusterRefused, ConfigError
+from appliance.errors import ClusterFailed, ClusterRefused
 from appliance.models.profile import Profile
 from appliance.models.queue_plan import Change, QueuePlan, Step
 from appliance.models.site import Site
@@ -51,13 +51,7 @@ def with_secrets(site: Site, folder: Path, wanted: Rendered) -> Rendered:
 
 
 def plan(site: Site, wanted: Rendered, cluster: Cluster, server: str = "") -> QueuePlan:
-    """What applying would change. Raises ConfigError where the scheduler keeps its queues elsewhere."""
-    options = site.scheduler
-    if options is not None and options.kind == "runai":
-        raise ConfigError(
-            "Run:ai keeps departments and projects in its control plane, which is not spoken to here",
-            "make them there; appliance queue render writes its chart's values",
-        )
+    """What applying would change in a cluster that keeps the queues itself."""
     changes: list[Change] = []
     unchanged = 0
     there = There(cluster, site.name)
@@ -69,18 +63,15 @@ def plan(site: Site, wanted: Rendered, cluster: Cluster, server: str = "") -> Qu
             unchanged += 1
         else:
             changes.append(change)
-    for host, labels in wanted.node_labels.items():
-        change = _label(cluster, host, labels)
-        if change is None:
-            unchanged += 1
-        else:
-            changes.append(change)
+    of_hosts = labels(wanted, cluster)
+    changes += of_hosts
+    unchanged += len(wanted.node_labels) - len(of_hosts)
     of_trees = list(tree_changes(wanted, cluster, there))
     touched = {(c.kind, c.name, c.namespace) for c in of_trees}
     shared = [r for r in wanted.resources if r["kind"] in TREES]
     unchanged += sum(1 for r in shared if _key(Ref.of(r)) not in touched)
     changes += of_trees
-    changes += [*_let_go(site, wanted, cluster), *_gone(wanted, cluster, there)]
+    changes += [*released(site, wanted, cluster), *_gone(wanted, cluster, there)]
     return QueuePlan(
         site=site.name,
         server=server,
@@ -88,6 +79,12 @@ def plan(site: Site, wanted: Rendered, cluster: Cluster, server: str = "") -> Qu
         changes=tuple(changes),
         unchanged=unchanged,
     )
+
+
+def labels(wanted: Rendered, cluster: Cluster) -> list[Change]:
+    """Hosts of pools that lack their label."""
+    given = wanted.node_labels.items()
+    return [change for host, own in given if (change := _label(cluster, host, own)) is not None]
 
 
 def apply(made: QueuePlan, wanted: Rendered, cluster: Cluster, progress: Progress) -> int:
@@ -124,14 +121,19 @@ def _do(
     """One step of a plan."""
     key = (change.kind, change.name, change.namespace)
     if change.kind == "Node":
-        gone: dict[str, str | None] = {wanted.pool_label: None}
-        cluster.label(change.name, wanted.node_labels.get(change.name, gone))
+        relabel(change, wanted, cluster)
     elif change.step is Step.DELETE:
         _delete(_ref_of(change, cluster), cluster)
     else:
         if change.step is Step.REPLACE:
             _delete(Ref.of(by_ref[key]), cluster)
         cluster.apply(by_ref[key])
+
+
+def relabel(change: Change, wanted: Rendered, cluster: Cluster) -> None:
+    """Gives a host the label of its pool, or takes it from one that left its pool."""
+    gone: dict[str, str | None] = {wanted.pool_label: None}
+    cluster.label(change.name, wanted.node_labels.get(change.name, gone))
 
 
 def _delete(ref: Ref, cluster: Cluster) -> None:
@@ -178,10 +180,10 @@ def _label(cluster: Cluster, host: str, labels: dict[str, str]) -> Change | None
     return Change(step=Step.CHANGE, kind="Node", name=host, title=host, details=said)
 
 
-def _let_go(site: Site, wanted: Rendered, cluster: Cluster) -> Iterator[Change]:
+def released(site: Site, wanted: Rendered, cluster: Cluster) -> Iterator[Change]:
     """Hosts of the site that are no longer in a pool; with the label they would accept only that pool's work."""
     own = {host.name for host in site.hosts} - wanted.node_labels.keys()
-    for node in cluster.find("v1", "Node", "") if wanted.pool_label else ():
+    for node in cluster.find("v1", "Node", ""):
         name, labels = node["metadata"]["name"], node["metadata"].get("labels", {})
         if name in own and wanted.pool_label in labels:
             said = (f"label {wanted.pool_label} {labels[wanted.pool_label]} → -",)

@@ -1,11 +1,21 @@
 """The site's queues: guaranteed shares of the GPUs, and the scheduler that enforces them."""
 
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
 from appliance.models.base import Model
-from appliance.models.text_types import AbsolutePath, Duration, Few, HostName, Many, PerHost
+from appliance.models.text_types import (
+    PORT,
+    AbsolutePath,
+    Duration,
+    Few,
+    File,
+    HostName,
+    Many,
+    PerHost,
+)
 
 DNS_LABEL = r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$"
 NODE_LABEL = (
@@ -14,6 +24,10 @@ NODE_LABEL = (
 STORAGE = r"^[1-9][0-9]{0,6}(Mi|Gi|Ti|Pi)$"
 MIG_PROFILE = r"^[1-7]g\.[0-9]{1,3}gb$"
 DOMAIN = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?){1,16}$"
+RUNAI_URL = rf"^https://[A-Za-z0-9]([A-Za-z0-9.-]{{0,251}}[A-Za-z0-9])?(:{PORT})?/?$"
+CLIENT = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$"
+RUNAI_ROLE = r"^[A-Za-z0-9][A-Za-z0-9 _-]{0,62}$"
+"""Names are compared by letters and digits, so that a role with another character in its name can be written, too."""
 NAMESPACE = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 SUBJECT = r"^/?[A-Za-z0-9][A-Za-z0-9@._:/+-]{0,251}$"
 """Keycloak names groups by their path, such as /vision; mail addresses may contain a +."""
@@ -24,6 +38,8 @@ TREE = r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$"
 
 MOST = 1_000_000_000
 """Far above all GPUs, cores and GB of one cluster."""
+PROJECTS = 2_000
+"""Projects of one site. Above the 1,000 of other lists, because an organization in Run:ai may have more."""
 DEFAULT_POOL = "default"
 """The node pool of all GPU hosts that no other pool lists."""
 
@@ -209,9 +225,43 @@ class RunaiOptions(Model):
     edition: Literal["open", "entitled"] = Field(
         default="open", description="entitled: with secrets.ngc_api_key"
     )
-    domain: Annotated[str, Field(pattern=DOMAIN)] = Field(
-        description="Domain name of its control plane"
+    domain: Annotated[str, Field(pattern=DOMAIN)] | None = Field(
+        default=None, description="Domain name of its control plane; default: that of url"
     )
+    url: Annotated[str, Field(pattern=RUNAI_URL, max_length=300)] | None = Field(
+        default=None, description="Address of its control plane; default: https://DOMAIN"
+    )
+    ca: File | None = Field(
+        default=None,
+        description="CA certificates (PEM) of the control plane, relative to the site's folder; default: those of this machine",
+    )
+    client: Annotated[str, Field(pattern=CLIENT)] | None = Field(
+        default=None,
+        description="Client ID of a service account in Run:ai, for queue plan and apply; with secrets.runai_client_secret",
+    )
+    cluster: Annotated[str, Field(pattern=CLIENT)] | None = Field(
+        default=None, description="Name of the cluster in Run:ai; default: the site's name"
+    )
+    role: Annotated[str, Field(pattern=RUNAI_ROLE)] = Field(
+        default="ai-practitioner",
+        description="Role in Run:ai of the users and groups of a project",
+    )
+
+    @model_validator(mode="after")
+    def _somewhere(self) -> Self:
+        if self.domain is None and self.url is None:
+            raise ValueError("has no address: give domain or url")
+        return self
+
+    @property
+    def address(self) -> str:
+        """The base URL of the control plane."""
+        return (self.url or f"https://{self.domain}").rstrip("/")
+
+    @property
+    def host(self) -> str:
+        """The host name of the control plane."""
+        return self.domain or urlsplit(self.address).hostname or ""
 
 
 class SchedulerOptions(Model):
@@ -235,7 +285,9 @@ class SchedulerOptions(Model):
     )
     node_pools: Many[NodePool] = Field(default=(), description="Hosts that are managed separately")
     departments: Many[Department] = Field(default=(), description="Groups of projects")
-    projects: Many[Project] = Field(default=(), description="Teams")
+    projects: Annotated[tuple[Project, ...], Field(max_length=PROJECTS)] = Field(
+        default=(), description="Teams"
+    )
     priorities: Many[Priority] = Field(default=(), description="Additional priority classes")
     topology: Topology = Field(
         default=Topology.model_construct(), description="Topology for placement"
@@ -278,6 +330,9 @@ WORDS = {
     STORAGE: ("a size", "such as 500Gi or 50Ti"),
     MIG_PROFILE: ("a MIG profile", "such as 1g.10gb"),
     DOMAIN: ("a domain name", "such as runai.example.com"),
+    RUNAI_URL: ("the address of a control plane", "such as https://runai.example.com"),
+    CLIENT: ("a client ID or name", "such as appliance"),
+    RUNAI_ROLE: ("a role of Run:ai", "such as ai-practitioner"),
     NAMESPACE: ("a namespace", "such as ingress-nginx or monitoring"),
     SUBJECT: ("a user or group", "such as alice@example.com, vision-team or /vision"),
     TREE: ("a name of a tree", 'a lower-case letter, then letters, digits and "-", at most 40'),

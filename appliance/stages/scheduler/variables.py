@@ -1,5 +1,6 @@
 """Variables of role scheduler: which releases the first control host installs, and where they come from."""
 
+from appliance.errors import ConfigError
 from appliance.stages.context import RoleContext, Variables
 from appliance.stages.kubernetes.charts import arguments
 from appliance.stages.kubernetes.variables import control_hosts
@@ -13,10 +14,15 @@ TABLE = "appliance/stages/scheduler/charts.yml"
 
 
 def variables(context: RoleContext) -> Variables:
-    """All variables of role scheduler. Raises ConfigError where no exact version of a chart is known."""
+    """All variables of role scheduler. Raises ConfigError where no exact version of a chart is known, and for Run:ai."""
     site, profile = context.site, context.profile
     first = context.host.name == control_hosts(site)[0].name
     chosen = site.scheduler or SchedulerOptions()
+    if chosen.kind == "runai":
+        raise ConfigError(
+            "this release does not install Run:ai: its cluster engine and prerequisites are missing",
+            "deploy the other stages (--until kubernetes), install Run:ai with its own installer, then run appliance queue apply",
+        )
     wanted = releases(site, profile, chosen)
     network = policy(site, profile, chosen)
     return {

@@ -72,7 +72,7 @@ def _network_operator(site: Site) -> Manifest:
 
 def _runai(options: SchedulerOptions) -> Manifest:
     assert options.runai is not None
-    return {"global": {"domain": options.runai.domain}}
+    return {"global": {"domain": options.runai.host}}
 
 
 def _line(profile: Profile) -> tuple[int, ...]:

@@ -17,12 +17,12 @@ from appliance.stages.workloads.network import project_policies, storage_policie
 
 @dataclass(frozen=True)
 class Rendered:
-    """``resources`` in the order they are applied; ``node_labels`` by host; ``pool_label``: what no other host has, "" for no such."""
+    """``resources`` in the order they are applied; ``node_labels`` by host; ``pool_label``: what no other host has."""
 
     resources: tuple[Manifest, ...]
     node_labels: dict[str, dict[str, str]]
     charts: tuple[Release, ...]
-    pool_label: str = ""
+    pool_label: str
 
     @property
     def digest(self) -> str:
@@ -52,8 +52,6 @@ def rendered(site: Site, profile: Profile, nodes_have: Sizes | None = None) -> R
             "describe its queues under scheduler, as docs/queues.md shows",
         )
     made: list[Manifest] = []
-    labels: dict[str, dict[str, str]] = {}
-    pool_label = ""
     if options.kind != "runai":
         own = kai.kai if options.kind == "kai" else kai.resource_management
         made = [
@@ -67,6 +65,6 @@ def rendered(site: Site, profile: Profile, nodes_have: Sizes | None = None) -> R
             # Last: what a pod may do with them is judged by then.
             *shared_trees(site, options),
         ]
-        labels, pool_label = kai.node_labels(options), kai.pool_label(options)
+    labels, pool_label = kai.node_labels(options), kai.pool_label(options)
     charts = (*suited(site, profile), *releases(site, profile, options))
     return Rendered(tuple(made), labels, charts, pool_label)

@@ -13,7 +13,7 @@ from appliance.stages.mig.layouts import completed
 from appliance.stages.mig.layouts import texts as divided
 from appliance.stages.mig.table import mig_table
 from appliance.stages.scheduler.queues.tree import hosts_of
-from appliance.stages.scheduler.rules import queues, quotas, trees
+from appliance.stages.scheduler.rules import queues, quotas, runai, trees
 from appliance.stages.scheduler.site import DEFAULT_POOL, NodePool, Queue, SchedulerOptions
 
 POOLS: KeyPath = ("scheduler", "node_pools")
@@ -34,9 +34,6 @@ def choice(case: Case) -> Iterator[Finding]:
     options = case.site.scheduler
     if options is None:
         return
-    if options.kind == "runai":
-        message = "Run:ai is unsupported in this release: its cluster engine and prerequisites are not installed"
-        yield case.problem(("scheduler", "kind"), message, "use kind: kai")
     entitled = options.runai is not None and options.runai.edition == "entitled"
     if entitled and "ngc_api_key" not in case.site.secrets and case.checked.whole("secrets"):
         yield case.problem(
@@ -291,7 +288,10 @@ def priorities(case: Case) -> Iterator[Finding]:
 
 
 def one_queue_per_pool(case: Case) -> Iterator[Finding]:
-    """KAI's resource management and Run:ai support departments over projects, and one queue of each per pool."""
+    """KAI's resource management and Run:ai support departments over projects; the first, one queue of each per pool.
+
+    In Run:ai, the queues of a project in a pool together become its share there.
+    """
     options = case.site.scheduler
     if options is None or options.kind == "kai":
         return
@@ -301,12 +301,12 @@ def one_queue_per_pool(case: Case) -> Iterator[Finding]:
             message = f"{options.kind} supports two levels: departments over projects"
             yield case.problem(path, message, "remove parent, or use kind: kai")
     for i, project in enumerate(options.projects):
-        if project.shares:
+        if project.shares and options.kind != "runai":
             message = f"{options.kind} does not support a queue of a project above its queues"
             remedy = "remove shares from the project, or use kind: kai"
             yield case.problem((*PROJECTS, i, "shares"), message, remedy)
         used = [((*PROJECTS, i, "queues", j, "pool"), q.pool) for j, q in enumerate(project.queues)]
-        for path, pool, first in repeated(used):
+        for path, pool, first in repeated(used) if options.kind != "runai" else ():
             message = (
                 f'{options.kind} supports one queue per project and pool, but "{pool}" has two'
             )
@@ -388,6 +388,8 @@ RULES: tuple[Rule, ...] = (
     ends,
     priorities,
     one_queue_per_pool,
+    runai.account,
+    runai.expressible,
     topology,
     members,
     queues.names,

@@ -112,12 +112,11 @@ def sums(case: Case) -> Iterator[Finding]:
     given = amounts(tree)
     by_name = {node.name: node for node in tree}
     room = capacity(case.site, case.profile) if case.profile and case.checked.whole("hosts") else {}
+    below_of: dict[str | None, list[Node]] = {}
+    for node in tree:
+        below_of.setdefault(node.parent if node.parent in by_name else None, []).append(node)
     for parent in (*tree, None):
-        children = [
-            n
-            for n in tree
-            if (n.parent if n.parent in by_name else None) == (parent and parent.name)
-        ]
+        children = below_of.get(parent.name if parent else None, [])
         pools = dict.fromkeys(n.pool for n in children)
         for pool in pools:
             below = [n for n in children if n.pool == pool]

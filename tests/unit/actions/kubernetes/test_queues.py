@@ -12,7 +12,7 @@ from appliance.actions.sites.opening import Target
 from appliance.adapters.kubernetes import KubernetesApi, Resource
 from appliance.config.finding import InvalidConfig
 from appliance.config.load import load_site
-from appliance.errors import ClusterFailed, ClusterRefused, ConfigError
+from appliance.errors import ClusterFailed, ClusterRefused
 from appliance.models.queue_plan import QueuePlan, Step
 from appliance.stages.queues import changes
 from appliance.stages.queues.work import DEFAULTED, QUEUE_LABEL
@@ -340,12 +340,28 @@ def test_an_impossible_site_contacts_nobody(
     assert world.api.seen == []
 
 
-def test_run_ais_own_tree_is_not_spoken_to(world: World) -> None:
-    world.write(
-        '\nsoftware: {kai: "0.18"}\nscheduler:\n  kind: runai\n  runai: {domain: runai.example.com}\n'
-    )
-    with pytest.raises(ConfigError, match="Run:ai is unsupported"):
-        world.plan()
+RUNAI = """
+software: {kai: "0.18"}
+scheduler:
+  kind: runai
+  runai: {domain: runai.example.com}
+  departments: [{name: science}]
+  projects:
+    - {name: lattice, department: science, queues: [{name: train, gpu: {quota: 8}}]}
+"""
+
+
+def test_run_ais_tree_needs_a_service_account(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.write(RUNAI)
+    assert world.run(monkeypatch, "show") == 0
+    assert "lattice" in capsys.readouterr().out
+    for verb in ("plan", "apply"):
+        assert world.run(monkeypatch, verb) == 2
+        said = capsys.readouterr().err
+        assert "names no service account of Run:ai" in said
+        assert "scheduler.runai.client" in said
     assert world.api.seen == []
 
 

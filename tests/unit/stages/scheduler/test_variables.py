@@ -9,6 +9,7 @@ from appliance.errors import ConfigError
 from appliance.stages.context import RoleContext
 from appliance.stages.kubernetes.site import KubernetesOptions
 from appliance.stages.scheduler import stage as scheduler
+from appliance.stages.scheduler.site import RunaiOptions, SchedulerOptions
 from appliance.stages.scheduler.variables import variables
 from tests.support.impossible_queues import BASE, furnish
 from tests.support.rendered_queues import DATA
@@ -57,6 +58,13 @@ def test_a_release_line_without_an_exact_version_is_refused(loaded: LoadedSite) 
     site = loaded.site
     with pytest.raises(ConfigError, match=r"kai-scheduler is known for release 0\.13"):
         variables(RoleContext(other, site, site.host("head"), {}, {}))
+
+
+def test_run_ai_itself_is_not_installed(loaded: LoadedSite) -> None:
+    options = SchedulerOptions(kind="runai", runai=RunaiOptions(url="https://runai.example.com"))
+    with pytest.raises(ConfigError, match="does not install Run:ai") as refused:
+        variables(context(loaded, scheduler=options))
+    assert "--until kubernetes" in refused.value.hint
 
 
 def test_the_stage_is_for_a_scheduler_on_a_cluster_of_the_sites_own(loaded: LoadedSite) -> None:

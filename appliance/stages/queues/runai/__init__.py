@@ -1,0 +1,1 @@
+"""The site's tree in Run:ai's control plane, by its REST API."""
