@@ -44,7 +44,7 @@ class Arrivals(deque[Any]):
 
 
 class StrategyModule(free.StrategyModule):  # type: ignore[misc]
-    """ansible-core 2.19 calls _process_pending_results after each look at all hosts (plugins/strategy/free.py)."""
+    """ansible-core 2.19 to 2.21 call _process_pending_results after each look at all hosts (plugins/strategy/free.py)."""
 
     def __init__(self, tqm: Any) -> None:
         super().__init__(tqm)
@@ -77,6 +77,11 @@ class StrategyModule(free.StrategyModule):  # type: ignore[misc]
         self._went_on = True
         done = super()._execute_meta(task, *given, **named)
         for result in done:
-            if task.name and not task.implicit and not result.is_skipped():
+            if task.name and not task.implicit and not _is_skipped(result):
                 self._tqm.send_callback("v2_runner_on_ok", result)
         return done
+
+
+def _is_skipped(result: Any) -> bool:
+    # Since ansible-core 2.21, a strategy's results are of another type than those of callbacks.
+    return bool(result.utr.skipped if hasattr(result, "utr") else result.is_skipped())

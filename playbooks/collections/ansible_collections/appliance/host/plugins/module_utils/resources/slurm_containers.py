@@ -200,6 +200,8 @@ def unpack(archive: str, place: str) -> str:
     """Unpack an archive of one folder; returns the release its name tells, empty where it tells none. Raises Problem."""
     try:
         with tarfile.open(archive) as opened:
+            # Python 3.14 takes this filter by default, and 3.12 warns where none is chosen. 3.8 may have none.
+            opened.extraction_filter = getattr(tarfile, "data_filter", None)
             members = [m for m in opened.getmembers() if m.isfile() or m.isdir()]
             names = [os.path.normpath(m.name) for m in members]
             tops = {name.split(os.sep)[0] for name in names} - {"."}
