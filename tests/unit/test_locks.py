@@ -40,7 +40,10 @@ def _needed(*roots: str) -> set[str]:
 def test_the_lock_of_a_control_machine_holds_what_the_program_needs_and_no_more() -> None:
     project = PROJECT["project"]
     assert _locked("requirements.lock") == _needed(
-        *project["dependencies"], *PROJECT["build-system"]["requires"]
+        *project["dependencies"],
+        # Who is called at night must not install anything first.
+        *project["optional-dependencies"]["console"],
+        *PROJECT["build-system"]["requires"],
     )
 
 
