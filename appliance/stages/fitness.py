@@ -40,13 +40,17 @@ def expected(context: RoleContext) -> Variables:
     }
 
 
-def judge_stopped(host: Host, seen: Watch, limit: float, cause: str, fix: str) -> Judgement:
-    """A watch that has not finished a run for more than ``limit`` s. ``cause``, ``fix``: if no hung process is known."""
+def judge_stopped(
+    host: Host, seen: Watch, limit: float, cause: str, fix: str, names: tuple[str, ...] = ()
+) -> Judgement:
+    """A watch that has not finished a run for more than ``limit`` s. ``cause``, ``fix``, ``names``: if no hung process is known."""
     if seen.held_by:
+        names = ()
         cause = f"a later check hangs (process {seen.held_by})"
         fix = f"on {host.name}: ps -o lstart,stat,wchan:30,args {seen.held_by} shows what it waits for; kill -9 {seen.held_by}, or reboot the host"
     ago = f"the host's watch last ran {seen.age_s / 60:.0f} min ago"
-    return failed(host.name, f"{ago}: {cause}", fix, value=seen.age_s, unit="s", limit=limit)
+    common = {"value": seen.age_s, "unit": "s", "limit": limit}
+    return failed(host.name, f"{ago}: {cause}", fix, names=names, **common)
 
 
 def judge_out(

@@ -101,6 +101,7 @@ gpu.ecc gpu-1 | kubernetes.nodes gpu-1 : gpu.ecc | kubernetes.nodes gpu-1 : gpu.
 kubernetes.return gpu-1 | kubernetes.nodes gpu-1 : storage.scratch | kubernetes.nodes gpu-1
 kubernetes.watch gpu-1 | kubernetes.return gpu-1 ? | kubernetes.return gpu-2 ?
 kubernetes.api head | kubernetes.watch gpu-1 = not reported | kubernetes.watch gpu-1 = unfit
+host.reachable head | slurm.watch gpu-1 : head | slurm.watch gpu-1
 slurm.daemons head/slurmctld | slurm.watch gpu-2 | slurm.nodes gpu-2
 slurm.watch gpu-1 | observe.alerts cluster ~ : HostUnfitAndKept | observe.alerts cluster ~ : HostUnfitAndKept, HostDown
 slurm.munge gpu-1 | slurm.daemons gpu-1/slurmd | slurm.daemons head/slurmctld

@@ -14,9 +14,10 @@ from appliance.checks.check import (
     passed,
     warned,
 )
+from appliance.checks.extra_results import REACHABLE
 from appliance.models.facts import HostFacts
 from appliance.models.result import Judgement
-from appliance.models.site import Host, Owner
+from appliance.models.site import Host, Owner, Role
 from appliance.models.watch import Watch
 from appliance.stages.fitness import judge_out, judge_stopped, most_out
 from appliance.stages.slurm import ids
@@ -35,7 +36,9 @@ def judge_watch(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
         return [not_assessed(host.name, why, fix="appliance deploy --stage slurm")]
     if seen.age_s > OLD_SECONDS:
         fix = f"journalctl -u slurmd on {host.name}, and slurmctld on the first control host"
-        return [judge_stopped(host, seen, OLD_SECONDS, "Slurm does not run it", fix)]
+        first = view.site.with_role(Role.CONTROL)[:1]
+        silent = tuple(one.name for one in first if one.name not in view.facts)
+        return [judge_stopped(host, seen, OLD_SECONDS, "Slurm does not run it", fix, silent)]
     if not seen.causes:
         return [passed(host.name, "fit")]
     return [_unfit(view, host, seen)]
@@ -131,6 +134,11 @@ CHECKS: tuple[Check, ...] = (
                 "Slurm's daemons start the self-checks of hosts",
                 Reach.SITE,
                 is_of("slurmctld"),
+            ),
+            Cause(
+                REACHABLE,
+                "Slurm's controller, which starts the self-checks of hosts, is on that host",
+                Reach.NAMED,
             ),
             NO_MUNGE,
         ),

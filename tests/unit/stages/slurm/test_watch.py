@@ -62,6 +62,14 @@ def test_the_watch_is_judged(seen: Watch | None, status: Status, cause: str) -> 
     assert bool(found.fix) is (status is not Status.PASS)
 
 
+@pytest.mark.parametrize(("held_by", "named"), [(None, ("head",)), (77, ())])
+def test_a_watch_that_nobody_starts_names_the_silent_host_of_the_controller(
+    held_by: int | None, named: tuple[str, ...]
+) -> None:
+    stopped = Watch(age_s=360.0, held_by=held_by)
+    assert judge(stopped, site=site_of("head", "gpu-1")).names == named
+
+
 def test_what_could_not_be_read_is_said() -> None:
     found = judge(None, errors={"watch": "it has not looked since the host started"})
     assert (found.status, found.cause) == (
