@@ -83,7 +83,7 @@ def _look(session: Session, stage: Stage, host: str, managed: Managed, prepared:
     facts = ask(session.remote, host, request)
     if isinstance(facts, Unanswered):
         return Proof(None, (), Diagnosis(facts.cause, facts.fix, facts.away))
-    view = View(session.profile, session.site, {host: facts})
+    view = View(session.profile, session.site, {host: _as_applied(facts, stage.name, prepared)})
     one = session.site.host(host)
     is_judged = stage.checks_removal or not stage.is_removal(session.site, one, facts)
     results = tuple(judge_host(view, one, stage.checks)) if is_judged else ()
@@ -92,6 +92,15 @@ def _look(session: Session, stage: Stage, host: str, managed: Managed, prepared:
     astray = deviations(facts, managed) or unrepaired_drift(facts, stage.name, managed, prepared)
     lasts = any(map(is_of_room, results)) or (not problem and astray is not None)
     return Proof(facts, results, problem or astray, lasts=lasts)
+
+
+def _as_applied(facts: HostFacts, stage: str, prepared: Prepared) -> HostFacts:
+    """Without the drift from a receipt with other inputs: the stage has just made these differences."""
+    receipt = facts.receipts.get(stage)
+    if receipt is None or receipt.fingerprint == prepared.fingerprint:
+        return facts
+    settled = receipt.model_copy(update={"drift": ()})
+    return facts.model_copy(update={"receipts": {**facts.receipts, stage: settled}})
 
 
 def _is_open(result: CheckResult) -> bool:

@@ -22,6 +22,8 @@ from appliance.engine.session import Session
 from appliance.models.facts import HostFacts
 from appliance.models.plan import Action
 from appliance.models.result import Status
+from appliance.stages.catalog import STAGES
+from appliance.stages.slurm import ids as slurm_ids
 from tests.support.engine_fakes import FakeHosts, receipt_of, stage_of
 from tests.support.facts import facts_of
 
@@ -88,6 +90,23 @@ def test_a_receipt_records_no_foreign_state(
     assert [receipt["resources"] for receipt in written] == (
         [] if groups == ["root"] else [[state]]
     )
+
+
+@pytest.mark.parametrize("inputs", ["other", ""], ids=["changed", "the same"])
+def test_a_new_munge_key_is_proved_although_the_receipt_knows_the_old_one(
+    session: Session, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch, inputs: str
+) -> None:
+    judges = tuple(c for s in STAGES for c in s.judges if c.id == slurm_ids.MUNGE)
+    stage = stage_of("one", judges=judges)
+    known = prepare(session, {}, (stage,))["one", "gpu-1"]
+    path = "/etc/munge/munge.key"
+    drift = {"kind": "file", "name": path, "expected": "digest a", "found": "digest b"}
+    receipt = receipt_of("one", inputs or known.fingerprint, drift=[drift])
+    running = {"munge.service": {"load": "loaded", "active": "active", "enabled": "enabled"}}
+    told = facts_of("gpu-1", receipts={"one": receipt}, units=running)
+    monkeypatch.setattr(proving, "ask", lambda *_: told)
+    proof = prove(session, stage, "gpu-1", {}, known, SettleClock(0.0))
+    assert (proof.problem is None) is (inputs == "other"), proof.problem
 
 
 def failed(session: Session) -> Round:
