@@ -833,8 +833,12 @@ def test_a_gpu_host_gets_a_certificate_of_its_own_node_and_no_token_that_would_d
 def test_a_cluster_that_signs_nothing_fails_the_join_and_keeps_no_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Module(Programs, Told):
+    class Module(Programs):
         """Answers programs, and raises what fails."""
+
+        def fail_json(self, msg: str) -> None:
+            """See AnsibleModule."""
+            raise Refused(msg)
 
     monkeypatch.setattr(ticket, "MEMORY", str(tmp_path))
     monkeypatch.setattr(ticket, "PATIENCE_S", -1)
