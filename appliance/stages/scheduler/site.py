@@ -5,7 +5,16 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from appliance.models.base import Model
-from appliance.models.text_types import AbsolutePath, Duration, Few, HostName, Many, PerHost
+from appliance.models.text_types import (
+    CHART_VERSION,
+    AbsolutePath,
+    Duration,
+    Few,
+    File,
+    HostName,
+    Many,
+    PerHost,
+)
 
 DNS_LABEL = r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$"
 NODE_LABEL = (
@@ -14,6 +23,7 @@ NODE_LABEL = (
 STORAGE = r"^[1-9][0-9]{0,6}(Mi|Gi|Ti|Pi)$"
 MIG_PROFILE = r"^[1-7]g\.[0-9]{1,3}gb$"
 DOMAIN = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?){1,16}$"
+MAIL = r"^[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@[A-Za-z0-9]([A-Za-z0-9.-]{0,186}[A-Za-z0-9])?$"
 NAMESPACE = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 SUBJECT = r"^/?[A-Za-z0-9][A-Za-z0-9@._:/+-]{0,251}$"
 """Keycloak names groups by their path, such as /vision; mail addresses may contain a +."""
@@ -203,6 +213,50 @@ class Topology(Model):
     )
 
 
+class RunaiInference(Model):
+    """Domain of inference services, served by Knative."""
+
+    domain: Annotated[str, Field(pattern=DOMAIN)] = Field(
+        description="Domain; services have names below it"
+    )
+    certificate: File = Field(
+        description="Certificate chain for *.DOMAIN in PEM, relative to the site's folder; its key is secrets.runai_inference_tls_key"
+    )
+
+
+class RunaiInstall(Model):
+    """Installation of control plane and cluster engine, and their registration."""
+
+    version: str | None = Field(
+        default=None,
+        pattern=CHART_VERSION,
+        description="Version of both charts; default: the one in appliance/stages/scheduler/charts.yml",
+    )
+    admin: Annotated[str, Field(pattern=MAIL)] = Field(
+        description="Mail address of the first administrator; the password is secrets.runai_admin_password"
+    )
+    certificate: File = Field(
+        description="Certificate chain for domain and *.domain in PEM, relative to the site's folder; its key is secrets.runai_tls_key"
+    )
+    port: int = Field(
+        default=443, ge=1, le=65535, description="Port at which users reach the ingress"
+    )
+    ingress_class: Label = Field(default="haproxy", description="Class of its Ingress resources")
+    storage_class: Label | None = Field(
+        default=None,
+        description="StorageClass of its databases; default: the cluster's default",
+    )
+    subdomains: bool = Field(
+        default=True, description="Workspaces get host names below domain; false: paths"
+    )
+    inference: RunaiInference | None = Field(
+        default=None, description="Inference services; default: none"
+    )
+    cluster: Label | None = Field(
+        default=None, description="Name of the cluster in Run:ai; default: the site's name"
+    )
+
+
 class RunaiOptions(Model):
     """NVIDIA Run:ai: open source, or the same with NVIDIA's support."""
 
@@ -211,6 +265,14 @@ class RunaiOptions(Model):
     )
     domain: Annotated[str, Field(pattern=DOMAIN)] = Field(
         description="Domain name of its control plane"
+    )
+    ca: File | None = Field(
+        default=None,
+        description="CA certificates of the control plane in PEM, relative to the site's folder; default: a public CA",
+    )
+    install: RunaiInstall | None = Field(
+        default=None,
+        description="Install Run:ai on this site's cluster; default: it is not installed",
     )
 
 
@@ -278,6 +340,7 @@ WORDS = {
     STORAGE: ("a size", "such as 500Gi or 50Ti"),
     MIG_PROFILE: ("a MIG profile", "such as 1g.10gb"),
     DOMAIN: ("a domain name", "such as runai.example.com"),
+    MAIL: ("a mail address", "such as admin@example.com"),
     NAMESPACE: ("a namespace", "such as ingress-nginx or monitoring"),
     SUBJECT: ("a user or group", "such as alice@example.com, vision-team or /vision"),
     TREE: ("a name of a tree", 'a lower-case letter, then letters, digits and "-", at most 40'),
