@@ -4,7 +4,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from appliance.adapters.kubernetes import Cluster
 from appliance.config.secrets import Secrets
+from appliance.engine.run import runai_preflight
 from appliance.errors import ApplianceError, ClusterFailed, ClusterRefused
 from appliance.models.profile import Profile
 from appliance.models.site import Site
@@ -21,7 +23,6 @@ from appliance.stages.runai.registration import (
     ControlPlane,
 )
 from appliance.stages.runai.releases import WAITS, Waits
-from appliance.stages.scheduler.queues.manifest import Manifest
 
 POLL_S = 10.0
 ATTEMPTS = 2
@@ -33,7 +34,7 @@ Attempt = Callable[[Variables, int], None]
 
 @dataclass(frozen=True)
 class Installing:
-    """What the steps work with. ``apply``: sets an object of the cluster; ``keep``: stores the service account, None if the site has one.
+    """What the steps work with. ``keep``: stores the service account, None if the site has one.
 
     ``now`` and ``sleep``: the clock, in seconds.
     """
@@ -42,7 +43,7 @@ class Installing:
     profile: Profile
     secrets: Secrets
     files: Files
-    apply: Callable[[Manifest], object]
+    cluster: Cluster
     attempt: Attempt
     connect: Callable[[], ControlPlane]
     keep: Callable[[Account], None] | None
@@ -64,8 +65,9 @@ def install(given: Installing) -> Installed:
     """All steps in their documented order. Raises ApplianceError at the first that fails."""
     site = given.site
     options, chosen = values.options_of(site)
+    runai_preflight.require(site, given.cluster)
     for item in (*objects.namespaces(site), *objects.secrets(site, given.files, given.secrets)):
-        given.apply(item)
+        given.cluster.apply(item)
     given.progress("namespaces and secrets")
     _control_plane(given)
     given.progress("control plane")

@@ -65,7 +65,7 @@ def _installed(session: Session, host: str) -> ClusterOutcome:
                 profile=session.profile,
                 secrets=session.secrets,
                 files=_files(session),
-                apply=cluster.apply,
+                cluster=cluster,
                 attempt=lambda release, seconds: _helm(session, host, release, seconds),
                 connect=lambda: runai_client.connect(session),
                 keep=runai_client.keep(session),

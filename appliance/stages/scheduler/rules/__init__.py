@@ -25,6 +25,9 @@ SHIPPED = ("train", "build-preemptible", "build", "inference")
 SHARING = {"nvidia": "0.18"}
 """The first KAI release with each way to cap a fraction of a GPU."""
 
+UNSUPPORTED = frozenset({"runai"})
+"""Kinds that no site can have: no client of Run:ai's REST API registers its cluster."""
+
 FRACTIONS_DRIVER = 615
 """NVIDIA's fractions need this driver branch (kai-gpu-fractioning, 2026-10)."""
 
@@ -34,7 +37,7 @@ def choice(case: Case) -> Iterator[Finding]:
     options = case.site.scheduler
     if options is None:
         return
-    if options.kind == "runai":
+    if options.kind in UNSUPPORTED:
         message = "Run:ai is unsupported in this release: its cluster engine and prerequisites are not installed"
         yield case.problem(("scheduler", "kind"), message, "use kind: kai")
     entitled = options.runai is not None and options.runai.edition == "entitled"
