@@ -114,7 +114,7 @@ class Chain:
         return any(last == own or _signs(own, last) for own in known)
 
     def has_key(self, pem: str) -> bool:
-        """Whether this is the private key of the first. Raises ValueError where it is no key."""
+        """Whether this is the private key of the first. Raises ValueError for other text."""
         try:
             key = serialization.load_pem_private_key(pem.encode(), None)
         except (TypeError, UnsupportedAlgorithm):
