@@ -5,8 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
+from itertools import pairwise
 
 from cryptography import x509  # noqa: TID251 - the door
+from cryptography.exceptions import (  # noqa: TID251 - the door
+    InvalidSignature,
+    UnsupportedAlgorithm,
+)
 from cryptography.hazmat.primitives import hashes, serialization  # noqa: TID251 - the door
 from cryptography.hazmat.primitives.asymmetric import ec  # noqa: TID251 - the door
 from cryptography.utils import CryptographyDeprecationWarning  # noqa: TID251 - the door
@@ -85,3 +90,56 @@ class KeyPair:
 
 def _pem(certificate: x509.Certificate) -> str:
     return certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A server's certificate and those that sign it. ``names``: DNS names of the first; ``begins``, ``ends``: when it is valid.
+
+    ``broken``: number of the first certificate that the next one does not sign, 0 if there is none. ``ends_in_itself``: whether
+    the last one signs itself, as an authority of one's own does.
+    """
+
+    names: tuple[str, ...]
+    begins: datetime
+    ends: datetime
+    broken: int
+    ends_in_itself: bool
+    certificates: tuple[x509.Certificate, ...]
+
+    def is_signed_by(self, authorities: str) -> bool:
+        """Whether one of these certificates signs the last one, or is it. Raises ValueError without a certificate."""
+        last = self.certificates[-1]
+        known = x509.load_pem_x509_certificates(authorities.encode())
+        return any(last == own or _signs(own, last) for own in known)
+
+    def has_key(self, pem: str) -> bool:
+        """Whether this is the private key of the first. Raises ValueError for other text."""
+        try:
+            key = serialization.load_pem_private_key(pem.encode(), None)
+        except (TypeError, UnsupportedAlgorithm):
+            raise ValueError("an encrypted or unknown key") from None
+        return key.public_key() == self.certificates[0].public_key()
+
+
+def chain(text: str) -> Chain:
+    """The certificates of a file in PEM, the server's first. Raises ValueError without one."""
+    found = tuple(x509.load_pem_x509_certificates(text.encode()))
+    first, last = found[0], found[-1]
+    try:
+        names = first.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        known = tuple(names.get_values_for_type(x509.DNSName))
+    except x509.ExtensionNotFound:
+        known = ()
+    pairs = enumerate(pairwise(found), 1)
+    broken = next((number for number, (own, above) in pairs if not _signs(above, own)), 0)
+    begins, ends = first.not_valid_before_utc, first.not_valid_after_utc
+    return Chain(known, begins, ends, broken, _signs(last, last), found)
+
+
+def _signs(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True

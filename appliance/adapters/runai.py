@@ -70,12 +70,14 @@ class Account:
     """A control plane, and the service account that this program uses there.
 
     ``url``: its address, without a path; ``authority``: file of the CA certificates, None: those of this machine.
+    ``user``: the account of a person instead, whose password ``secret`` is; only the first administrator logs in this way.
     """
 
     url: str
     client: str
     secret: str = field(repr=False)
     authority: Path | None = None
+    user: str = ""
 
 
 class Answer(NamedTuple):
@@ -246,11 +248,7 @@ class Runai:
     def _renew(self) -> None:
         """A token by client credentials. The secret is in the body of this request only."""
         doing = "get a token"
-        form = {
-            "grant_type": "client_credentials",
-            "client_id": self._account.client,
-            "client_secret": str(self._account.secret),
-        }
+        form = _grant(self._account)
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         for wait in (*self._waits, None):
             try:
@@ -276,6 +274,12 @@ class Runai:
     def _no_token(self, answer: Answer) -> RunaiFailed:
         if answer.status in TRANSIENT or answer.status == 429:
             return self._refused("get a token", answer)
+        if answer.status >= 300 and self._account.user:
+            return RunaiFailed(
+                f"{self.server} does not accept the password of {self._account.user} (HTTP {answer.status})",
+                "correct secrets.runai_admin_password, or scheduler.runai.install.admin",
+                answer.status,
+            )
         if answer.status >= 300:
             return RunaiFailed(
                 f"{self.server} does not accept the service account {self._account.client} (HTTP {answer.status})",
@@ -344,6 +348,19 @@ class Runai:
             remedy,
             answer.status,
         )
+
+
+def _grant(account: Account) -> dict[str, str]:
+    """The form of a token request."""
+    if account.user:
+        client = {"client_id": account.client} if account.client else {}
+        login = {"username": account.user, "password": str(account.secret)}
+        return {"grant_type": "password", **login, **client}
+    return {
+        "grant_type": "client_credentials",
+        "client_id": account.client,
+        "client_secret": str(account.secret),
+    }
 
 
 def path_of(*parts: object) -> str:

@@ -7,6 +7,7 @@ from appliance.config import image_lock, known_bmcs
 from appliance.config.secrets import references
 from appliance.models.site import Site
 from appliance.ownership import require_all
+from appliance.stages.scheduler.site import RunaiOptions
 
 KUBECONFIG = "kubeconfig"
 """Where the program stores the kubeconfig of a cluster of its own."""
@@ -30,6 +31,8 @@ def _names(site: Site) -> Iterator[str]:
     yield from (host.bmc.authority for host in site.hosts if host.bmc and host.bmc.authority)
     if site.external_cluster is not None:
         yield site.external_cluster
+    if site.scheduler is not None and (runai := site.scheduler.runai) is not None:
+        yield from _of_runai(runai)
     if site.slurm_options.containers is not None:
         yield site.slurm_options.containers.pyxis.file
         yield from (package.file for package in site.slurm_options.containers.enroot)
@@ -37,3 +40,13 @@ def _names(site: Site) -> Iterator[str]:
         yield from (site.provision.image, f"{site.provision.image}/manifest.json")
         if site.provision.signers is not None:
             yield site.provision.signers
+
+
+def _of_runai(runai: RunaiOptions) -> Iterator[str]:
+    """Certificates."""
+    if runai.ca is not None:
+        yield runai.ca
+    if runai.install is not None:
+        yield runai.install.certificate
+        if runai.install.inference is not None:
+            yield runai.install.inference.certificate

@@ -25,7 +25,7 @@ OF_HOSTS = (
     "limits",
 )
 """Stages of hosts, in the order in which they are listed. Each starts after those that its declaration names."""
-OF_CLUSTER = ("queues", "validate")
+OF_CLUSTER = ("runai", "queues", "validate")
 """Stages of the cluster as a whole, which change no host. Each starts after all stages before it."""
 NAMES = (*OF_HOSTS, *OF_CLUSTER)
 

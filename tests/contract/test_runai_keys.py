@@ -28,7 +28,11 @@ def named(key: str) -> str:
 
 def test_each_key_of_the_tree_is_in_the_table() -> None:
     whole = {"scheduler", "scheduler.kind", "scheduler.runai"}
-    parts = ("scheduler.projects[].trees[].", "scheduler.priorities[].")
+    parts = (
+        "scheduler.projects[].trees[].",
+        "scheduler.priorities[].",
+        "scheduler.runai.install.",
+    )
     keys = [
         key
         for key, *_ in rows("site")

@@ -18,7 +18,17 @@ from appliance.models.secret import SecretRef
 NEEDED_BY_SLURM = {"munge_key": "Slurm", "slurmdbd_password": "Slurm's accounting"}
 NEEDED_BY_CLUSTER = {"kubernetes_encryption_key": "Kubernetes"}
 KNOWN_HOSTS_BYTES = 50_000_000
-ASKED_FOR = (*NEEDED_BY_SLURM, *NEEDED_BY_CLUSTER, "ngc_api_key", "runai_client_secret")
+ASKED_FOR = (
+    *NEEDED_BY_SLURM,
+    *NEEDED_BY_CLUSTER,
+    "ngc_api_key",
+    "runai_admin_password",
+    "runai_client_secret",
+    "runai_database_password",
+    "runai_inference_tls_key",
+    "runai_keycloak_password",
+    "runai_tls_key",
+)
 
 
 def needed_secrets(case: Case) -> Iterator[Finding]:

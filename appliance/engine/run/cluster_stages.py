@@ -7,7 +7,7 @@ from appliance.benchmarks.benchmark import Outcome
 from appliance.engine.look.gather import Round
 from appliance.engine.look.run_record import Findings
 from appliance.engine.plan.selection import Selection
-from appliance.engine.run import queues_stage, validate_stage
+from appliance.engine.run import queues_stage, runai_stage, validate_stage
 from appliance.engine.run.cluster_stage_run import ClusterOutcome
 from appliance.engine.session import Session
 from appliance.journal import Entry
@@ -16,6 +16,7 @@ from appliance.models.run import StageOutcome, StageState
 from appliance.models.site import Role, Site
 from appliance.stages.catalog import CLUSTER_STAGES
 from appliance.stages.queues.stage import STAGE as QUEUES
+from appliance.stages.runai.stage import STAGE as RUNAI
 from appliance.stages.stage import ClusterStage
 from appliance.stages.validate.stage import STAGE as VALIDATE
 
@@ -49,6 +50,7 @@ class StageWork:
 
 
 WORK: Mapping[str, StageWork] = {
+    RUNAI.name: StageWork(lambda site: runai_stage.MINUTES, runai_stage.why, runai_stage.run),
     QUEUES.name: StageWork(lambda site: queues_stage.MINUTES, queues_stage.why, queues_stage.run),
     VALIDATE.name: StageWork(
         validate_stage.minutes,

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from appliance.models.base import Model
 from appliance.models.text_types import (
+    CHART_VERSION,
     PORT,
     AbsolutePath,
     Duration,
@@ -28,6 +29,8 @@ RUNAI_URL = rf"^https://[A-Za-z0-9]([A-Za-z0-9.-]{{0,251}}[A-Za-z0-9])?(:{PORT})
 CLIENT = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$"
 RUNAI_ROLE = r"^[A-Za-z0-9][A-Za-z0-9 _-]{0,62}$"
 """Names are compared by letters and digits, so that a role with another character in its name can be written, too."""
+HTTPS = 443
+MAIL = r"^[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@[A-Za-z0-9]([A-Za-z0-9.-]{0,186}[A-Za-z0-9])?$"
 NAMESPACE = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 SUBJECT = r"^/?[A-Za-z0-9][A-Za-z0-9@._:/+-]{0,251}$"
 """Keycloak names groups by their path, such as /vision; mail addresses may contain a +."""
@@ -219,6 +222,47 @@ class Topology(Model):
     )
 
 
+class RunaiInference(Model):
+    """Domain of inference services, served by Knative."""
+
+    domain: Annotated[str, Field(pattern=DOMAIN)] = Field(
+        description="Domain; services have names below it"
+    )
+    certificate: File = Field(
+        description="Certificate chain for *.DOMAIN in PEM, relative to the site's folder; its key is secrets.runai_inference_tls_key"
+    )
+
+
+class RunaiInstall(Model):
+    """Installation of control plane and cluster engine, and their registration."""
+
+    version: str | None = Field(
+        default=None,
+        pattern=CHART_VERSION,
+        description="Version of both charts; default: the one in appliance/stages/scheduler/charts.yml",
+    )
+    admin: Annotated[str, Field(pattern=MAIL)] = Field(
+        description="Mail address of the first administrator; the password is secrets.runai_admin_password"
+    )
+    certificate: File = Field(
+        description="Certificate chain for domain and *.domain in PEM, relative to the site's folder; its key is secrets.runai_tls_key"
+    )
+    port: int = Field(
+        default=443, ge=1, le=65535, description="Port at which users reach the ingress"
+    )
+    ingress_class: Label = Field(default="haproxy", description="Class of its Ingress resources")
+    storage_class: Label | None = Field(
+        default=None,
+        description="StorageClass of its databases; default: the cluster's default",
+    )
+    subdomains: bool = Field(
+        default=True, description="Workspaces get host names below domain; false: paths"
+    )
+    inference: RunaiInference | None = Field(
+        default=None, description="Inference services; default: none"
+    )
+
+
 class RunaiOptions(Model):
     """NVIDIA Run:ai: open source, or the same with NVIDIA's support."""
 
@@ -246,17 +290,25 @@ class RunaiOptions(Model):
         default="ai-practitioner",
         description="Role in Run:ai of the users and groups of a project",
     )
+    install: RunaiInstall | None = Field(
+        default=None,
+        description="Install Run:ai on this site's cluster; default: it is not installed",
+    )
 
     @model_validator(mode="after")
     def _somewhere(self) -> Self:
         if self.domain is None and self.url is None:
             raise ValueError("has no address: give domain or url")
+        if self.domain is None and self.install is not None:
+            raise ValueError("has install without domain: certificates and Ingress are made for it")
         return self
 
     @property
     def address(self) -> str:
         """The base URL of the control plane."""
-        return (self.url or f"https://{self.domain}").rstrip("/")
+        port = self.install.port if self.install else HTTPS
+        by_domain = f"https://{self.domain}" + ("" if port == HTTPS else f":{port}")
+        return (self.url or by_domain).rstrip("/")
 
     @property
     def host(self) -> str:
@@ -333,6 +385,7 @@ WORDS = {
     RUNAI_URL: ("the address of a control plane", "such as https://runai.example.com"),
     CLIENT: ("a client ID or name", "such as appliance"),
     RUNAI_ROLE: ("a role of Run:ai", "such as ai-practitioner"),
+    MAIL: ("a mail address", "such as admin@example.com"),
     NAMESPACE: ("a namespace", "such as ingress-nginx or monitoring"),
     SUBJECT: ("a user or group", "such as alice@example.com, vision-team or /vision"),
     TREE: ("a name of a tree", 'a lower-case letter, then letters, digits and "-", at most 40'),

@@ -18,10 +18,10 @@ def variables(context: RoleContext) -> Variables:
     site, profile = context.site, context.profile
     first = context.host.name == control_hosts(site)[0].name
     chosen = site.scheduler or SchedulerOptions()
-    if chosen.kind == "runai":
+    if chosen.runai is not None and chosen.runai.install is None:
         raise ConfigError(
-            "this release does not install Run:ai: its cluster engine and prerequisites are missing",
-            "deploy the other stages (--until kubernetes), install Run:ai with its own installer, then run appliance queue apply",
+            "scheduler.runai has no install, so Run:ai is installed by another program",
+            "add scheduler.runai.install, or deploy the other stages (--until kubernetes), install Run:ai, and run appliance queue apply",
         )
     wanted = releases(site, profile, chosen)
     network = policy(site, profile, chosen)

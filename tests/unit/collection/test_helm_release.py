@@ -490,3 +490,163 @@ def test_a_chart_with_a_pinned_digest_is_fetched_and_compared_first(
     (command,) = cluster.called("helm upgrade")
     assert "--repo" not in command
     assert "kai-scheduler-v0.17.0.tgz" in command
+
+
+PODS = [
+    {
+        "kind": "Pod",
+        "metadata": {"name": "waits"},
+        "status": {
+            "phase": "Pending",
+            "conditions": [
+                {"type": "PodScheduled", "status": "False", "message": "no node has 10 cores"}
+            ],
+        },
+    },
+    {
+        "kind": "Pod",
+        "metadata": {"name": "pulls"},
+        "status": {
+            "containerStatuses": [
+                {
+                    "name": "api",
+                    "state": {"waiting": {"reason": "ErrImagePull", "message": "401 from nvcr.io"}},
+                }
+            ]
+        },
+    },
+    {
+        "kind": "Pod",
+        "metadata": {"name": "crashes"},
+        "status": {
+            "containerStatuses": [
+                {
+                    "name": "db",
+                    "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
+                    "lastState": {"terminated": {"message": "starting\nno space left"}},
+                }
+            ]
+        },
+    },
+    {
+        "kind": "Pod",
+        "metadata": {"name": "starts"},
+        "status": {
+            "containerStatuses": [
+                {"name": "a", "state": {"waiting": {"reason": "ContainerCreating"}}}
+            ]
+        },
+    },
+    {"kind": "Pod", "metadata": {"name": "ended"}, "status": {"phase": "Succeeded"}},
+    {
+        "kind": "Pod",
+        "metadata": {"name": "hook"},
+        "status": {
+            "initContainerStatuses": [
+                {"name": "check", "state": {"terminated": {"exitCode": 1, "message": "no CA"}}}
+            ]
+        },
+    },
+    {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data"},
+        "spec": {},
+        "status": {"phase": "Pending"},
+    },
+    {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "log"},
+        "spec": {"storageClassName": "nfs"},
+        "status": {"phase": "Pending"},
+    },
+    {"kind": "PersistentVolumeClaim", "metadata": {"name": "good"}, "status": {"phase": "Bound"}},
+]
+
+
+def test_causes_are_named_claims_first(plugin: Plugin) -> None:
+    assert plugin("module_utils.helm_causes").causes(PODS) == [
+        "claim data is not bound: the cluster has no default StorageClass",
+        "claim log is not bound: StorageClass nfs has not made its volume",
+        "pod waits is not scheduled: no node has 10 cores",
+        "pod pulls: container api: ErrImagePull: 401 from nvcr.io",
+        "pod crashes: container db: CrashLoopBackOff: no space left",
+        "pod hook: container check ended with 1: no CA",
+    ]
+
+
+@pytest.mark.parametrize("version", ["v3.14.2+g1", "v4.3.0"])
+def test_a_release_that_is_not_rolled_back_is_left_with_its_causes(
+    run: Run, cluster: Any, version: str
+) -> None:
+    cluster.answer("helm version", (0, version, ""))
+    cluster.answer("helm history", NONE)
+    cluster.answer("helm upgrade", (1, "", CONFIGURED))
+    cluster.answer(
+        "kubectl --kubeconfig /etc/kubernetes/admin.conf --request-timeout 60s get persistentvolumeclaims,pods",
+        (0, json.dumps({"items": PODS}), ""),
+    )
+    answer = run("helm_release", rolls_back=False, **GIVEN)
+    (command,) = cluster.called("helm upgrade")
+    assert "--wait" in command
+    assert "--atomic" not in command
+    assert "--rollback" not in command
+    assert "the cluster has no default StorageClass" in answer["msg"]
+    assert answer["msg"].endswith("; and 3 more")
+
+
+@pytest.mark.parametrize("said", [(1, "", "refused"), (0, "x", ""), (0, '{"items": [1]}', "")])
+def test_without_causes_the_reason_is_helms(
+    run: Run, cluster: Any, said: tuple[int, str, str]
+) -> None:
+    cluster.answer("helm history", NONE)
+    cluster.answer("helm upgrade", (1, "", CONFIGURED))
+    place = "kubectl --kubeconfig /etc/kubernetes/admin.conf --request-timeout 60s get persistent"
+    cluster.answer(place, said)
+    answer = run("helm_release", rolls_back=False, **GIVEN)
+    assert answer["msg"].endswith("context deadline exceeded")
+
+
+def test_jobs_of_an_earlier_attempt_go_first(run: Run, cluster: Any) -> None:
+    cluster.answer("helm history", NONE)
+    run("helm_release", jobs=["pre-install", "pre-delete"], **GIVEN)
+    delete = "kubectl --kubeconfig /etc/kubernetes/admin.conf --request-timeout 60s delete jobs"
+    (command,) = cluster.called(delete)
+    assert command.endswith("pre-install pre-delete --ignore-not-found --namespace kai")
+
+
+def test_a_login_is_told_by_standard_input_and_forgotten(
+    run: Run, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ansible.module_utils.basic import AnsibleModule
+
+    told: list[tuple[str, str | None]] = []
+
+    def watched(_: Any, argv: list[str], **rest: Any) -> Any:
+        told.append((" ".join(argv), rest.get("data")))
+        return cluster(_, argv, **rest)
+
+    monkeypatch.setattr(AnsibleModule, "run_command", watched)
+    cluster.answer("helm history", NONE)
+    cluster.answer("helm repo", (0, "", ""))
+    given = {**GIVEN, "chart": "control-plane", "repository": "https://charts.example.com"}
+    run("helm_release", login=["$oauthtoken", "hidden-key"], **given)
+    lines = [line for line, _ in told if line.startswith(("helm repo", "helm upgrade"))]
+    assert [line.split()[1:3] for line in lines] == [
+        ["repo", "add"],
+        ["upgrade", "kai-scheduler"],
+        ["repo", "remove"],
+    ]
+    assert "upgrade kai-scheduler appliance-kai-scheduler/control-plane --install" in lines[1]
+    assert "--repo" not in lines[1]
+    assert not [line for line in lines if "hidden-key" in line]
+    assert [data for line, data in told if "repo add" in line] == ["hidden-key"]
+
+
+def test_a_refused_login_is_named_and_forgotten(run: Run, cluster: Any) -> None:
+    cluster.answer("helm history", NONE)
+    cluster.answer("helm repo", (1, "", "Error: looks like 401 Unauthorized"))
+    given = {**GIVEN, "chart": "control-plane", "repository": "https://charts.example.com"}
+    answer = run("helm_release", login=["user", "hidden-key"], **given)
+    assert answer["msg"].startswith("https://charts.example.com does not accept the login")
+    assert len(cluster.called("helm repo remove")) == 1
+    assert cluster.called("helm upgrade") == []

@@ -37,8 +37,6 @@ def releases(site: Site, profile: Profile, options: SchedulerOptions) -> tuple[R
             # It brings KAI with it, as a chart within the chart.
             values = {"kai-scheduler": _kai(site, profile, options)}
             wanted.append(("kai-resource-management", values))
-        case "runai":
-            wanted.append(("control-plane", _runai(options)))
     return tuple(release_of(charts()[name], profile, values) for name, values in wanted)
 
 
@@ -68,11 +66,6 @@ def _network_operator(site: Site) -> Manifest:
         "nfd": {"enabled": alone},
         "sriovNetworkOperator": {"enabled": False},
     }
-
-
-def _runai(options: SchedulerOptions) -> Manifest:
-    assert options.runai is not None
-    return {"global": {"domain": options.runai.host}}
 
 
 def _line(profile: Profile) -> tuple[int, ...]:

@@ -60,9 +60,9 @@ def test_a_release_line_without_an_exact_version_is_refused(loaded: LoadedSite) 
         variables(RoleContext(other, site, site.host("head"), {}, {}))
 
 
-def test_run_ai_itself_is_not_installed(loaded: LoadedSite) -> None:
+def test_run_ai_of_another_program_is_not_installed(loaded: LoadedSite) -> None:
     options = SchedulerOptions(kind="runai", runai=RunaiOptions(url="https://runai.example.com"))
-    with pytest.raises(ConfigError, match="does not install Run:ai") as refused:
+    with pytest.raises(ConfigError, match="Run:ai is installed by another program") as refused:
         variables(context(loaded, scheduler=options))
     assert "--until kubernetes" in refused.value.hint
 

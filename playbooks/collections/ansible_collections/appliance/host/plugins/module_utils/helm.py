@@ -11,6 +11,7 @@ import time
 from contextlib import contextmanager
 
 from ansible_collections.appliance.host.plugins.module_utils.disk import sha256
+from ansible_collections.appliance.host.plugins.module_utils.helm_causes import causes
 from ansible_collections.appliance.host.plugins.module_utils.lines import lines_of
 from ansible_collections.appliance.host.plugins.module_utils.outcome import (
     Problem,
@@ -39,9 +40,12 @@ VOLUMES = (
 )
 PENDING = ("pending-install", "pending-upgrade", "pending-rollback", "uninstalling")
 SOUND = ("deployed", "superseded")
-FLAGS_OF_3 = ("--wait", "--atomic")
+MOST_CAUSES = 3
+"""Causes named in one line."""
+ROLLS_BACK_3, ROLLS_BACK = "--atomic", "--rollback-on-failure"
+FLAGS_OF_3 = ("--wait", ROLLS_BACK_3)
 FLAGS_AT_ONCE = ("--server-side=false",)
-FLAGS = ("--wait=legacy", "--rollback-on-failure", *FLAGS_AT_ONCE)
+FLAGS = ("--wait=legacy", ROLLS_BACK, *FLAGS_AT_ONCE)
 """Helm 4 waits for conditions some operators leave as they are for ever (KAI 0.12), and applies on the server by default, where
 operators' own changes are conflicts: both are told to be as before.
 """
@@ -64,6 +68,7 @@ class Wanted:
         values: dict[str, Any],
         timeout: int,
         waits: bool = True,
+        rolls_back: bool = True,
     ) -> None:
         self.name = name
         self.namespace = namespace
@@ -72,6 +77,7 @@ class Wanted:
         self.values = values
         self.timeout = timeout
         self.waits = waits
+        self.rolls_back = rolls_back
 
     @property
     def title(self) -> str:
@@ -381,12 +387,53 @@ class Helm:
             back = "nothing of it is left"
         else:
             back = f"revision {now.last.number} is {now.last.status}"
-        raise Problem(f"{wanted.title} was not installed, {back}: {reason(err or out)}")
+        said = self._causes(wanted) or reason(err or out)
+        raise Problem(f"{wanted.title} was not installed, {back}: {said}")
 
     def _flags(self, wanted: Wanted) -> tuple[str, ...]:
         """How it is installed; one that is not waited for is not rolled back either."""
         waiting, at_once = (FLAGS, FLAGS_AT_ONCE) if self.major >= 4 else (FLAGS_OF_3, ())
-        return waiting if wanted.waits else at_once
+        if not wanted.waits:
+            return at_once
+        if wanted.rolls_back:
+            return waiting
+        return tuple(flag for flag in waiting if flag not in (ROLLS_BACK, ROLLS_BACK_3))
+
+    def _causes(self, wanted: Wanted) -> str:
+        """Why its objects are not ready, for a release that was left as it is."""
+        if wanted.rolls_back:
+            return ""
+        words = ["get", "persistentvolumeclaims,pods", "--namespace", wanted.namespace]
+        code, out, _ = self._kubectl([*words, "--output", "json"])
+        try:
+            found = causes(json.loads(out)["items"]) if not code else []
+        except (ValueError, LookupError, TypeError, AttributeError):
+            found = []
+        more = f"; and {len(found) - MOST_CAUSES} more" if len(found) > MOST_CAUSES else ""
+        return "; ".join(found[:MOST_CAUSES]) + more
+
+    def clear(self, wanted: Wanted, jobs: list[str]) -> None:
+        """Delete jobs of hooks that an earlier attempt left; their names are taken otherwise. Raises Problem."""
+        if not jobs:
+            return
+        words = ["delete", "jobs", *jobs, "--ignore-not-found", "--namespace", wanted.namespace]
+        code, out, err = self._kubectl(words)
+        if code and "(NotFound)" not in err:
+            raise Problem(f"jobs of {wanted.name} cannot be deleted: {telling_line(err or out)}")
+
+    @contextmanager
+    def logged_in(self, wanted: Wanted, chart: str, url: str, login: list[str]) -> Iterator[str]:
+        """The chart's name in a repository with a login, which Helm forgets at the end. The password goes by standard input."""
+        user, password = login
+        name = f"appliance-{wanted.name}"
+        words = ["repo", "add", name, url, "--username", user, "--password-stdin", "--force-update"]
+        code, out, err = self._helm(words, wanted.namespace, password)
+        try:
+            if code:
+                raise Problem(f"{url} does not accept the login: {reason(err or out)}")
+            yield f"{name}/{chart}"
+        finally:
+            self._helm(["repo", "remove", name], wanted.namespace)
 
     def _remember(self, wanted: Wanted) -> None:
         number = self.history(wanted).revision + 1

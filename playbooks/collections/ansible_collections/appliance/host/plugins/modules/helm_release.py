@@ -36,6 +36,12 @@ options:
     default: ""
   kubeconfig: {description: Of an administrator., type: path, default: /etc/kubernetes/admin.conf}
   timeout: {description: Seconds its objects may take to be ready., type: int, default: 600}
+  rolls_back:
+    description: Go back if its objects do not get ready; else leave the failed revision, and name the causes from its pods and claims.
+    type: bool
+    default: true
+  jobs: {description: Jobs of its hooks that are deleted before each attempt., type: list, elements: str, default: []}
+  login: {description: User and password of the repository; Helm forgets them afterwards., type: list, elements: str, default: []}
   waits: {description: Wait until its objects are ready and go back where they do not get ready; else install it and leave., type: bool, default: true}
 """
 

@@ -39,12 +39,20 @@ SPEC = {
     "kubeconfig": {"type": "path", "default": "/etc/kubernetes/admin.conf"},
     "timeout": {"type": "int", "default": 600},
     "waits": {"type": "bool", "default": True},
+    "rolls_back": {"type": "bool", "default": True},
+    "jobs": {"type": "list", "elements": "str", "default": []},
+    "login": {"type": "list", "elements": "str", "default": [], "no_log": True},
 }
 
 
 def _bring(given: dict[str, Any], helm: Helm, wanted: Wanted, place: str) -> None:
     """Install or upgrade; a chart with a pinned digest is fetched and compared first."""
     repository = "" if given["source"] else given["repository"]
+    helm.clear(wanted, given["jobs"])
+    if repository and given["login"]:
+        with helm.logged_in(wanted, place, repository, given["login"]) as chart:
+            helm.bring(wanted, chart, "")
+        return
     if not given["sha256"] or given["source"]:
         helm.bring(wanted, place, repository)
         return
@@ -98,6 +106,7 @@ def _apply(module: Any) -> dict[str, Any]:
         values=given["values"],
         timeout=given["timeout"],
         waits=given["waits"],
+        rolls_back=given["rolls_back"],
     )
     program = program_of(given["source"])
     place = ""
