@@ -95,15 +95,17 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]
 
 def _answer(command: list[str]) -> dict[str, Any]:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise AnsibleParserError(f"{command[0]} cannot be run: {error}") from error
     if done.returncode != 0:
-        raise AnsibleParserError(
-            f"{command[0]} ended with {done.returncode}: {done.stderr.strip()}"
-        )
+        raise AnsibleParserError(f"{command[0]} ended with {done.returncode}: {_text(done.stderr)}")
     try:
-        found: dict[str, Any] = json.loads(done.stdout)
+        found: dict[str, Any] = json.loads(_text(done.stdout))
     except ValueError as error:
         raise AnsibleParserError(f"{command[0]} printed no JSON: {error}") from error
     return found
+
+
+def _text(printed: bytes) -> str:
+    return printed.decode("utf-8", "replace").strip()

@@ -31,10 +31,10 @@ options:
       uid: {description: Number., type: int}
       group: {description: Primary group; one of the user's name otherwise., type: str}
       groups: {description: Further groups., type: list, elements: str, default: []}
-      shell: {description: /bin/bash, or nologin for system users., type: str}
+      shell: {description: "/bin/bash, or nologin for system users.", type: str}
       home: {description: Directory; made unless the user is a system user., type: str}
-      make_home: {description: Make the home, where the user is new., type: bool, default: true}
-      system: {description: Take a system number, make no home., type: bool, default: false}
+      make_home: {description: "Make the home, where the user is new.", type: bool, default: true}
+      system: {description: "Take a system number, make no home.", type: bool, default: false}
       keys: {description: OpenSSH public keys., type: list, elements: str, default: []}
       keys_apart: {description: "Write them into I(keys_in), and leave the home alone.", type: bool, default: false}
       locked_password: {description: No password opens the account., type: bool, default: true}
@@ -63,8 +63,8 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-changes: {description: What was changed, one line each., type: list, returned: always}
-resources: {description: What is managed, as kind and name., type: list, returned: always}
+changes: {description: "What was changed, one line each.", type: list, returned: always}
+resources: {description: "What is managed, as kind and name.", type: list, returned: always}
 """
 
 from ansible_collections.appliance.host.plugins.module_utils.resources.accounts import main

@@ -70,7 +70,7 @@ done:
   description: By the name of each entry that ran, what its module returned.
   type: dict
   returned: always
-resources: {description: What is managed, as kind and name., type: list, returned: always}
+resources: {description: "What is managed, as kind and name.", type: list, returned: always}
 paused: {description: The name of the entry that the call ended at., type: str, returned: where pauses_for held}
 entry: {description: The name of the entry that failed., type: str, returned: failure}
 """

@@ -10,7 +10,7 @@ description:
   - Fetches the archive where the program is not there, is from another archive, or was changed since; nothing is written unless the
     archive's SHA-256 is the one given. What it was made from is noted beside it.
 options:
-  url: {description: Where the archive is, a tar compressed with gzip., type: str, required: true}
+  url: {description: "Where the archive is, a tar compressed with gzip.", type: str, required: true}
   sha256: {description: Digest of the archive., type: str, required: true}
   member: {description: The program's path in the archive., type: str, required: true}
   path: {description: Where it is put., type: path, required: true}
@@ -26,7 +26,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-resources: {description: What is managed, as kind and name., type: list, returned: always}
+resources: {description: "What is managed, as kind and name.", type: list, returned: always}
 """
 
 from ansible_collections.appliance.host.plugins.module_utils.resources.archived_program import main

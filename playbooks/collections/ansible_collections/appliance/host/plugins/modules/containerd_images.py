@@ -13,7 +13,7 @@ description:
   - Labels these images as pinned, and lists them in /var/lib/appliance/kubernetes/images.json.
 options:
   folders: {description: Folders on the host., type: list, elements: path, required: true}
-  spared: {description: Images that this host does not need, by the last part of their repositories., type: list, elements: str, default: []}
+  spared: {description: "Images that this host does not need, by the last part of their repositories.", type: list, elements: str, default: []}
   namespace: {description: Of containerd., type: str, default: k8s.io}
 """
 

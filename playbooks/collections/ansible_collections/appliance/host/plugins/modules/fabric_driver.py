@@ -13,8 +13,8 @@ description:
   - DOCA-OFED that somebody else installed is left alone where the kernel's driver is wanted.
 options:
   driver: {description: Which one., type: str, choices: [inbox, doca], required: true}
-  release: {description: Of DOCA, as 3.1 or 3.1.0; only with doca., type: str, default: ""}
-  source: {description: File of the package source; where it is, DOCA-OFED is this appliance's., type: path, required: true}
+  release: {description: "Of DOCA, as 3.1 or 3.1.0; only with doca.", type: str, default: ""}
+  source: {description: "File of the package source; where it is, DOCA-OFED is this appliance's.", type: path, required: true}
   may_reboot: {description: Somebody has consented to a reboot., type: bool, default: true}
 """
 
@@ -28,7 +28,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 reboot: {description: Whether the host must be rebooted for the driver to load., type: bool, returned: always}
-resources: {description: What is managed, as kind and name., type: list, returned: always}
+resources: {description: "What is managed, as kind and name.", type: list, returned: always}
 """
 
 from ansible_collections.appliance.host.plugins.module_utils.resources.fabric_driver import main

@@ -99,7 +99,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changed_paths: {description: What was changed., type: list, returned: always}
-resources: {description: What is managed, as kind and name., type: list, returned: always}
+resources: {description: "What is managed, as kind and name.", type: list, returned: always}
 """
 
 from ansible_collections.appliance.host.plugins.module_utils.resources.files import main

@@ -13,13 +13,13 @@ description:
     A process that has a GPU open ends the change before anything is touched. Whoever calls has drained the host.
   - When the new driver does not load, or fewer GPUs answer than before, the version before is put back.
   - A run that was cut off is taken up where it stopped.
-  - Where the modules do not go, or nouveau does not, O(reboot) is true: reboot and call again.
+  - Where the modules do not go, or nouveau does not, RV(reboot) is true. Reboot and call again then.
 options:
-  packages: {description: Names, as alternatives separated by "|"; all come in the driver's version., type: list, elements: str, required: true}
-  release: {description: Branch or version, as 580 or 580.95.05., type: str, required: true}
-  pins: {description: "Name to exact version, where a version is to be restored: that build, else another of the same release that is on offer.", type: dict, default: {}}
-  source: {description: File of the package source, whose lists alone are fetched; all where it is empty., type: str, default: ""}
-  clients: {description: Units that use the driver, in the order in which they start; those there are., type: list, elements: str, default: []}
+  packages: {description: 'Names, as alternatives separated by "|"; all come in the driver''s version.', type: list, elements: str, required: true}
+  release: {description: "Branch or version, as 580 or 580.95.05.", type: str, required: true}
+  pins: {description: "Name to exact version that is restored: that build, else an available one of the same release.", type: dict, default: {}}
+  source: {description: "File of the package source, whose lists alone are fetched; all where it is empty.", type: str, default: ""}
+  clients: {description: "Units that use the driver, in the order in which they start; those there are.", type: list, elements: str, default: []}
   container: {description: The kernel is not this host's own; secure boot and nouveau are not looked at., type: bool, default: false}
 """
 
@@ -34,7 +34,7 @@ RETURN = r"""
 version: {description: The driver's version., type: str, returned: always}
 before: {description: The version that was loaded before., type: str, returned: always}
 reboot: {description: Whether the host must be rebooted for the driver to load., type: bool, returned: always}
-resources: {description: What is managed, as kind and name., type: list, returned: always}
+resources: {description: "What is managed, as kind and name.", type: list, returned: always}
 """
 
 from ansible_collections.appliance.host.plugins.module_utils.resources.gpu_driver import main

@@ -19,7 +19,7 @@ options:
   namespace: {description: Namespace; made where it is missing., type: str, required: true}
   chart: {description: Chart as Helm names it; its last part names the archive in an offline source., type: str, required: true}
   version: {description: Exact version of the chart., type: str, required: true}
-  repository: {description: Chart repository; not asked where there is a source, empty for a chart that names its registry., type: str, default: ""}
+  repository: {description: "Chart repository; not asked where there is a source, empty for a chart that names its registry.", type: str, default: ""}
   values: {description: What differs from the chart's own values., type: dict, default: {}}
   source:
     description: Folder with C(bin/helm) and C(charts/CHART-VERSION.tgz), each with its C(.sha256); empty takes the program
@@ -58,7 +58,7 @@ EXAMPLES = r"""
 RETURN = r"""
 differences: {description: What was not as asked., type: list, returned: always}
 revision: {description: Helm's number of the release now., type: int, returned: always}
-resources: {description: What is managed, as kind and name; none of it is the host's., type: list, returned: always}
+resources: {description: "What is managed, as kind and name; none of it is the host's.", type: list, returned: always}
 """
 
 from ansible_collections.appliance.host.plugins.module_utils.resources.helm_release import main

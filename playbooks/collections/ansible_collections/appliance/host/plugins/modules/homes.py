@@ -31,8 +31,8 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-changes: {description: What was made, one path each., type: list, returned: always}
-resources: {description: What is managed, as kind and name., type: list, returned: always}
+changes: {description: "What was made, one path each.", type: list, returned: always}
+resources: {description: "What is managed, as kind and name.", type: list, returned: always}
 """
 
 from ansible_collections.appliance.host.plugins.module_utils.resources.homes import main

@@ -24,7 +24,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-done: {description: What was done, made or updated or empty., type: str, returned: always}
+done: {description: "What was done, made or updated or empty.", type: str, returned: always}
 """
 
 from ansible_collections.appliance.host.plugins.module_utils.resources.kubeadm_control import main

@@ -35,7 +35,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-ca_hash: {description: Digest of the authority this host trusts, empty where it is in no cluster., type: str, returned: seen}
+ca_hash: {description: "Digest of the authority this host trusts, empty where it is in no cluster.", type: str, returned: seen}
 desk: {description: The first of the other control planes whose API is ready; empty for none., type: str, returned: seen}
 super_admin: {description: Whether kubeadm init left super-admin.conf here; a host that joined has none., type: bool, returned: seen}
 """

@@ -38,7 +38,7 @@ token: {description: The token., type: str, returned: when one was made}
 token_id: {description: Its public half., type: str, returned: when one was made}
 ca_hash: {description: Digest of the public key of the cluster's CA., type: str, returned: when a token was made}
 certificate_key: {description: Key of the shared certificates., type: str, returned: for a control plane}
-lost: {description: The host is in this cluster, and the cluster has no node of its name., type: bool, returned: always}
+lost: {description: "The host is in this cluster, and the cluster has no node of its name.", type: bool, returned: always}
 """
 
 from ansible_collections.appliance.host.plugins.module_utils.resources.kubeadm_ticket import main

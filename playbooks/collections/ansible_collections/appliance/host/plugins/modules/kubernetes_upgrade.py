@@ -40,7 +40,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 tells: {description: What whoever watches should know., type: str, returned: always}
-resources: {description: What is managed, as kind and name., type: list, returned: always}
+resources: {description: "What is managed, as kind and name.", type: list, returned: always}
 """
 
 from ansible_collections.appliance.host.plugins.module_utils.resources.kubernetes_upgrade import (

@@ -29,9 +29,9 @@ options:
     default: []
     suboptions:
       at: {description: Mount point., type: str, required: true}
-      what: {description: Device, directory or NFS path., type: str, required: true}
+      what: {description: "Device, directory or NFS path.", type: str, required: true}
       options: {description: Options of the unit; bind takes over what its source forbids., type: str, default: ""}
-  sshd: {description: What sshd must go by, keyword in lower case to value., type: dict, default: {}}
+  sshd: {description: "What sshd must go by, keyword in lower case to value.", type: dict, default: {}}
 """
 
 EXAMPLES = r"""
@@ -44,7 +44,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 loaded: {description: Tables that were loaded anew., type: list, returned: always}
-resources: {description: What is managed, as kind, name and what is wanted., type: list, returned: always}
+resources: {description: "What is managed, as kind, name and what is wanted.", type: list, returned: always}
 """
 
 from ansible_collections.appliance.host.plugins.module_utils.resources.live import main

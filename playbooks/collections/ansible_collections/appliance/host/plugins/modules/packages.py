@@ -39,7 +39,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 versions: {description: Installed versions by package name., type: dict, returned: always}
-resources: {description: What is managed, as kind and name., type: list, returned: always}
+resources: {description: "What is managed, as kind and name.", type: list, returned: always}
 """
 
 from ansible_collections.appliance.host.plugins.module_utils.resources.packages import main

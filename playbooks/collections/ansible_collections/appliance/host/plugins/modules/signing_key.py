@@ -27,7 +27,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-resources: {description: What is managed, as kind and name., type: list, returned: always}
+resources: {description: "What is managed, as kind and name.", type: list, returned: always}
 """
 
 from ansible_collections.appliance.host.plugins.module_utils.resources.signing_key import main

@@ -31,7 +31,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-added: {description: What was added, one line each., type: list, returned: always}
+added: {description: "What was added, one line each.", type: list, returned: always}
 """
 
 from ansible_collections.appliance.host.plugins.module_utils.resources.slurm_accounts import main

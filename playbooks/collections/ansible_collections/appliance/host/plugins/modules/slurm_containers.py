@@ -18,7 +18,7 @@ options:
     suboptions: {file: {description: Name., type: str, required: true}, sha256: {description: Digest., type: str, required: true}}}
   pyxis: {description: Source archive of Pyxis., type: dict,
     suboptions: {file: {description: Name., type: str, required: true}, sha256: {description: Digest., type: str, required: true}}}
-  at: {description: Folder of images and containers, for the note., type: str, default: ""}
+  at: {description: "Folder of images and containers, for the note.", type: str, default: ""}
   owned: {description: Files the role writes for containers; removed with the rest., type: list, elements: str, default: []}
 """
 
@@ -33,7 +33,7 @@ EXAMPLES = r"""
 RETURN = r"""
 slurm: {description: Release of Slurm the plugin is for., type: str, returned: when present}
 removed: {description: Whether something was taken away., type: bool, returned: always}
-resources: {description: What is managed, as kind and name., type: list, returned: always}
+resources: {description: "What is managed, as kind and name.", type: list, returned: always}
 """
 
 from ansible_collections.appliance.host.plugins.module_utils.resources.slurm_containers import main

@@ -14,7 +14,7 @@ description:
   - A host that somebody else gives work to is drained instead, once its jobs are done.
 options:
   name: {description: Name of the host in Slurm., type: str, required: true}
-  controller: {description: Name of the controller, for messages., type: str, required: true}
+  controller: {description: "Name of the controller, for messages.", type: str, required: true}
   health: {description: Command that must succeed before the host is resumed., type: list, elements: str, required: true}
   slurm_user: {description: User slurmctld runs as., type: str, default: slurm}
   owner: {description: Who gives the host work., type: str, default: slurm}

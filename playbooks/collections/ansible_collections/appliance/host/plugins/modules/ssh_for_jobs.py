@@ -37,7 +37,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 unproved: {description: Whether the host waits for O(state=kept)., type: bool, returned: always}
-resources: {description: What is managed, as kind, name and what is wanted., type: list, returned: always}
+resources: {description: "What is managed, as kind, name and what is wanted.", type: list, returned: always}
 """
 
 from ansible_collections.appliance.host.plugins.module_utils.resources.ssh_for_jobs import main

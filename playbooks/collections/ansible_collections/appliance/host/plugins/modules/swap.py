@@ -19,7 +19,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 was: {description: What was swapped to., type: list, returned: always}
-resources: {description: What is managed, as kind and name., type: list, returned: always}
+resources: {description: "What is managed, as kind and name.", type: list, returned: always}
 """
 
 from ansible_collections.appliance.host.plugins.module_utils.resources.swap import main

@@ -23,7 +23,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 not_settable: {description: "Keys left out: the machine's in a container, IPv6's without IPv6.", type: list, returned: always}
-resources: {description: What is managed, as kind and name., type: list, returned: always}
+resources: {description: "What is managed, as kind and name.", type: list, returned: always}
 """
 
 from ansible_collections.appliance.host.plugins.module_utils.resources.sysctl import main

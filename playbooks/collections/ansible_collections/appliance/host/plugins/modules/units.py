@@ -43,7 +43,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 units: {description: What was done per unit., type: dict, returned: always}
-resources: {description: What is managed, as kind and name., type: list, returned: always}
+resources: {description: "What is managed, as kind and name.", type: list, returned: always}
 """
 
 from ansible_collections.appliance.host.plugins.module_utils.resources.units import main
