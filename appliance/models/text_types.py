@@ -94,8 +94,8 @@ PublicKey = Annotated[str, Field(max_length=16_384)]
 System = Literal["debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04", "rhel-9"]
 Area = Literal["gpu", "fabric"]
 """What the virtual rack simulates."""
-Simulated = Literal["gpu", "fabric", "unknown"]
-"""What a host reports of itself; ``unknown``: its marker cannot be read."""
+Simulated = Literal["cpu", "fabric", "gpu", "host", "memory", "unknown"]
+"""What a host reports of itself; ``host``: all of a virtual machine, ``unknown``: its marker cannot be read."""
 
 ABSOLUTE_PATH = r"^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$"
 ACCOUNT_NAME = r"^[a-z_][a-z0-9_-]{0,30}$"

@@ -25,7 +25,7 @@ ROLES = ROOT / "roles"
 NAMES = sorted({role for stage in STAGES for role in stage.ansible_roles})
 ADDRESSES = {"head": "10.0.0.10", "gpu-1": "10.0.0.11", "gpu-2": "10.0.0.12"}
 MARK = "MADE"
-ELSEWHERE = {"RunaiOptions", "Resources"}
+ELSEWHERE = {"RunaiOptions", "RunaiInstall", "RunaiInference", "Resources"}
 """Of the scheduler this site has not."""
 SHOWN = {
     "base": {"etc/hosts.j2", "etc/chrony/chrony.conf.j2"},
