@@ -1,5 +1,6 @@
 """The full-screen application: keys, focus and background loads. The only module that knows Textual."""
 
+import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -354,6 +355,8 @@ def _prompt(row: Row, *, is_chosen: bool) -> Text:
 
 def show(sources: Sources, *, ascii_only: bool) -> bool:
     """Runs the console until the user quits. Returns whether a load is still in progress."""
+    # Without a terminal it has nothing to do, also where the shell ignores that signal (nohup).
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     app = Console(sources, ascii_only=ascii_only)
     app.run()
     return app.state.is_loading

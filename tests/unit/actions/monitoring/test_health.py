@@ -1,5 +1,6 @@
 """Since when a failure stands: from the look that first saw it, until one that found it good."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -239,6 +240,8 @@ def test_two_results_of_one_target_stand_each_since_its_own_look(rack: Rack) -> 
     for run, aspect, status in (("a", "Xid 48", "fail"), ("b", "Xid 79", "fail")):
         said = {"check": "gpu.xid", "target": "gpu-1/GPU 0", "aspect": aspect, "status": status}
         journal.append(run, "health", host="gpu-1", **said)
+        # The journal's times are of milliseconds.
+        time.sleep(0.002)
     kept = KeptResults(journal.entries("health"))
     first = kept.of(ResultKey("gpu.xid", "gpu-1/GPU 0", "Xid 48"))
     second = kept.of(ResultKey("gpu.xid", "gpu-1/GPU 0", "Xid 79"))

@@ -105,7 +105,9 @@ def test_a_new_munge_key_is_proved_although_the_receipt_knows_the_old_one(
     running = {"munge.service": {"load": "loaded", "active": "active", "enabled": "enabled"}}
     told = facts_of("gpu-1", receipts={"one": receipt}, units=running)
     monkeypatch.setattr(proving, "ask", lambda *_: told)
-    proof = prove(session, stage, "gpu-1", {}, known, SettleClock(0.0))
+    peers = SettleClock(0.0)
+    peers.end()
+    proof = prove(session, stage, "gpu-1", {}, known, peers)
     assert (proof.problem is None) is (inputs == "other"), proof.problem
 
 
