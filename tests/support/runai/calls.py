@@ -341,6 +341,12 @@ def rules(call: Call) -> Answer:
     return status, answer
 
 
+@route("GET", "/api/v1/workloads")
+def workloads(call: Call) -> Answer:
+    """No workload runs."""
+    return page(call, [], "workloads")
+
+
 @route("GET", "/api/v1/authorization/access-rules/{}")
 def rule(call: Call) -> Answer:
     """One of them."""
