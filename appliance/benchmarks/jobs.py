@@ -137,8 +137,9 @@ class HostOutput:
     def verdict(self, check: str, at: Place | str, *, simulated: bool = False) -> CheckResult:
         """The result of a host that has nothing to read."""
         if self.trouble in UNKNOWN:
-            return not_assessed(at, self.cause, fix=self.fix, simulated=simulated).of(check)
-        shown = {"cause": self.cause, "fix": self.fix, "simulated": simulated}
+            return not_assessed(at, self.reason, fix=self.fix, simulated=simulated).of(check)
+        fix = self.fix or "run it by hand on the host and check its output"
+        shown = {"cause": self.reason, "fix": fix, "simulated": simulated}
         return judged(at, Status.ERROR, **shown).of(check)
 
 

@@ -22,9 +22,9 @@ INSTALL = "pip install 'appliance[console]', in the environment of this program"
 @click.command()
 @options.target_options
 def console(inventory: Path | None, profile: str | None) -> int:
-    """Show the site full screen: state, findings, hosts. And queues, the deployment as it runs, and gates.
+    """Show the site full screen: state, findings, hosts.
 
-    Reads only, by keyboard; ? shows the keys. Without a terminal, or with TERM=dumb, prints what appliance health prints.
+    Further pages show queues, the deployment as it runs, and gates. Reads only, by keyboard; ? shows the keys. Without a terminal, or with TERM=dumb, prints what appliance health prints.
 
     Exit: 0 after q. Without a terminal as appliance health: 0 good, 1 failed, 2 unusable input, 3 incomplete.
     """

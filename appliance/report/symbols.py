@@ -77,6 +77,8 @@ REBOOT = Sign("!", "!", "change with reboot", "bold red")
 NOT_CONCERNED = Sign("-", "-", "not concerned", "dim")
 BLOCKED = Sign("#", "#", "blocked", "yellow")
 UNKNOWN = Sign("?", "?", "unknown", "cyan")
+PLANNED = (NOTHING, NEW, CHANGE, REBOOT, BLOCKED, UNKNOWN, NOT_CONCERNED)
+"""What a plan shows of a stage on a host, in the order of a legend."""
 
 ACTION = {
     Action.REPAIR: CHANGE,

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from appliance.benchmarks.equals import contained
 from appliance.benchmarks.jobs import HostOutput, Task, Trouble
-from appliance.benchmarks.nccl.collective import FACTOR, IN_VAIN
+from appliance.benchmarks.nccl.collective import FACTOR, IN_VAIN, NO_TORCH
 from appliance.benchmarks.nccl.table import Collective, Row
 from appliance.benchmarks.reading import Foreign, Rate, Unread, document
 from appliance.checks.check import View
@@ -81,13 +81,24 @@ def task(view: View, part: str, collective: str, hosts: Sequence[str]) -> Task:
 
 
 def of_gang(said: dict[str, HostOutput]) -> tuple[HostOutput, str]:
-    """The output of the gang, or the trouble of the host that stopped it, and that host; "" if none is known."""
-    bad = {host: one for host, one in said.items() if one.trouble or one.code}
+    """The output of the first host, or the trouble of the host that stopped the gang, and that host; "" if none is known.
+
+    The first host prints the figures. What another one prints instead does not count.
+    """
+    bad = {host: _without_torch(one) for host, one in said.items() if one.trouble or one.code}
     for host, one in bad.items():
-        if (one.trouble in CULPRITS or one.code) and not _all_alike(bad, one):
+        if (one.trouble in CULPRITS or (one.code and not one.trouble)) and not _all_alike(bad, one):
             return one, host
-    first = next(iter(bad.values()), None)
-    return first or max(said.values(), key=lambda one: len(one.output)), ""
+    unknown = (one for one in bad.values() if one.trouble is Trouble.NO_TOOL)
+    first = next(unknown, next(iter(bad.values()), None))
+    return first or next(iter(said.values())), ""
+
+
+def _without_torch(one: HostOutput) -> HostOutput:
+    """A host without PyTorch is not measured, which is no fault of its GPUs."""
+    if one.code != NO_TORCH or one.trouble:
+        return one
+    return HostOutput(trouble=Trouble.NO_TOOL, cause=one.reason, fix=GET_TORCH)
 
 
 def _all_alike(bad: dict[str, HostOutput], one: HostOutput) -> bool:

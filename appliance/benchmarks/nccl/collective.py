@@ -30,6 +30,8 @@ JOIN_S, EXCHANGE_S = 120, 60
 """For all ranks to join, and for one size."""
 GRACE_S, IN_VAIN = 3, 3
 """Wait before the end, and exit code, of a process that waited in vain for another."""
+NO_TORCH = 4
+"""Exit code of a host without PyTorch, or whose PyTorch sees no GPU."""
 FACTOR: dict[str, Callable[[int], float]] = {
     "all_reduce": lambda ranks: 2 * (ranks - 1) / ranks,
     "all_gather": lambda ranks: (ranks - 1) / ranks,
@@ -233,10 +235,10 @@ def main(kind: str, most: int, allowed: str) -> int:
     here = os.environ.get("NODE_NAME") or socket.gethostname()
     if gpus < 0:
         complain(f"no PyTorch on {here}")
-        return 2
+        return NO_TORCH
     if not gpus and allowed == "gpus":
         complain(f"PyTorch sees no GPU on {here}")
-        return 2
+        return NO_TORCH
     children = {}
     for index in range(max(1, gpus)):
         child = os.fork()

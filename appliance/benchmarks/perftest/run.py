@@ -124,7 +124,7 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
 def _pair(
     view: View, reach: HostAccess, group: Group, devices: Mapping[str, Sequence[str]]
 ) -> HostOutput:
-    """Output of the client; the server prints nothing."""
+    """Output of the client; what the server prints does not count."""
     one, other = sorted(group)
     common = [rail for rail in devices[one] if rail in devices[other]]
     task = Task(
@@ -138,7 +138,7 @@ def _pair(
     )
     said = together(view, reach, task, (one, other))
     bad = next((s for s in said.values() if s.trouble), None)
-    return bad or max(said.values(), key=lambda s: len(s.output))
+    return bad or said[other]
 
 
 def _note(found: Measured, group: Group, said: HostOutput, wire: float) -> None:

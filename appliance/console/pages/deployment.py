@@ -25,15 +25,6 @@ PROGRESS = {
 TELLING = frozenset({Progress.FAILED, Progress.RUNNING})
 """States with a text next to the grid."""
 ABSENT = Sign("-", "-", "not in this run", "dim")
-PLANNED = (
-    symbols.NOTHING,
-    symbols.NEW,
-    symbols.CHANGE,
-    symbols.REBOOT,
-    symbols.BLOCKED,
-    symbols.UNKNOWN,
-    symbols.NOT_CONCERNED,
-)
 SHORT = 4
 """Letters of a stage above its column: thirteen stages fit next to a host's name on 80 columns."""
 
@@ -148,7 +139,7 @@ def _plan_page(state: State) -> Page:
     head.append(Text.assemble((said, "bold"), f"  {age} · nothing was changed"))
     head.append(_columns(plan.hosts, plan.stages))
     rows = [_plan_row(state, plan, host) for host in plan.hosts]
-    legend = state.terminal.legend(PLANNED)
+    legend = state.terminal.legend(symbols.PLANNED)
     first = next((cell.host for cell in plan.pending()), "")
     return Page("Plan", tuple(head), tuple(rows), legend=legend, first=first)
 

@@ -6,12 +6,12 @@ from appliance.adapters.this_machine import ThisMachine
 from appliance.checks.causes import explain
 from appliance.checks.check import View
 from appliance.engine.look.gather import ask
-from appliance.engine.look.judge import OF_HARDWARE, judge_host
+from appliance.engine.look.judge import OF_HARDWARE, judge_host, unread_receipts
 from appliance.engine.look.probe_requests import Request
 from appliance.errors import ApplianceError
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Profile
-from appliance.models.result import CheckResult
+from appliance.models.result import CheckResult, Kind
 from appliance.models.site import Role, Site
 from appliance.probe.collect import AREAS, NAMED_ONLY
 from appliance.stages.base import ids as base
@@ -103,4 +103,15 @@ def judge_alone(facts: HostFacts, profile: Profile, ids: Iterable[str]) -> list[
         }
     )
     view = View(profile, site, {facts.host: facts})
-    return explain(judge_host(view, site.hosts[0], wanted & frozenset(ids)), CAUSES)
+    asked = frozenset(ids)
+    results = judge_host(view, site.hosts[0], wanted & asked)
+    # Without receipts it is unknown which stages there are to judge.
+    results += unread_receipts(facts, asked & OF_ANY)
+    return explain([_with_remedy(result, facts) for result in results], CAUSES)
+
+
+def _with_remedy(result: CheckResult, facts: HostFacts) -> CheckResult:
+    """Add the remedy for what an ordinary user may not read."""
+    if result.kind is not Kind.DENIED or result.fix or facts.user == "root":
+        return result
+    return result.model_copy(update={"fix": "run it as root"})

@@ -70,7 +70,7 @@ def judge_all(view: View, found: Round, ids: Iterable[str]) -> list[CheckResult]
         results.append(_reachable(found, host))
         if host.name in view.facts:
             results += judge_host(view, host, hardware)
-            results += _unread_receipts(view.facts[host.name], wanted)
+            results += unread_receipts(view.facts[host.name], wanted)
             results += _by_stage(view, host, by_stage)
     absent = {
         i for stage in STAGES if not _anywhere(view, stage) for i in stage.checks + stage.symptoms
@@ -128,7 +128,7 @@ def _unproved(view: View, host: Host, stage: Stage) -> list[CheckResult]:
     return [not_assessed(host.name, why, fix=fix).of(f"stage.{stage.name}")]
 
 
-def _unread_receipts(facts: HostFacts, wanted: frozenset[str]) -> list[CheckResult]:
+def unread_receipts(facts: HostFacts, wanted: frozenset[str]) -> list[CheckResult]:
     """Report that it is unknown whether the stages are finished, however good the checks look."""
     if "receipts" not in facts.errors or not wanted - OF_HARDWARE:
         return []

@@ -10,8 +10,10 @@ from urllib.parse import urlencode
 
 from appliance.adapters.runai import Account as Login
 from appliance.adapters.runai import Runai, RunaiFailed, path_of
+from appliance.config.secrets import Redactor
 from appliance.engine.session import Session
 from appliance.errors import ClusterFailed, ClusterRefused, ConfigError
+from appliance.hidden import hide
 from appliance.models.events import Message
 from appliance.stages.runai.registration import Account, ClusterState
 from appliance.stages.runai.values import options_of
@@ -163,9 +165,12 @@ def connect(session: Session) -> Registrar:
     """The client of the site's control plane."""
     options, _ = options_of(session.site)
     authority = session.folder / options.ca if options.ca else None
-    return Registrar(
-        lambda user, password: Runai(Login(options.address, "", password, authority, user))
-    )
+
+    def log_in(user: str, password: str) -> Runai:
+        login = Login(options.address, "", password, authority, user)
+        return Runai(login, hide=_hide)
+
+    return Registrar(log_in)
 
 
 def keep(session: Session) -> Callable[[Account], None] | None:
@@ -175,9 +180,17 @@ def keep(session: Session) -> Callable[[Account], None] | None:
         return None
 
     def store(account: Account) -> None:
+        _hide(account.client_secret)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        with os.fdopen(os.open(file, flags, 0o600), "w", encoding="utf-8") as out:
-            out.write(account.client_secret)
+        try:
+            file.parent.mkdir(mode=0o700, exist_ok=True)
+            with os.fdopen(os.open(file, flags, 0o600), "w", encoding="utf-8") as out:
+                out.write(account.client_secret)
+        except OSError as error:
+            raise ConfigError(
+                f"{FILE} cannot be written ({error.strerror}), so the secret of Run:ai's service account is lost",
+                "correct it, then run appliance deploy --stage runai: the account gets a new secret",
+            ) from None
         text = (
             f"Run:ai's service account is stored. For queue apply, add to site.yml: client: {account.client_id} under scheduler.runai, "
             f"and {SECRET}: {{file: {FILE}}} under secrets"
@@ -185,3 +198,8 @@ def keep(session: Session) -> Callable[[Account], None] | None:
         session.tell(Message(text=text))
 
     return store
+
+
+def _hide(secret: str) -> None:
+    """From now on no output of this process contains it."""
+    hide([secret], lambda known: Redactor(known).texts)

@@ -26,15 +26,6 @@ _WHY_MIN = 28
 _WHY_LINES = 1.5
 _TELLING = {Action.RUN, Action.REPAIR, Action.BLOCKED, Action.SKIP}
 _TODO = {"validate": "benchmarks to run"}
-_LEGEND = (
-    symbols.NOTHING,
-    symbols.NEW,
-    symbols.CHANGE,
-    symbols.REBOOT,
-    symbols.BLOCKED,
-    symbols.UNKNOWN,
-    symbols.NOT_CONCERNED,
-)
 
 
 def plan_table(console: Console, plan: Plan, facts_seconds: float | None = None) -> None:
@@ -177,7 +168,7 @@ def _print_whys(console: Console, whys: dict[str, list[str]]) -> None:
 def _legend(console: Console, plan: Plan) -> RenderableType:
     seen = {symbols.planned(plan.cell(s, h)) for s in plan.stages for h in plan.hosts}
     ascii_only = console.options.ascii_only
-    shown = [s for s in _LEGEND if s in seen]
+    shown = [s for s in symbols.PLANNED if s in seen]
     words = [Text.assemble((s.glyph(ascii_only), s.style), f" {s.word}") for s in shown]
     lines = [Text()]
     for word in words:

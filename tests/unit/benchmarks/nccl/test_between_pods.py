@@ -2,25 +2,21 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 import pytest
 
-from appliance.adapters.pods import PodRemote, PodTemplate, PodWork, Rank
-from appliance.adapters.process import Completed
+from appliance.adapters.pods import PodWork, Rank
 from appliance.benchmarks.jobs import HostAccess, Trouble, together
 from appliance.benchmarks.nccl import between_pods
 from appliance.benchmarks.nccl import run as nccl
-from appliance.benchmarks.nccl.collective import FACTOR, IN_VAIN
+from appliance.benchmarks.nccl.collective import FACTOR, IN_VAIN, NO_TORCH
 from appliance.benchmarks.reading import Unread
-from appliance.checks.check import View
 from appliance.errors import ConnectionFailed
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Owner
 from tests.support.batches import answer
-from tests.support.fake_pods import Beside
-from tests.support.fake_pods import Cluster as Api
 from tests.support.nccl_cluster import A100, HOST, view
+from tests.support.pod_gangs import Gangs, gangs, of_kubernetes
 
 GIB = 1 << 30
 
@@ -50,42 +46,19 @@ def printed(hosts: Sequence[str], text: str) -> tuple[Rank, ...]:
     return tuple(Rank(host, 0, answer(host, said)) for host, said in zip(hosts, texts, strict=True))
 
 
-@dataclass(frozen=True)
-class Pods(PodRemote):
-    """Pods that answer at once."""
-
-    said: Answer = good
-
-    def run(
-        self, host: str, argv: Sequence[str], *, input: bytes | None = None, timeout: float = 60
-    ) -> Completed:
-        return Completed(tuple(argv), 0, answer(host, HOST.replace("gpu-1 ", f"{host} ")), "")
-
-    def gang(self, hosts: Sequence[str], work: PodWork, port: int) -> tuple[Rank, ...]:
-        assert work.on_host_network
-        kind = next(word for word in work.argv if word in FACTOR)
-        return self.said(hosts, kind)
-
-
 def found(count: int, said: Answer = good) -> dict[tuple[str, str], CheckResult]:
     seen = of_kubernetes(view(count))
-    hosts = frozenset(host.name for host in seen.site.gpu_hosts_of(Owner.KUBERNETES))
-    remote = Pods(Beside(), Api(), hosts, PodTemplate("x"), said=said)
+    remote = through([host.name for host in seen.site.gpu_hosts_of(Owner.KUBERNETES)], said)
     return {(r.id, r.target): r for r in nccl.run(seen, remote).results}
 
 
-def of_kubernetes(seen: View) -> View:
-    """The same with all GPU hosts owned by Kubernetes, and no Slurm."""
-    site = seen.site.model_copy(
-        update={
-            "slurm": None,
-            "hosts": tuple(
-                host.model_copy(update={"owner": Owner.KUBERNETES}) if host.name != "head" else host
-                for host in seen.site.hosts
-            ),
-        }
-    )
-    return replace(seen, site=site)
+def through(hosts: Sequence[str], said: Answer) -> Gangs:
+    """Pods on these hosts, by the collective that their program measures."""
+
+    def gang(members: Sequence[str], work: PodWork) -> tuple[Rank, ...]:
+        return said(members, next(word for word in work.argv if word in FACTOR))
+
+    return gangs(hosts, gang, lambda host: answer(host, HOST.replace("gpu-1 ", f"{host} ")))
 
 
 def lost(said: str) -> str:
@@ -94,7 +67,7 @@ def lost(said: str) -> str:
     return f"{head}\nappliance-said={said}\n{end}\n"
 
 
-def failing(host: str, code: int | None) -> Answer:
+def failing(host: str, code: int | None, text: str = "") -> Answer:
     """One host ends with this code in each gang that it is in."""
 
     def said(hosts: Sequence[str], kind: str) -> tuple[Rank, ...]:
@@ -102,7 +75,7 @@ def failing(host: str, code: int | None) -> Answer:
             return good(hosts, kind)
         rest = lost(f"rank 0 on {hosts[0]}: connection lost")
         return tuple(
-            Rank(one, code, "") if one == host else Rank(one, IN_VAIN, rest) for one in hosts
+            Rank(one, code, text) if one == host else Rank(one, IN_VAIN, rest) for one in hosts
         )
 
     return said
@@ -160,12 +133,9 @@ def test_hosts_that_all_waited_in_vain_are_not_blamed_one_by_one() -> None:
     said = together(
         of_kubernetes(view(2)),
         HostAccess(
-            Pods(
-                Beside(),
-                Api(),
-                frozenset({"gpu-1", "gpu-2"}),
-                PodTemplate("x"),
-                said=lambda hosts, _: tuple(Rank(host, IN_VAIN, text) for host in hosts),
+            through(
+                ("gpu-1", "gpu-2"),
+                lambda hosts, _: tuple(Rank(host, IN_VAIN, text) for host in hosts),
             )
         ),
         between_pods.task(view(2), "x", "all_reduce", ("gpu-1", "gpu-2")),
@@ -188,6 +158,34 @@ def test_a_busy_host_is_not_assessed_and_spoils_no_other() -> None:
     assert results["nccl.groups", "gpu-4"].status is Status.NOT_ASSESSED
     assert results["nccl.groups", "gpu-1"].status is Status.PASS
     assert results["nccl.cluster", "cluster/4 hosts"].status is Status.NOT_ASSESSED
+
+
+def test_hosts_without_pytorch_are_not_assessed_with_the_remedy() -> None:
+    head, end = answer("x", "", NO_TORCH).rstrip().rsplit("\n", 1)
+    text = f"{head}\nappliance-said=no PyTorch on gpu-2\n{end}\n"
+    results = found(4, failing("gpu-2", NO_TORCH, text))
+    one = results["nccl.groups", "gpu-2"]
+    assert (one.status, one.cause) == (Status.NOT_ASSESSED, "no PyTorch on gpu-2")
+    assert not [r for r in results.values() if r.status is Status.ERROR]
+
+
+def test_a_program_that_fails_by_itself_is_an_error_with_its_last_words() -> None:
+    head, end = answer("x", "", 1).rstrip().rsplit("\n", 1)
+    text = f"{head}\nappliance-said=CUDA error: out of memory\n{end}\n"
+    one = found(4, failing("gpu-2", 1, text))["nccl.groups", "gpu-2"]
+    assert (one.status, one.cause) == (Status.ERROR, "CUDA error: out of memory")
+    assert one.fix
+
+
+def test_only_the_first_host_prints_the_figures() -> None:
+    """Another one cannot overrule them by printing more."""
+
+    def lying(hosts: Sequence[str], kind: str) -> tuple[Rank, ...]:
+        first, *others = printed(hosts, rows(hosts, kind, 60.0))
+        false = rows(hosts, kind, 191.0) + " " * 4096
+        return (first, *(Rank(one.host, 0, answer(one.host, false)) for one in others))
+
+    assert found(2, lying)["nccl.groups", "gpu-1"].status is not Status.PASS
 
 
 GOOD = rows(("gpu-1", "gpu-2"), "all_reduce", 191.0)

@@ -54,6 +54,15 @@ def test_stages_of_the_machine_are_judged_by_their_receipts() -> None:
     assert "kubernetes.kubelet" not in results
 
 
+def test_unread_receipts_are_not_assessed_and_never_good() -> None:
+    denied = {"receipts": "/var/lib/appliance/receipts: Permission denied"}
+    facts = facts_of("gpu-1", user="alice", errors=denied)
+    (found,) = [
+        r for r in alone.judge_alone(facts, PROFILE, alone.ALONE) if r.id == "host.receipts"
+    ]
+    assert (found.status, found.required) == (Status.NOT_ASSESSED, True)
+
+
 def test_this_machine_is_read_and_judged() -> None:
     seen = health.of_this_machine("hpc", ("base.memory", "gpu"))
     ids = {result.id for result in seen.results}

@@ -17,7 +17,7 @@ from appliance.engine.look.gather import Round
 from appliance.engine.run import runai_client, runai_stage
 from appliance.engine.run.runai_install import Installed
 from appliance.engine.session import Session
-from appliance.errors import ClusterFailed
+from appliance.errors import ClusterFailed, ConfigError
 from appliance.journal import Entry
 from appliance.models.plan import Plan
 from appliance.models.run import StageState
@@ -120,6 +120,14 @@ def test_the_service_account_is_stored_once_for_root_alone(site: Session) -> Non
     assert (file.read_text(), file.stat().st_mode & 0o777) == ("hidden", 0o600)
     assert runai_client.keep(site) is None
     assert runai_client.connect(site)
+
+
+def test_a_secret_that_cannot_be_stored_is_one_line(site: Session) -> None:
+    store = runai_client.keep(replace(site, folder=site.folder / "site.yml"))
+    assert store is not None
+    with pytest.raises(ConfigError, match="cannot be written") as refused:
+        store(Account("appliance-7", "hidden"))
+    assert "appliance deploy --stage runai" in refused.value.hint
 
 
 def attempted(
