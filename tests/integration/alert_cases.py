@@ -150,7 +150,7 @@ CASES = (
         (f"DCGM_FI_DEV_XID_ERRORS{{{GPU}}}", "0x20 79x20", "0" + STEADY),
         ('DCGM_FI_DEV_XID_ERRORS{instance="h",gpu="4"}', None, "31" + STEADY),
         ('DCGM_FI_DEV_XID_ERRORS{instance="i",gpu="4"}', None, "79" + STEADY),
-        ('appliance_watch_unfit{instance="i"}', None, "0" + STEADY),
+        ('appliance_watch_unfit{instance="i"}', None, "0x24 _x40"),
     ),
     Case(
         "GpuMemoryErrors",

@@ -223,7 +223,7 @@ def test_a_sick_host_takes_no_new_pods_and_says_why_and_pods_there_go_on(cluster
         assert "appliance: health: gpu.xid GPU 2: Xid 79" in said
         (found,) = (r for r in looked(cluster) if r["id"] == "gpu.xid")
         assert found["target"] == "gpu-2/GPU 2"
-        assert {r["id"] for r in looked(cluster)} <= {"gpu.xid", "observe.alerts"}
+        assert {r["id"] for r in looked(cluster)} == {"gpu.xid"}
         assert cluster.kubectl(running) == before
     finally:
         cluster.heal("gpu-2", "xid", "79", "2")
@@ -272,9 +272,10 @@ def finds(cluster: Cluster, space: str, place: str, wanted: str) -> None:
 
 
 def looked(cluster: Cluster) -> list[dict[str, str]]:
-    """What is wrong, warnings included."""
+    """What is wrong, warnings included. An alert follows its check by minutes, and some judge the kernel, which all racks share: test_alerts tries them."""
     said = json.loads(cluster.program("health", "--json").stdout)["results"]
-    return [r for r in said if r["status"] in {"fail", "error", "warn"} and not r["explained_by"]]
+    bad = [r for r in said if r["status"] in {"fail", "error", "warn"} and not r["explained_by"]]
+    return [r for r in bad if r["id"] != "observe.alerts"]
 
 
 @pytest.mark.remedies

@@ -38,7 +38,9 @@ ALERTS = (
     Alert(
         name="GpuXidUnwatched",
         area="gpu",
-        expr=f"(DCGM_FI_DEV_XID_ERRORS != 0 {NO_FAILURE}) unless on (instance) appliance_watch_unfit",
+        # One missed scrape of the node exporter is no absent watch.
+        expr=f"(DCGM_FI_DEV_XID_ERRORS != 0 {NO_FAILURE})"
+        " unless on (instance) last_over_time(appliance_watch_unfit[10m])",
         minutes=0,
         severity=Severity.CRITICAL,
         summary=WHICH
