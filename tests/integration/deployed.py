@@ -60,6 +60,11 @@ class Deployed:
     first: Completed
     name: str = NAME
 
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Names of the hosts, the head first."""
+        return HOSTS
+
     def program(self, verb: str, *flags: str, timeout: float = 120) -> Completed:
         """A verb of the program on this site."""
         return appliance(verb, "--inventory", str(self.site), *flags, timeout=timeout)
