@@ -31,7 +31,7 @@ TOOLS = {
 FIX = "check there ibstat and port counters of this adapter, its cable, its PCIe width (lspci -vv)"
 PATH_FIX = "check the cable and switch ports between the two: appliance fabric"
 TOO_FEW = "a pair needs two GPU hosts of Slurm, or of Kubernetes with --through kubernetes"
-NO_CUDA = "this perftest was built without CUDA; install that of DOCA-OFED, or one built with CUDA, to test GPU memory"
+NO_CUDA = "this perftest cannot test GPU memory: it was built without CUDA, or it has no --use_cuda_dmabuf and nvidia_peermem is not loaded; install perftest of DOCA-OFED"
 
 PORT = 18600
 """The first of its ports."""
@@ -40,10 +40,16 @@ PORT = 18600
 # from answering for the next part. A server that is not ready is tried again; a missing device
 # is not. Address and port are of the management network, over which perftest only exchanges queue numbers.
 # A pod may start a minute after that of the server, which waits for it with its first part.
+# An adapter reaches GPU memory through nvidia_peermem where it is loaded, else through dma-buf (perftest's manual).
 SCRIPT = """
+peermem=/sys/module/nvidia_peermem
 seconds=$1 name=$2 server=$3; shift 3
 me=${SLURMD_NODENAME:-$NODE_NAME} late=; [ -n "$SLURMD_NODENAME" ] || late=90
-port=18600 cuda=; ib_write_bw --help 2>&1 | grep -q use_cuda && cuda=yes
+port=18600 cuda=
+case $(ib_write_bw --help 2>&1) in
+  *use_cuda_dmabuf*) [ -d $peermem ] && cuda=--use_cuda= || cuda="--use_cuda_dmabuf --use_cuda=" ;;
+  *use_cuda*) [ -d $peermem ] && cuda=--use_cuda= ;;
+esac
 attempt() {
   part=$1; shift; port=$((port + 1))
   if [ "$me" = "$name" ]; then
@@ -62,7 +68,7 @@ for rail; do
   device=${rail%%:*} gpu=${rail#*:}
   attempt "write_bw $device" ib_write_bw -d "$device" -F --report_gbits -s 1048576 -q 4 -D "$seconds"
   attempt "write_lat $device" ib_write_lat -d "$device" -F -s 8 -n 5000
-  [ -n "$cuda" ] && [ -n "$gpu" ] && attempt "gpu_write_bw $device" ib_write_bw -d "$device" -F --report_gbits -s 1048576 -q 4 -D "$seconds" --use_cuda="$gpu"
+  [ -n "$cuda" ] && [ -n "$gpu" ] && attempt "gpu_write_bw $device" ib_write_bw -d "$device" -F --report_gbits -s 1048576 -q 4 -D "$seconds" $cuda"$gpu"
 done
 :
 """

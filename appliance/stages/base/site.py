@@ -124,9 +124,9 @@ class BaseOptions(Model):
         default=False,
         description="Also rules that users notice: no core files, umask 027, idle shells end after 15 minutes, ssh allows only the site's accounts, no agent or port forwarding, three keys per login; password rules, no USB storage, no execution from /dev/shm, AIDE once a week",
     )
-    tools: Few[Literal["everyday", "modules", "perf"]] = Field(
+    tools: Few[Literal["everyday", "modules", "mpi", "perf"]] = Field(
         default=(),
-        description="Sets of common packages of the distribution: everyday (git, curl, wget, vim, nano, tmux, jq, Python's venv), modules (Lmod), perf",
+        description="Sets of common packages of the distribution: everyday (git, curl, wget, vim, nano, tmux, jq, Python's venv), modules (Lmod), mpi (compilers and Open MPI), perf",
     )
     profiling: bool = Field(
         default=False,

@@ -89,6 +89,40 @@ def test_a_server_that_is_late_is_tried_again_and_a_device_that_is_missing_is_no
     assert says in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("offers", "peer_memory", "asked"),
+    [
+        ("--use_cuda --use_cuda_dmabuf", False, "--use_cuda_dmabuf --use_cuda=5"),
+        ("--use_cuda --use_cuda_dmabuf", True, "--use_cuda=5"),
+        ("--use_cuda", True, "--use_cuda=5"),
+        ("--use_cuda", False, ""),
+        ("", True, ""),
+    ],
+)
+def test_gpu_memory_is_reached_through_peer_memory_or_dma_buf(
+    tmp_path: Path, offers: str, peer_memory: bool, asked: str
+) -> None:
+    """By what the kernel has loaded and the tool offers; without either nothing is measured."""
+    module = "/sys/module/nvidia_peermem"
+    loaded = tmp_path / "module"
+    (loaded if peer_memory else tmp_path).mkdir(exist_ok=True)
+    tool = tmp_path / "ib_write_bw"
+    tool.write_text(
+        f'#!/bin/sh\n[ "$1" = --help ] && echo "{offers}" && exit\necho "$@" >>{tmp_path}/calls\n'
+    )
+    (tmp_path / "sleep").write_text("#!/bin/sh\n")
+    (tmp_path / "ib_write_lat").write_text("#!/bin/sh\n")
+    for file in tmp_path.iterdir():
+        file.chmod(0o755)
+    assert module in perftest.SCRIPT
+    script = perftest.SCRIPT.replace(module, str(loaded))
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURMD_NODENAME": "gpu-2"}
+    run(("sh", "-c", script, "sh", "3", "gpu-1", "10.0.0.1", "mlx5_0:5"), env=environment)
+    _, *of_gpu = (tmp_path / "calls").read_text().splitlines()
+    told = [call[call.index("--use_cuda") :].partition(" -p ")[0] for call in of_gpu]
+    assert told == ([asked] if asked else [])
+
+
 @settings(max_examples=60)
 @given(st.integers(0, len(BW)), st.text(max_size=4))
 def test_no_doctored_table_breaks_the_reader(at: int, noise: str) -> None:
