@@ -104,6 +104,10 @@ class Network(Model):
     mtu: int = Field(default=1500, ge=1280, le=9216, description="Bytes")
 
 
+BMC_NETWORK = "bmc"
+"""The network of BMCs."""
+
+
 class Bmc(Model):
     """A host's BMC."""
 

@@ -7,10 +7,10 @@ from itertools import combinations
 from appliance.config.finding import Finding, KeyPath
 from appliance.config.rules.base import Case, nearest
 from appliance.config.rules.reserved import is_for_hosts
+from appliance.models.site import BMC_NETWORK
 from appliance.text import plural
 
 MANAGEMENT = "management"
-BMC = "bmc"
 
 
 def management(case: Case) -> Iterator[Finding]:
@@ -92,8 +92,8 @@ def members(case: Case) -> Iterator[Finding]:
         given["hosts", i, "address"] = (MANAGEMENT, host.address)
         for name, address in host.addresses.items():
             given["hosts", i, "addresses", name] = (name, address)
-        if host.bmc and BMC in case.site.networks:
-            given["hosts", i, "bmc", "address"] = (BMC, host.bmc.address)
+        if host.bmc and BMC_NETWORK in case.site.networks:
+            given["hosts", i, "bmc", "address"] = (BMC_NETWORK, host.bmc.address)
         for path, (name, address) in given.items():
             if name in case.site.networks:
                 yield from placed(case, path, address, name, case.site.networks[name].cidr)

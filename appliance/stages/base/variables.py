@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Profile
-from appliance.models.site import Host, Role, Site
+from appliance.models.site import BMC_NETWORK, Host, Role, Site
 from appliance.probe.bundle import executable
 from appliance.stages.base.people import is_for_jobs
 from appliance.stages.context import RoleContext, Variables
@@ -104,6 +104,8 @@ def variables(context: RoleContext) -> Variables:
         "base_hostname": host.name,
         "base_hosts": context.once(_names),
         "base_networks": networks(site),
+        "base_pods": pods(site),
+        "base_bmcs": context.once(_bmcs),
         "base_timezone": base.timezone,
         "base_container": container,
         "base_admins": [{"name": a.name, "keys": list(a.keys)} for a in base.admins],
@@ -191,10 +193,30 @@ def _names(context: RoleContext) -> list[dict[str, str]]:
 
 def networks(site: Site) -> list[str]:
     """Whom the hosts' firewall lets in: the site's networks, and pods that talk to their own hosts."""
-    found = [str(network.cidr) for network in site.networks.values()]
-    if site.kubernetes is not None and site.kubernetes.external is None:
-        found.append(str(site.kubernetes.pod_network))
-    return found
+    return [*(str(network.cidr) for network in site.networks.values()), *pods(site)]
+
+
+def pods(site: Site) -> list[str]:
+    """Networks of the pods, if the site has a cluster of its own."""
+    if site.kubernetes is None or site.kubernetes.external is not None:
+        return []
+    return [str(site.kubernetes.pod_network)]
+
+
+def _bmcs(context: RoleContext) -> list[str]:
+    return bmcs(context.site)
+
+
+def bmcs(site: Site) -> list[str]:
+    """Where BMCs are: network bmc, unless hosts have their management addresses in it, and BMCs outside of it."""
+    network = site.networks.get(BMC_NETWORK)
+    apart = network and not any(host.address in network.cidr for host in site.hosts)
+    found = [str(network.cidr)] if network and apart else []
+    addresses = {host.bmc.address for host in site.hosts if host.bmc}
+    return [
+        *found,
+        *(str(a) for a in sorted(addresses) if not (apart and network and a in network.cidr)),
+    ]
 
 
 def in_container(site: Site, facts: HostFacts | None) -> bool:

@@ -1,15 +1,20 @@
 """What becomes of a site's section base in the variables of role base."""
 
+from ipaddress import IPv4Address, IPv4Network
 from typing import Any, cast
 
 import pytest
 
+from appliance.models.secret import SecretRef
+from appliance.models.site import Bmc, Network
+from appliance.stages.base import variables as base
 from appliance.stages.base.variables import variables
 from appliance.stages.context import RoleContext
 from tests.support.facts import facts_of
 from tests.support.profiles import profile_of
 from tests.support.sites import site_of
 
+BMC = Bmc(address=IPv4Address("10.0.0.1"), user="admin", password=SecretRef(env="X"))
 DISK = {"name": "sda", "size": 1 << 39}
 ROOM = {"type": "ext4", "size": 1 << 38, "free": 1 << 37, "inodes_free": 9999}
 
@@ -65,3 +70,36 @@ def test_a_host_nobody_has_asked_yet_has_its_strict_modules() -> None:
     site = site_of("head", "gpu-1", base={"strict": True})
     found = variables(RoleContext(profile_of(), site, site.host("gpu-1"), {}, {}))
     assert "usb-storage" in cast(list[str], found["base_modules_off"])
+
+
+@pytest.mark.parametrize(
+    ("networks", "bmcs", "closed"),
+    [
+        ({}, {}, []),
+        ({"bmc": "10.0.8.0/24"}, {"gpu-1": "10.0.8.11"}, ["10.0.8.0/24"]),
+        ({"bmc": "10.0.8.0/24"}, {}, ["10.0.8.0/24"]),
+        ({}, {"gpu-1": "10.9.0.12", "head": "10.9.0.11"}, ["10.9.0.11", "10.9.0.12"]),
+    ],
+)
+def test_the_firewall_knows_where_bmcs_are(
+    networks: dict[str, str], bmcs: dict[str, str], closed: list[str]
+) -> None:
+    site = site_of("head", "gpu-1")
+    hosts = tuple(
+        host.model_copy(update={"bmc": BMC.model_copy(update={"address": IPv4Address(at)})})
+        if (at := bmcs.get(host.name))
+        else host
+        for host in site.hosts
+    )
+    more = {name: Network(cidr=IPv4Network(cidr)) for name, cidr in networks.items()}
+    found = site.model_copy(update={"hosts": hosts, "networks": {**site.networks, **more}})
+    assert base.bmcs(found) == closed
+
+
+def test_only_addresses_are_closed_where_hosts_and_bmcs_share_a_network() -> None:
+    site = site_of("head", "gpu-1")
+    shared = Network(cidr=IPv4Network(f"{site.hosts[0].address}/24", strict=False))
+    bmc = BMC.model_copy(update={"address": site.hosts[0].address + 100})
+    hosts = (site.hosts[0].model_copy(update={"bmc": bmc}), *site.hosts[1:])
+    found = site.model_copy(update={"hosts": hosts, "networks": {**site.networks, "bmc": shared}})
+    assert base.bmcs(found) == [str(bmc.address)]
