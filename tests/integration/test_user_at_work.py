@@ -86,3 +86,23 @@ def test_a_user_s_job_key_and_dotfiles_are_no_drift(deployed: Deployed, worked: 
     # Other tests of this rack deploy single stages, which leaves the last one open.
     assert {cell.stage for cell in deployed.plan().pending()} <= {"validate"}
     assert "mine" in deployed.said("head", f"cat {KEYS}")
+
+
+PMIX = """
+import ctypes
+class Process(ctypes.Structure):
+    _fields_ = [("space", ctypes.c_char * 256), ("rank", ctypes.c_uint32)]
+pmix, me = ctypes.CDLL("libpmix.so.2"), Process()
+assert pmix.PMIx_Init(ctypes.byref(me), None, 0) == 0
+assert pmix.PMIx_Fence(None, 0, None, 0) == 0
+assert pmix.PMIx_Finalize(None, 0) == 0
+print(me.rank)
+"""
+"""A process that finds its rank and waits for all others, as every MPI program does first."""
+
+
+def test_processes_of_a_job_on_two_hosts_find_each_other_by_pmix(deployed: Deployed) -> None:
+    ask = f"runuser -u {USER} -- srun --mpi=pmix -N2 -n4 --immediate=60"
+    said = deployed.shell("head", f"cd / && {ask} python3 -c '{PMIX}'")
+    assert said.returncode == 0, said.stderr
+    assert sorted(said.stdout.split()) == ["0", "1", "2", "3"]

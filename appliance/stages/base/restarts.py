@@ -43,7 +43,7 @@ RESTARTS = (
     Restart(
         "appliance-firewall",
         ("/etc/nftables.d/appliance.nft", "/etc/systemd/system/appliance-firewall.service"),
-        frozenset({"base_firewall", "base_networks", "base_ssh_port"}),
+        frozenset({"base_bmcs", "base_firewall", "base_networks", "base_pods", "base_ssh_port"}),
     ),
     Restart(
         "rsyslog",

@@ -1,8 +1,13 @@
 """What stage slurm restarts."""
 
+from appliance.models.facts import HostFacts
+from appliance.models.site import Host
+from appliance.stages.context import Variables
 from appliance.stages.restart import Restart
 
 KEY = "/etc/munge/munge.key"
+PMIX = "libpmix-dev"
+"""The library's package in Debian and Ubuntu; elsewhere Slurm's own package depends on the library."""
 CONFIGURATION = (
     *("/etc/slurm/slurm.conf", "/etc/slurm/gres.conf", "/etc/slurm/cgroup.conf"),
     "/etc/slurm/topology.conf",
@@ -14,6 +19,13 @@ CLUSTER = frozenset(
         *("slurm_partitions", "slurm_switches"),
     }
 )
+
+
+def _lacks_pmix(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
+    """Whether the stage was there before it installed the library of PMIx, which slurmd opens when it starts."""
+    receipt = facts.receipts.get("slurm") if facts else None
+    return bool(receipt and "slurmd" in receipt.versions and PMIX not in receipt.versions)
+
 
 RESTARTS = (
     Restart("munge", (KEY,), frozenset({"slurm_munge_key"})),
@@ -44,5 +56,6 @@ RESTARTS = (
         ),
         CLUSTER | {"slurm_containers"},
         by=("slurm_containers",),
+        when=_lacks_pmix,
     ),
 )
