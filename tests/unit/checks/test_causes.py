@@ -81,6 +81,7 @@ fabric.topology gpu-1/mlx5_2 | fabric.cabling gpu-1/mlx5_2 | fabric.cabling gpu-
 fabric.rate gpu-1/mlx5_2 | fabric.links gpu-1/mlx5_2 | fabric.links gpu-1/mlx5_1
 base.disk head | slurm.daemons head/slurmctld | slurm.daemons gpu-1/slurmd
 base.foreign gpu-1/etc/ssh/sshd_config.d/0.conf | base.drift gpu-1 : sshd permitrootlogin, sshd passwordauthentication | base.drift gpu-1 : sshd permitrootlogin, file /etc/hosts
+base.foreign gpu-1/etc/systemd/system/slurmd.service.d/zz.conf | base.access gpu-1/slurmd,open_files | base.access gpu-1/sshd,open_files
 base.foreign gpu-1/etc/systemd/system/slurmd.service.d/zz.conf | base.drift gpu-1 : unit file slurmd.service | base.drift gpu-1 : nftables inet appliance
 base.disk head | observe.alerts cluster ~ : FilesystemFull | observe.alerts cluster ~ : HostDown
 base.access gpu-1/home/ada/.ssh | base.drift gpu-1 : keys of user ada, file /home/ada/.ssh/authorized_keys | base.drift gpu-1 : keys of user ada

@@ -201,6 +201,12 @@ def _lies_below(cause: CheckResult, effect: CheckResult) -> bool:
     return len(rest) < len(effect.names) and all(name.startswith("keys of user ") for name in rest)
 
 
+def _is_drop_in(cause: CheckResult, effect: CheckResult) -> bool:
+    """Whether the file is a drop-in of the daemon whose limits or processors are judged."""
+    file, of = cause.target.partition("/")[2], effect.target.partition("/")[2]
+    return bool(of) and file.startswith(f"etc/systemd/system/{of.partition(',')[0]}.service.d/")
+
+
 def _of_packages(cause: CheckResult, effect: CheckResult) -> bool:
     """Whether all changes are packages whose installation was interrupted."""
     changed = {name.removeprefix("package ") for name in effect.names}
@@ -273,7 +279,10 @@ CHECKS: tuple[Check, ...] = (
         limit="mode 1777; 5 % free, 10 % warns (own choice); devices as the driver and the distribution make them",
         bound=Bound("% free", most=100),
         nature=Nature.SYMPTOM,
-        causes=(FULL_DISK,),
+        causes=(
+            FULL_DISK,
+            Cause(ids.FOREIGN, "a drop-in sets what the daemon runs with", when=_is_drop_in),
+        ),
     ),
     HostCheck(
         ids.KERNEL_LOG,
