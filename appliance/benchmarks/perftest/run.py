@@ -40,7 +40,7 @@ PORT = 18600
 # from answering for the next part. A server that is not ready is tried again; a missing device
 # is not. Address and port are of the management network, over which perftest only exchanges queue numbers.
 # A pod may start a minute after that of the server, which waits for it with its first part.
-# An adapter reaches GPU memory through nvidia_peermem where it is loaded, else through dma-buf (perftest's manual).
+# GPU memory: by nvidia_peermem if loaded, else by dma-buf (perftest manual).
 SCRIPT = """
 peermem=/sys/module/nvidia_peermem
 seconds=$1 name=$2 server=$3; shift 3
