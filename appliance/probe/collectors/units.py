@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from appliance.probe import files
 from appliance.probe.ask import Ask
 from appliance.probe.lines import lines_of
@@ -14,11 +16,16 @@ if TYPE_CHECKING:
 
 SHOWN = (
     "--property=LoadState,ActiveState,SubState,UnitFileState,"
-    "FragmentPath,DropInPaths,NeedDaemonReload,MainPID,ControlGroup"
+    "FragmentPath,DropInPaths,NeedDaemonReload,MainPID,ControlGroup,"
+    "NRestarts,ActiveEnterTimestampMonotonic"
 )
 GROUPS = "/sys/fs/cgroup"
 HELD = "suspended"
 """In place of "active" where the main process was stopped by a signal, or the unit's control group is frozen: systemd goes on calling it active."""
+RESTARTING = "restarting"
+"""In place of "active" where systemd restarted a service that ended, less than SETTLED ago: many daemons wait before they end."""
+SETTLED = 30.0
+"""Seconds. Own choice: slurmd waits 20 s for a device of gres.conf."""
 CHANGED_BY_HAND = ("/etc/", "/run/")
 """Where administrators and programs put unit files (systemd.unit(5)); others are their packages' own."""
 ABSENT = {"load": "not-found", "active": "inactive", "sub": "dead", "enabled": ""}
@@ -70,6 +77,8 @@ def parse(
         if active == "active" and shown.get("MainPID", "0") != "0":
             by = held(shown["MainPID"], shown.get("ControlGroup", ""))
             active, sub = (HELD, by) if by else (active, sub)
+        if active == "active" and (why := _restarted(shown, time.monotonic())):
+            active, sub = RESTARTING, why
         states[name] = {
             "load": shown.get("LoadState", ""),
             "active": active,
@@ -79,6 +88,18 @@ def parse(
             "stale": shown.get("NeedDaemonReload", ""),
         }
     return states
+
+
+def _restarted(shown: dict[str, str], now: float) -> str:
+    """How often systemd restarted a service by itself, if the last time was a moment ago; ``now``: s since the boot."""
+    count, since = shown.get("NRestarts", ""), shown.get("ActiveEnterTimestampMonotonic", "")
+    if not count.isdigit() or not since.isdigit() or not int(count):
+        return ""
+    age = now - int(since) / 1e6
+    if not 0 <= age < SETTLED:
+        return ""
+    times = "once" if int(count) == 1 else f"{int(count)} times"
+    return f"it ended, and systemd restarted it {times}, {age:.0f} s ago the last time"
 
 
 def definition(shown: dict[str, str]) -> str:
