@@ -273,8 +273,10 @@ def unit_of(name: str, count: int, ago: float, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("time.monotonic", lambda: 1000.0)
     since = int((1000.0 - ago) * 1e6)
     shown = f"LoadState=loaded\nActiveState=active\nSubState=running\nUnitFileState=enabled\nNRestarts={count}\nActiveEnterTimestampMonotonic={since}\n"
-    found = units.parse([name], shown)[name]
-    return {key: found[key] for key in units.ABSENT}
+    known = units.parse([name], shown)
+    assert known[name]["active"] == "active"
+    found: dict[str, str] = units.collect(Ask({"units": [name]}, "/"), known)["units"][name]
+    return found
 
 
 def test_a_missing_device_file_and_the_daemon_that_ends_are_named(

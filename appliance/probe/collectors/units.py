@@ -23,7 +23,7 @@ GROUPS = "/sys/fs/cgroup"
 HELD = "suspended"
 """In place of "active" where the main process was stopped by a signal, or the unit's control group is frozen: systemd goes on calling it active."""
 RESTARTING = "restarting"
-"""In place of "active" where systemd restarted a service that ended, less than SETTLED ago: many daemons wait before they end."""
+"""In place of "active" where systemd restarted a service that ended, less than SETTLED ago: many daemons wait before they end. Also in appliance/stages/units.py."""
 SETTLED = 30.0
 """Seconds. Own choice: slurmd waits 20 s for a device of gres.conf."""
 CHANGED_BY_HAND = ("/etc/", "/run/")
@@ -35,7 +35,15 @@ OFFLINE = {"load": "offline", "active": "unknown", "sub": "", "enabled": ""}
 
 def collect(ask: Ask, known: dict[str, dict[str, str]]) -> Facts:
     """The area ``units``."""
-    return {"units": {name: {key: known[name][key] for key in ABSENT} for name in ask.units}}
+    return {"units": {name: _told(known[name]) for name in ask.units}}
+
+
+def _told(unit: dict[str, str]) -> dict[str, str]:
+    """A unit as checks see it. Receipts go on comparing systemd's own state."""
+    shown = {key: unit[key] for key in ABSENT}
+    if unit["active"] == "active" and unit.get("restarted"):
+        shown.update(active=RESTARTING, sub=unit["restarted"])
+    return shown
 
 
 def query(ask: Ask, names: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -77,8 +85,6 @@ def parse(
         if active == "active" and shown.get("MainPID", "0") != "0":
             by = held(shown["MainPID"], shown.get("ControlGroup", ""))
             active, sub = (HELD, by) if by else (active, sub)
-        if active == "active" and (why := _restarted(shown, time.monotonic())):
-            active, sub = RESTARTING, why
         states[name] = {
             "load": shown.get("LoadState", ""),
             "active": active,
@@ -86,6 +92,7 @@ def parse(
             "enabled": shown.get("UnitFileState", ""),
             "definition": definition(shown),
             "stale": shown.get("NeedDaemonReload", ""),
+            "restarted": _restarted(shown, time.monotonic()),
         }
     return states
 
