@@ -79,11 +79,20 @@ CASES = {
     "39-dell-cd": "test_an_idrac_starts_from_its_virtual_disc",
 }
 
+ON_RACK = {
+    "19-munge-other-key": "munge-with-another-key",
+    "30-port-9090": "port-of-prometheus-held",
+}
+"""Faults of tests/integration/test_night.py, which plants the case on a rack and types the remedy."""
+
 
 def test_each_case_has_its_test() -> None:
     assert len(CASES) == len(set(CASES.values())) == 20
     assert [name for name in CASES.values() if name not in globals()] == []
     assert {folder.name for folder in DATA.iterdir() if folder.is_dir()} <= CASES.keys()
+    night = (Path(__file__).parents[1] / "integration/test_night.py").read_text()
+    assert [name for name in ON_RACK.values() if f'"{name}": Fault(' not in night] == []
+    assert ON_RACK.keys() <= CASES.keys()
 
 
 def given(case: str, name: str) -> str:
