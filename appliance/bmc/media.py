@@ -23,6 +23,9 @@ DELL: Document = {
     "ServerBoot.1.FirstBootDevice": "VCD-DVD",
 }
 """On an iDRAC, "Cd" is a built-in drive; its virtual drive has another name."""
+ALLOWED = "BootSourceOverrideTarget@Redfish.AllowableValues"
+SUPERMICRO, USB_DISC = "supermicro", "UsbCd"
+"""On Supermicro's BMCs, "Cd" is a drive at the SATA port, and virtual media are a drive at a USB port."""
 
 
 class Source(StrEnum):
@@ -94,7 +97,7 @@ class Drive:
         path = text(self.system, "@odata.id")
         wanted: Document = {
             "BootSourceOverrideEnabled": "Once",
-            "BootSourceOverrideTarget": source.value,
+            "BootSourceOverrideTarget": _name_of(source, self.system),
         }
         mode: Document = {"BootSourceOverrideMode": "UEFI"}
         try:
@@ -125,6 +128,16 @@ class Drive:
         """Removes certificates of earlier servers; a drive can store one or a few."""
         for path in links(self._controller.get(place), "Members"):
             self._controller.delete(path)
+
+
+def _name_of(source: Source, system: Document) -> str:
+    """The name that this machine has for a boot device."""
+    allowed = section(system, "Boot").get(ALLOWED)
+    names = allowed if isinstance(allowed, list) else []
+    is_usb = text(system, "Manufacturer").lower().replace(" ", "").startswith(SUPERMICRO)
+    if source is Source.DISC and USB_DISC in names and (is_usb or source.value not in names):
+        return USB_DISC
+    return source.value
 
 
 def _attributes(manager: Document) -> str:

@@ -370,6 +370,9 @@ class Access(Model):
     munge_key_is_newer: bool = Field(
         default=False, description="The key was written after munged started"
     )
+    munge_uses_key: bool | None = Field(
+        default=None, description="munged signs with the key in its file; None: unknown"
+    )
     homes: tuple[Home, ...] | None = Field(
         default=None, description="Unusable ones; None: no answer in time"
     )

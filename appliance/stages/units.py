@@ -5,6 +5,8 @@ from appliance.models.facts import Unit
 SUSPENDED = "suspended"
 """The probe's state of a unit with suspended processes; also in appliance/probe/collectors/units.py."""
 FROZEN = "frozen"
+RUNS = frozenset({"active", "restarting"})
+"""States of a unit that does its work at this moment; also in appliance/probe/collectors/units.py."""
 
 
 def revived(unit: Unit, name: str, host: str, otherwise: str) -> str:

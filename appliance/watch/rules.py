@@ -28,6 +28,8 @@ FELL_OFF = 79
 PROCESS = re.compile(r"\bpid=.*?, (?:name=.*?, )?")
 """Chosen by a user; it must not appear in a drain reason."""
 SRAM_MOST = 4
+RUNNING = frozenset({"active", "restarting", "unknown"})
+"""States of a unit that take no host out of work. One that ends again and again is soon in another."""
 LOST = 0x04 | 0x08
 """Warnings of an NVMe drive after which work on it fails: reliability degraded, read-only."""
 CLOCK_SECONDS = 150.0
@@ -175,10 +177,10 @@ def _board(facts: Facts) -> Iterator[Cause]:
 def _units(facts: Facts, expects: Facts) -> Iterator[Cause]:
     units = facts.get("units", {})
     munge = units.get("munge.service", {})
-    if expects.get("munge", True) and munge.get("active", "active") not in {"active", "unknown"}:
+    if expects.get("munge", True) and munge.get("active", "active") not in RUNNING:
         yield Cause(slurm_ids.MUNGE, f"munge is {munge['active']}")
     manager = units.get("nvidia-fabricmanager.service", {})
-    if expects["fabric_manager"] and manager.get("active", "active") not in {"active", "unknown"}:
+    if expects["fabric_manager"] and manager.get("active", "active") not in RUNNING:
         yield Cause(gpu_ids.FABRIC_MANAGER, f"the fabric manager is {manager['active']}")
 
 

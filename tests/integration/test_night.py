@@ -130,6 +130,7 @@ FAULTS = {
     "program-that-ends-with-1": Fault("gpu-1", "printf '#!/bin/sh\nexit 1\n' > /etc/slurm/health.d/90-site.sh; chmod 755 /etc/slurm/health.d/90-site.sh", "base.foreign", "gpu-1/etc/slurm/health.d/90-site.sh", "is not managed by the appliance", "rm /etc/slurm/health.d/90-site.sh"),
     # Daemons that stand still.
     "controller-stopped": suspended("head", "slurmctld", "slurm.daemons", "head/slurmctld"),
+    "munge-with-another-key": Fault("gpu-2", "cp -a /etc/munge/munge.key /root/key; head -c 128 /dev/urandom > /etc/munge/munge.key; systemctl restart munge; sleep 2; cp -a /root/key /etc/munge/munge.key", "slurm.munge", "gpu-2", "another key than its file holds", "systemctl restart munge"),
     "munge-stopped": suspended("gpu-2", "munge", "slurm.munge", "gpu-2"),
     "clock-stopped": Fault("gpu-2", "systemctl kill -s STOP --kill-who=main chrony", "base.units", "gpu-2/chrony.service", "is suspended", "systemctl restart chrony.service"),
     "file-server-hangs": Fault("head", "systemctl kill -s STOP nfs-ganesha", "storage.server", "head", "nfs-ganesha.service is suspended", "systemctl restart nfs-ganesha.service"),

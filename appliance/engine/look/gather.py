@@ -178,8 +178,7 @@ def _answer(
     if len(done.stdout) > most:
         said = f"its answer was rejected: it is longer than {most >> 20} MiB"
         return Unanswered(host, said, DEFECT)
-    # Output of login scripts comes first; the answer is one line.
-    before, _, line = done.stdout.rstrip().rpartition("\n")
+    before, line = _answer_in(done.stdout.rstrip())
     try:
         answer = parsed(line)
     except ValueError as error:
@@ -196,6 +195,17 @@ def _answer(
         return HostFacts.model_validate({**answer, "host": host, "printed": printed})
     except ValidationError as error:
         return Unanswered(host, _refused(error), DEFECT)
+
+
+def _answer_in(said: str) -> tuple[str, str]:
+    """Return what login scripts printed, and the answer, which is one line. Most print before it, those with a trap after it."""
+    before, _, line = said.rpartition("\n")
+    if line.startswith("{"):
+        return before, line
+    lines = said.split("\n")
+    whole = [n for n, one in enumerate(lines) if one.startswith("{") and one.endswith("}")]
+    answer = lines.pop(whole[-1] if whole else -1)
+    return "\n".join(lines), answer
 
 
 def _unreadable(host: str, said: str, error: ValueError) -> Unanswered:

@@ -20,6 +20,7 @@ from appliance.stages.gpu.facts import Gpus
 from appliance.stages.observe.variables import DCGM_EXPORTER
 from appliance.stages.slurm.variables import holds_jobs
 from appliance.stages.slurm.variables.logins import unheld
+from appliance.stages.units import RUNS
 
 Facts = Mapping[str, HostFacts]
 
@@ -162,4 +163,4 @@ def _exporters(site: Site, said: Facts, known: Facts) -> dict[str, dict[str, Uni
 
 def _exports(facts: HostFacts) -> bool:
     unit = facts.units.get(DCGM_EXPORTER)
-    return unit is not None and unit.active == "active"
+    return unit is not None and unit.active in RUNS

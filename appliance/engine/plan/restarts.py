@@ -11,8 +11,9 @@ from appliance.models.site import Host
 from appliance.stages.context import Shared
 from appliance.stages.restart import Restart
 from appliance.stages.stage import Stage
+from appliance.stages.units import RUNS
 
-RUNNING = frozenset({"active", "reloading", "activating"})
+RUNNING = RUNS | {"reloading", "activating"}
 EMPTY: tuple[object, ...] = ([], {}, "", False, None)
 REWRITTEN = frozenset({"as written", "a file"})
 """States of a changed file, in the probe's words. A file with only another mode is not written again."""

@@ -53,6 +53,11 @@ PATTERNS: tuple[tuple[str, str, str], ...] = (
         "deploy again; the run first repairs the package database",
     ),
     (
+        r"waiting for privilege escalation prompt",
+        "sudo did not answer in time ({said})",
+        "check the name servers in /etc/resolv.conf of {host}, which sudo asks for the host's own name; or there: echo 127.0.1.1 $(hostname) >> /etc/hosts",
+    ),
+    (
         r"sudo: a password is required|Missing sudo password",
         "the login user needs a password for sudo",
         "give it NOPASSWD in /etc/sudoers.d on {host}, or use root",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
 import os
 import re
 import stat
@@ -107,6 +110,12 @@ MODE = "DeviceFileMode:"
 NOLOGIN = ("/etc/nologin", "/run/nologin", "/var/run/nologin")
 NOBODY = "65534"
 MUNGE = ("/etc/munge/munge.key", "/run/munge/munged.pid")
+PLAIN = ("--cipher=none", "--zip=none", "--mac=sha256")
+"""Options of munge for a credential whose signature can be compared with the key."""
+HEAD = 5
+"""Bytes of a credential before its realm, whose length is the last of them (munge 0.5, version 3)."""
+MAC = 32
+MOST_KEY = 1 << 16
 OF_OTHERS = frozenset({"of another account", "root's, and closed to the owner of its folder"})
 LISTED = 2000
 """Entries of a full folder that are looked at for the largest."""
@@ -124,7 +133,7 @@ def collect(ask: Ask) -> Facts:
         "spots": spots,
         "device_mode": _device_mode(ask),
         "nologin": sorted(at for at in NOLOGIN[:2] if files.exists(ask.path(at))),
-        "munge": _munge(ask),
+        **_munge(ask, accounts),
         "munge_key_is_newer": _munge_key_is_newer(ask),
         "homes": _in_time(ask.people, accounts, lambda *one: _home(ask, accounts, *one)),
         "loose_keys": _in_time(ask.admins, accounts, lambda *one: _loose(ask, accounts, *one))
@@ -394,16 +403,34 @@ def _device_mode(ask: Ask) -> int | None:
     return None
 
 
-def _munge(ask: Ask) -> str | None:
+def _munge(ask: Ask, accounts: Accounts) -> Facts:
     """munge's error for the user nobody; empty if it signs, None if it is not installed or cannot be tested."""
     if os.geteuid() or not ask.has("munge") or not ask.has("setpriv"):
-        return None
+        return {"munge": None}
     nobody = ["setpriv", "--reuid=" + NOBODY, "--regid=" + NOBODY, "--clear-groups"]
     try:
-        ask.run([*nobody, "munge", "--no-input"], 3.0)
+        credential = ask.run([*nobody, "munge", "--no-input", *PLAIN], 3.0)
     except Unreadable as error:
-        return str(error).rpartition("munge: ")[2].replace("setpriv", "munge")[:200]
-    return ""
+        return {"munge": str(error).rpartition("munge: ")[2].replace("setpriv", "munge")[:200]}
+    try:
+        owner = int(accounts.users["munge"][2])
+        key = files.data(ask.path(MUNGE[0]), MOST_KEY, owner)
+        return {"munge": "", "munge_uses_key": signed_with(credential, key)}
+    except (OSError, KeyError, ValueError):
+        return {"munge": ""}
+
+
+def signed_with(credential: str, key: bytes) -> bool:
+    """Whether munged made a PLAIN credential with this content of a key file. Raises ValueError if it is no credential."""
+    _, _, rest = credential.strip().partition("MUNGE:")
+    content = base64.b64decode(rest.partition(":")[0], validate=True)
+    if len(content) <= HEAD + MAC or content[0] != 3:
+        raise ValueError("no credential of munge 0.5")
+    at = HEAD + content[HEAD - 1]
+    # munged hashes the file with a digit behind it: one digit for signatures, another for ciphers.
+    own = hashlib.sha1(key + b"2").digest()
+    told = hmac.new(own, content[:at] + content[at + MAC :], "sha256").digest()
+    return hmac.compare_digest(told, content[at : at + MAC])
 
 
 def _munge_key_is_newer(ask: Ask) -> bool:

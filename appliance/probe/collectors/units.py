@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from appliance.probe import files
 from appliance.probe.ask import Ask
 from appliance.probe.lines import lines_of
@@ -14,11 +16,16 @@ if TYPE_CHECKING:
 
 SHOWN = (
     "--property=LoadState,ActiveState,SubState,UnitFileState,"
-    "FragmentPath,DropInPaths,NeedDaemonReload,MainPID,ControlGroup"
+    "FragmentPath,DropInPaths,NeedDaemonReload,MainPID,ControlGroup,"
+    "NRestarts,ActiveEnterTimestampMonotonic"
 )
 GROUPS = "/sys/fs/cgroup"
 HELD = "suspended"
 """In place of "active" where the main process was stopped by a signal, or the unit's control group is frozen: systemd goes on calling it active."""
+RESTARTING = "restarting"
+"""In place of "active" where systemd restarted a service that ended, less than SETTLED ago: many daemons wait before they end. Also in appliance/stages/units.py."""
+SETTLED = 30.0
+"""Seconds. Own choice: slurmd waits 20 s for a device of gres.conf."""
 CHANGED_BY_HAND = ("/etc/", "/run/")
 """Where administrators and programs put unit files (systemd.unit(5)); others are their packages' own."""
 ABSENT = {"load": "not-found", "active": "inactive", "sub": "dead", "enabled": ""}
@@ -28,7 +35,15 @@ OFFLINE = {"load": "offline", "active": "unknown", "sub": "", "enabled": ""}
 
 def collect(ask: Ask, known: dict[str, dict[str, str]]) -> Facts:
     """The area ``units``."""
-    return {"units": {name: {key: known[name][key] for key in ABSENT} for name in ask.units}}
+    return {"units": {name: _told(known[name]) for name in ask.units}}
+
+
+def _told(unit: dict[str, str]) -> dict[str, str]:
+    """A unit as checks see it. Receipts go on comparing systemd's own state."""
+    shown = {key: unit[key] for key in ABSENT}
+    if unit["active"] == "active" and unit.get("restarted"):
+        shown.update(active=RESTARTING, sub=unit["restarted"])
+    return shown
 
 
 def query(ask: Ask, names: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -77,8 +92,21 @@ def parse(
             "enabled": shown.get("UnitFileState", ""),
             "definition": definition(shown),
             "stale": shown.get("NeedDaemonReload", ""),
+            "restarted": _restarted(shown, time.monotonic()),
         }
     return states
+
+
+def _restarted(shown: dict[str, str], now: float) -> str:
+    """How often systemd restarted a service by itself, if the last time was a moment ago; ``now``: s since the boot."""
+    count, since = shown.get("NRestarts", ""), shown.get("ActiveEnterTimestampMonotonic", "")
+    if not count.isdigit() or not since.isdigit() or not int(count):
+        return ""
+    age = now - int(since) / 1e6
+    if not 0 <= age < SETTLED:
+        return ""
+    times = "once" if int(count) == 1 else f"{int(count)} times"
+    return f"it ended, and systemd restarted it {times}, {age:.0f} s ago the last time"
 
 
 def definition(shown: dict[str, str]) -> str:

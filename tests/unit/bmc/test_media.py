@@ -195,3 +195,26 @@ def test_an_idrac_is_told_by_its_own_setting_to_start_from_the_virtual_disc(docu
         with Redfish(running.known(), QUICK) as controller:
             Drive(controller).start_once(Source.DISK)
         assert asked(running)[-1][0] == system
+
+
+@pytest.mark.parametrize(
+    ("maker", "allowed", "target"),
+    [
+        ("Supermicro", ["Cd", "UsbCd", "Hdd"], "UsbCd"),
+        ("Super Micro Computer", ["Cd", "UsbCd"], "UsbCd"),
+        ("Supermicro", ["Cd", "Hdd"], "Cd"),
+        ("NVIDIA", ["Cd", "UsbCd"], "Cd"),
+        ("NVIDIA", ["UsbCd", "Hdd"], "UsbCd"),
+        ("Supermicro", "UsbCd", "Cd"),
+    ],
+)
+def test_the_virtual_drive_has_the_name_that_its_maker_gives_it(bmc: Bmc, documents: dict[str, Any], maker: str, allowed: Any, target: str) -> None:  # fmt: skip
+    name = "BootSourceOverrideTarget@Redfish.AllowableValues"
+    documents[SYSTEM] |= {"Manufacturer": maker, "Boot": {name: allowed}}
+    insert(bmc)
+    found: Any = asked(bmc)[-1][1]
+    assert found["Boot"]["BootSourceOverrideTarget"] == target
+    with Redfish(bmc.known(), QUICK) as controller:
+        Drive(controller).start_once(Source.DISK)
+    found = asked(bmc)[-1][1]
+    assert found["Boot"]["BootSourceOverrideTarget"] == "Hdd"

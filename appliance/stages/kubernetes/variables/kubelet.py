@@ -4,6 +4,7 @@ from appliance.models.site import Role
 from appliance.stages.context import RoleContext
 from appliance.stages.kubernetes.site import KUBELETS_OWN
 from appliance.stages.kubernetes.variables.releases import CIPHERS, SOCKET, Release, options
+from appliance.stages.units import RUNS
 
 KUBE_MEMORY_MIB = 1024
 EVICTION_MIB = 512
@@ -98,5 +99,5 @@ def _resolver(context: RoleContext) -> str:
     """The file with the host's name servers; systemd-resolved's stub does not work in a pod. kubeadm checks the unit, too."""
     facts = context.own
     unit = facts.units.get("systemd-resolved.service") if facts else None
-    stub = unit is not None and unit.active == "active"
+    stub = unit is not None and unit.active in RUNS
     return "/run/systemd/resolve/resolv.conf" if stub else "/etc/resolv.conf"
