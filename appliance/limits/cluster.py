@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from appliance.limits import owners as owning
 from appliance.limits import rules
 from appliance.limits.api import METADATA
-from appliance.limits.pods import Pod, Work, pod
+from appliance.limits.pods import Pod, Work, places, pod
 from appliance.limits.trouble import Trouble, Unknown, Unowned
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def spaces(
     names: Sequence[str],
     doubt: Callable[[str, str], None],
     trouble: Callable[[Trouble], None],
-) -> list[Space]:
-    """Return the namespaces with these names that exist. Raises Trouble; a namespace with an error is reported and
+) -> tuple[list[Space], frozenset[str]]:
+    """Return the namespaces with these names that exist, and the hosts of all pods. Raises Trouble; a namespace with an error is reported and
     excluded.
     One request lists all of them and one all their pods: with 200 namespaces, single requests took longer than a
     round may.
@@ -72,7 +72,9 @@ def spaces(
         said = str((one["metadata"].get("annotations") or {}).get(EXEMPT, ""))
         exempt[one["metadata"]["name"]] = frozenset(said.replace(",", " ").split())
     found: dict[str, list[Pod]] = {name: [] for name in names if name in exempt}
+    hosts: frozenset[str] = frozenset()
     for one in api.items("/api/v1/pods", {"fieldSelector": ALIVE}):
+        hosts |= places(one)
         inside = found.get(str(one["metadata"].get("namespace")))
         if inside is None:
             continue
@@ -81,7 +83,7 @@ def spaces(
         except Trouble as error:
             del found[one["metadata"]["namespace"]]
             trouble(error)
-    return [Space(name, tuple(pods), exempt[name]) for name, pods in found.items()]
+    return [Space(name, tuple(pods), exempt[name]) for name, pods in found.items()], hosts
 
 
 def learn(

@@ -32,6 +32,8 @@ PATIENCE_S = 900.0
 """Maximum time for a host to fulfil a request: it waits for ending pods and for the device plugin's restart."""
 REST_S = 600.0
 """Time until a host that failed is tried again."""
+LONGEST = 300
+"""Characters of a host's own words."""
 TRIES = 3
 """Maximum instances for one pod: if these are not used, there is another reason."""
 
@@ -68,7 +70,7 @@ class Host:
         self.free = _counts(said.get("free"))
         self.beside = _counts(said.get("beside"))
         self.room = _counts(said.get("room"))
-        self.problem = str(said.get("problem") or "")
+        self.problem = str(said.get("problem") or "")[:LONGEST]
         self.age = now - float(said.get("at") or 0)
         self.new: dict[str, int] = {}
         self.making: dict[str, int] = {}
@@ -289,6 +291,6 @@ def _counts(said: object) -> dict[str, int]:
 def _json(text: object) -> dict[str, Any]:
     try:
         said = json.loads(str(text or "{}"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return said if isinstance(said, dict) else {}

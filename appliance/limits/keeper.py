@@ -49,6 +49,8 @@ class Keeper:
         self._ended: dict[Owner, tuple[float, float]] = {}
         self._offset: float | None = None
         self._usage: dict[float, usage.Usage | Trouble] = {}
+        self._places: dict[tuple[str, str], frozenset[str]] = {}
+        self._hosts: frozenset[str] = frozenset()
         self.totals = {rules.TIME: 0, rules.IDLE: 0}
         self.seen: dict[str, Any] = {}
 
@@ -66,7 +68,8 @@ class Keeper:
             self._warned.clear()
             return self.seen
         known, names = cluster.limits(api, self._doubt)
-        spaces = cluster.spaces(api, names, self._doubt, self._trouble)
+        spaces, self._hosts = cluster.spaces(api, names, self._doubt, self._trouble)
+        self._places = {(p.me.namespace, p.me.name): p.places for one in spaces for p in one.pods}
         self.seen["pods"] = sum(len(one.pods) for one in spaces)
         if jumped:
             raise Trouble("this host's clock jumped: one round is skipped")
@@ -147,7 +150,9 @@ class Keeper:
         """Return Prometheus's data for this window, queried once per round."""
         if window not in self._usage:
             try:
-                self._usage[window] = usage.look(self._prometheus, window, now)
+                self._usage[window] = usage.look(
+                    self._prometheus, window, now, self._places, self._hosts
+                )
             except Trouble as error:
                 self._usage[window] = error
             told = self._usage[window]

@@ -49,6 +49,7 @@ class Pod(NamedTuple):
     """``started``: when its host accepted it, in seconds; None: not yet. ``shared``: has a part of a GPU.
 
     ``held``: it was deleted with a longer grace period than its own, and runs until then.
+    ``places``: name and address of its host.
     """
 
     me: Owner
@@ -60,6 +61,7 @@ class Pod(NamedTuple):
     owner: Owner | None
     grace: int = GRACE
     held: bool = False
+    places: frozenset[str] = frozenset()
 
 
 class Work(NamedTuple):
@@ -91,7 +93,14 @@ def pod(found: Resource) -> Pod | None:
         owner=controller(meta, space),
         grace=grace,
         held=held,
+        places=places(found),
     )
+
+
+def places(found: Resource) -> frozenset[str]:
+    """Return name and address of a pod's host, as far as they are known."""
+    said = found.get("spec", {}).get("nodeName"), found.get("status", {}).get("hostIP")
+    return frozenset(str(one) for one in said if one)
 
 
 def grace_of(found: Resource) -> int:

@@ -11,12 +11,17 @@ from appliance.limits import web
 from appliance.limits.trouble import Trouble, Unknown
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     Slices = dict[int, float]
+    Key = tuple[str, str]
+    Part = tuple[str, ...]
 
 METRICS = {"DCGM_FI_DEV_GPU_UTIL": 1.0, "DCGM_FI_PROF_GR_ENGINE_ACTIVE": 0.01}
 """Metric -> what still counts as idle. The first is in percent and not there for MIG instances, the second is a part of one."""
+PART = ("instance", "UUID", "Hostname", "gpu", "GPU_I_ID")
+"""Labels that tell GPUs and their parts from each other."""
 SLICES = 60
 SHORTEST_S = 60
 CLOCK_S = 60.0
@@ -25,9 +30,7 @@ CLOCK_S = 60.0
 class Usage:
     """What one look at Prometheus told, for one length of time."""
 
-    def __init__(
-        self, window: float, step: float, devices: dict[tuple[str, str], list[Slices]]
-    ) -> None:
+    def __init__(self, window: float, step: float, devices: dict[Key, list[Slices]]) -> None:
         self.window, self.step = window, step
         self._devices = devices
 
@@ -48,32 +51,53 @@ class Usage:
         return self.window
 
 
-def look(prometheus: str, window: float, now: float) -> Usage:
-    """Asks for the last ``window`` seconds in slices; in each, the most any sample showed. Raises Trouble."""
+def look(
+    prometheus: str,
+    window: float,
+    now: float,
+    places: Mapping[Key, frozenset[str]],
+    hosts: frozenset[str],
+) -> Usage:
+    """Asks for the last ``window`` seconds in slices; in each, the most any sample showed. Raises Trouble.
+
+    ``places``: by namespace and pod the name and address of its host; ``hosts``: of all hosts. If Prometheus names
+    exporters after them (label instance), a host reports on its own pods only.
+    """
     step = max(SHORTEST_S, math.ceil(window / SLICES))
     slices = math.ceil(window / step)
     end = math.floor(now)
-    devices: dict[tuple[str, str], dict[tuple[str, ...], Slices]] = {}
+    devices: dict[Key, dict[Part, Slices]] = {}
     for metric, idle in METRICS.items():
         for series in _ask(prometheus, f"max_over_time({metric}[{step}s])", end, step, slices):
             labels = series["metric"]
             owner = _owner(labels)
             if owner is None:
                 continue
-            part = tuple(
-                labels.get(k, "") for k in ("UUID", "Hostname", "instance", "gpu", "GPU_I_ID")
-            )
+            part = tuple(labels.get(k, "") for k in PART)
             known = devices.setdefault(owner, {}).setdefault(part, {})
             for when, said in series["values"]:
                 value = float(said)
                 if not math.isnan(value):
                     back = round((end - float(when)) / step)
                     known[back] = max(known.get(back, 0.0), 0.0 if value <= idle else value)
-    found = {owner: list(parts.values()) for owner, parts in devices.items()}
+    named = any(_place(part) in hosts for parts in devices.values() for part in parts)
+    found = {
+        owner: [
+            known
+            for part, known in parts.items()
+            if not named or _place(part) in places.get(owner, ())
+        ]
+        for owner, parts in devices.items()
+    }
     return Usage(slices * step, step, found)
 
 
-def _owner(labels: dict[str, str]) -> tuple[str, str] | None:
+def _place(part: Part) -> str:
+    """The exporter's host, without its port."""
+    return part[0].partition(":")[0]
+
+
+def _owner(labels: dict[str, str]) -> Key | None:
     """Namespace and pod: where the labels of the exporter's own pod stand in the way, the GPU's are called exported."""
     for prefix in ("exported_", ""):
         pod = labels.get(prefix + "pod")

@@ -8,12 +8,16 @@ from appliance.models.facts import HostFacts
 
 @dataclass(frozen=True)
 class Contradiction:
-    """``says``: the host's answer; ``known``: the accepted or expected value; ``fix``: if it is not to accept the answer."""
+    """``says``: the host's answer; ``known``: the accepted or expected value; ``fix``: if it is not to accept the answer.
+
+    ``disputed``: another host that was never accepted reports the same, and it is unknown which of them lies.
+    """
 
     what: str
     says: str
     known: str
     fix: str = ""
+    disputed: bool = False
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,9 @@ def drain_contradicting(session: Session, found: Round) -> None:
     nodes = {node.name: node for node in facts.slurm.nodes or ()}
     desk = SlurmHosts(session)
     for host in session.site.with_role(Role.GPU):
-        node, why = nodes.get(host.name), view.standing.contradictions.get(host.name, ())
+        node, told = nodes.get(host.name), view.standing.contradictions.get(host.name, ())
+        # Else a host could drain others by reporting what they have.
+        why = tuple(one for one in told if not one.disputed)
         if node is None or session.site.owner(host) is not Owner.SLURM:
             continue
         try:

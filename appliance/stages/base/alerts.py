@@ -21,7 +21,7 @@ ALERTS = (
     Alert(
         name="FilesystemFilling",
         area="host",
-        expr=f"predict_linear(node_filesystem_avail_bytes{ON_DISK}[6h], 86400) < 0"
+        expr=f"predict_linear(node_filesystem_avail_bytes{ON_DISK}[6h:5m], 86400) < 0"
         " and node_filesystem_avail_bytes / node_filesystem_size_bytes < 0.25"
         " and node_filesystem_readonly == 0",
         minutes=30,
@@ -111,7 +111,7 @@ ALERTS = (
     Alert(
         name="MemoryErrorsCorrected",
         area="host",
-        expr="increase(node_edac_correctable_errors_total[1d]) > 10",
+        expr="increase(node_edac_correctable_errors_total[1d:5m]) > 10",
         minutes=5,
         severity=Severity.WARNING,
         summary="{{ $labels.instance }}: {{ $value | humanize }} corrected memory errors within a day",

@@ -79,6 +79,13 @@ def cluster(world: World) -> Cluster:
     return Cluster(world)
 
 
+def test_a_report_of_nested_brackets_ends_no_round_of_the_others(cluster: Cluster) -> None:
+    cluster.node("gpu-1")["metadata"]["annotations"][STATE] = "[" * (200 << 10)
+    cluster.waits("small")
+    assert cluster.round()["wishes"] == 1
+    assert cluster.wish("gpu-2")["make"] == {SMALL: 1}
+
+
 def test_pods_that_wait_are_made_instances_for_on_one_host(cluster: Cluster) -> None:
     for name in ("a", "b", "c"):
         cluster.waits(name)

@@ -133,6 +133,22 @@ def test_labels_an_exporter_in_the_cluster_gives_are_read(world: World) -> None:
     assert len(world.changes) == 1
 
 
+@pytest.mark.parametrize("port", ["", ":9400"])
+def test_a_host_reports_on_no_pod_of_another_host(world: World, port: str) -> None:
+    """Where the exporter of the pod's own host is silent, nobody else may call the pod idle, or busy."""
+    status = {"phase": "Running", "startTime": "2026-09-01T00:00:00Z", "hostIP": "10.0.0.11"}
+    for name, node in (("quiet", "gpu-1"), ("idle", "gpu-1"), ("foreign", "gpu-2")):
+        world.pod(name, age=9, spec={"nodeName": node}, status=status)
+    world.pod("proxy", age=9, space="kube-system", queue="", gpus=0, spec={"nodeName": "gpu-2"})
+    world.use("quiet", idle, instance=f"gpu-2{port}")
+    world.use("idle", idle, instance=f"gpu-1{port}")
+    world.use("idle", busy, instance=f"gpu-2{port}", gpu="1")
+    world.use("foreign", idle, instance=f"gpu-2{port}")
+    seen = world.rounds(4)
+    assert sorted(path.rsplit("/", 1)[-1] for _, path, _ in world.changes) == ["foreign", "idle"]
+    assert seen["unknown"]["idle"] == 1
+
+
 @pytest.mark.parametrize(
     ("gpus", "use", "why"),
     [

@@ -138,15 +138,18 @@ def _apart(view: View) -> Judgement | None:
         return None
     middle = sorted(times.values())[len(times) // 2]
     off = low if middle - times[low] > times[high] - middle else high
+    told = f"{low} and {high} are {distance:.0f} s apart by their own clocks"
+    # Of two hosts, it is unknown which one is wrong.
+    wrong = (off,) if len(times) > 2 else (low, high)
     return failed(
         "cluster",
-        f"{low} and {high} are {distance:.0f} s apart by their own clocks; most hosts differ from {off}",
-        f"on {off}: chronyc makestep; then chronyc sources shows its source",
+        f"{told}; most hosts differ from {off}" if len(times) > 2 else told,
+        f"on {' and '.join(wrong)}: chronyc makestep; then chronyc sources shows its source",
         value=round(distance),
         unit="s",
         limit=LOOK_SECONDS,
         limit_source="own choice: above the duration of a check, far below the 300 s of munge",
-        names=(off,),
+        names=wrong,
     )
 
 

@@ -355,7 +355,10 @@ def _names(view: View, asked: Mapping[str, object]) -> Iterator[Judgement]:
 
 
 def _served(view: View, who: str) -> str:
-    """How to take the name server that most other hosts have, and that answers them; empty where none is known."""
+    """How to take the name server that most other hosts have, and that answers them; empty where none is known.
+
+    One host's word is not enough: names of another host would be found by its server.
+    """
     heard = {
         name: [
             server.address
@@ -369,7 +372,8 @@ def _served(view: View, who: str) -> str:
     }
     server = usual(heard)
     answered = [servers for servers in heard.values() if servers]
-    if server is None or 2 * sum(server in servers for servers in answered) <= len(answered):
+    alike = sum(server in servers for servers in answered)
+    if server is None or alike < 2 or 2 * alike <= len(answered):
         return ""
     return (
         f"on {who}: sed -i 's/^nameserver .*/nameserver {server}/' /etc/resolv.conf, which answers the other hosts; "

@@ -37,6 +37,8 @@ def judge_subnet_manager(view: View) -> Iterable[Judgement]:
     asked_from, master = next(iter(masters.items()))
     slaves = answers.keys() - masters
     deaf = [name for name in asked if name in unanswered or name in slaves]
+    if deaf and _is_doubted(view, masters, deaf):
+        return [_no_master(view, deaf[0], "silence", simulated, only=tuple(masters))]
     if deaf:
         return [_unheard(view.facts[name], asked_from, master, simulated) for name in deaf]
     if stranger := _stranger(view, master, simulated):
@@ -154,7 +156,19 @@ def why(view: View, areas: tuple[str, ...], otherwise: str) -> Gap:
     return Gap(otherwise)
 
 
-def _no_master(view: View, asked_from: str, said: str, simulated: bool) -> Judgement:
+def _is_doubted(view: View, heard: Iterable[str], deaf: Iterable[str]) -> bool:
+    """Whether most hosts reach no master, or half of them with all control hosts: one host's word does not replace it."""
+    hear, miss = set(heard), set(deaf)
+    if len(hear) != len(miss):
+        return len(hear) < len(miss)
+    control = {host.name for host in view.site.with_role(Role.CONTROL)}
+    return bool(control & miss) and not control & hear
+
+
+def _no_master(
+    view: View, asked_from: str, said: str, simulated: bool, only: tuple[str, ...] = ()
+) -> Judgement:
+    """``only``: the few hosts that report a master."""
     control = ", ".join(host.name for host in view.site.with_role(Role.CONTROL))
     ours = view.site.fabric.subnet_manager == "opensm"
     if ours and "STANDBY" in said.upper():
@@ -165,14 +179,18 @@ def _no_master(view: View, asked_from: str, said: str, simulated: bool) -> Judge
             value=said,
             simulated=simulated,
         )
+    few = (
+        f"; only {', '.join(only)} {'reports' if len(only) == 1 else 'report'} one" if only else ""
+    )
     return failed(
         "cluster",
-        f"no master subnet manager answers (asked from {asked_from}: {said})",
+        f"no master subnet manager answers (asked from {asked_from}: {said}){few}",
         f"on {control}: systemctl restart opensm, then read /var/log/opensm.*log"
         if ours
         else "start the subnet manager of the switch or of UFM (site.fabric.subnet_manager is "
         f"{view.site.fabric.subnet_manager})",
         value=said,
+        names=only,
         simulated=simulated,
     )
 
@@ -182,11 +200,13 @@ def _stranger(view: View, master: SubnetManager, simulated: bool) -> Judgement |
     if view.site.fabric.subnet_manager != "opensm" or not number(master.guid):
         return None
     control = [host.name for host in view.site.with_role(Role.CONTROL)]
-    known = {
-        number(port.guid): (name, port.device)
-        for name, facts in _bounded(view, view.facts).items()
-        for port in (facts.ports if facts else ())
-    }
+    bounded = _bounded(view, view.facts)
+    known: dict[int, tuple[str, str]] = {}
+    # A GUID that several hosts report is the control host's: no other host may run opensm.
+    for name in (*control, *bounded):
+        facts = bounded.get(name)
+        for port in facts.ports if facts else ():
+            known.setdefault(number(port.guid), (name, port.device))
     name, device = known.get(number(master.guid), ("", ""))
     if name in control:
         return None

@@ -81,6 +81,9 @@ KEEP_AWAY = ("NoSchedule", "NoExecute")
 PRESSURES = {"DiskPressure": "disk", "MemoryPressure": "memory", "PIDPressure": "process IDs"}
 """Conditions of a node by what its kubelet lacks."""
 MOST_TAINTS = 10
+MOST_TIERS = 16
+"""A kubelet writes labels, annotations and status of its own node, as many and as long as an object may be."""
+LONGEST = 200
 NAME_SERVER = re.compile(r"^clusterDNS:\s*\n\s*-\s*(\S+)", re.M)
 FOLDER = re.compile(r"--folder (\S+)")
 PEM = re.compile(r"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", re.S)
@@ -249,7 +252,7 @@ def _anonymous(wire: socket.socket) -> socket.socket:
 def in_short(said: str) -> str:
     """One line of the output of /healthz or /readyz: the failing checks, if listed."""
     fails = ", ".join(name + " failed" for name in FAILS.findall(said))
-    return (fails or " ".join(said.split()))[:200]
+    return (fails or " ".join(said.split()))[:LONGEST]
 
 
 def resolves(server: str, port: int = 53) -> str:
@@ -379,11 +382,13 @@ def node(item: dict[str, Any]) -> Facts:
         "name": item["metadata"]["name"],
         "ready": ready.get("status") == "True",
         "reason": "" if ready.get("status") == "True" else in_short(str(ready.get("message", ""))),
-        "version": status.get("nodeInfo", {}).get("kubeletVersion", ""),
+        "version": str(status.get("nodeInfo", {}).get("kubeletVersion", ""))[:LONGEST],
         "cordoned": bool(spec.get("unschedulable")),
-        "cordoned_for": notes.get(DRAINED, "") if spec.get("unschedulable") else "",
+        "cordoned_for": notes.get(DRAINED, "")[:LONGEST] if spec.get("unschedulable") else "",
         "owner": owners[0] if owners else "kubernetes",
-        "tiers": {key: value for key, value in labels.items() if key.startswith(TIER)},
+        "tiers": {
+            key: labels[key] for key in sorted(k for k in labels if k.startswith(TIER))[:MOST_TIERS]
+        },
         "pool": labels.get(POOL, ""),
         "taints": [_taint(t) for t in spec.get("taints") or [] if _is_foreign(t)][:MOST_TAINTS],
         "pressure": [

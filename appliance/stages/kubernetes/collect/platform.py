@@ -158,7 +158,7 @@ def trouble(pod: dict[str, Any], warnings: dict[str, str]) -> Facts:
     return {
         "name": name,
         "host": str(pod.get("spec", {}).get("nodeName", "")),
-        "kind": kind,
+        "kind": _line(kind),
         "said": _line(said or warning.partition(": ")[2]),
         "image": image,
         "age_s": _age(str(pod["metadata"].get("creationTimestamp", ""))),

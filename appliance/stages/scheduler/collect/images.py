@@ -11,13 +11,16 @@ if TYPE_CHECKING:
     from appliance.probe.ask import Facts
 
 ENDED = frozenset({"Succeeded", "Failed"})
+LONGEST = 512
+"""Characters of an image ID: a reference and a digest."""
 
 
 def images(items: list[dict[str, Any]], space: str) -> list[Facts]:
     """The images of a list of pods, those of pods that have ended and of containers that never began left out.
 
-    A container's status names its image by any of the tags the host has for it, so the pod's own words count. Raises
-    Unreadable.
+    A container's status names its image by any of the tags the host has for it, so the pod's own words count. A kubelet
+    writes the statuses of its pods: containers that a pod does not declare, and further statuses of one, are left out.
+    Raises Unreadable.
     """
     found: dict[tuple[str, str], set[str]] = {}
     try:
@@ -41,9 +44,8 @@ def _containers(spec: dict[str, Any], status: dict[str, Any]) -> list[tuple[str,
     found: list[tuple[str, str]] = []
     for declared, seen in kinds:
         asked = {c["name"]: c.get("image", "") for c in spec.get(declared) or []}
-        found += [
-            (asked.get(s["name"]) or s.get("image", ""), s.get("imageID", ""))
-            for s in status.get(seen) or []
-            if s.get("imageID") or s.get("containerID")
-        ]
+        for one in status.get(seen) or []:
+            image_id = str(one.get("imageID", ""))
+            if one["name"] in asked and (image_id or one.get("containerID")):
+                found.append((asked.pop(one["name"]), image_id[:LONGEST]))
     return found

@@ -33,6 +33,7 @@ DEFAULTS = (
 """Kubernetes heeds the old annotation as well as the new one."""
 OURS = "appliance"
 KAI = "kai-scheduler"
+DIGITS = 9
 EVERYONE = "system:authenticated"
 """The group that the API gives each user it knows."""
 QUEUES = "/apis/scheduling.run.ai/v2/queues"
@@ -130,11 +131,17 @@ def offered(items: list[dict[str, Any]], resource: str) -> dict[str, int]:
     """The amount that each node of a list offers; 0 without a device plugin. Raises Unreadable."""
     try:
         return {
-            item["metadata"]["name"]: int(item["status"].get("allocatable", {}).get(resource, 0))
+            item["metadata"]["name"]: _amount(item["status"].get("allocatable", {}).get(resource))
             for item in _of_kind(items, "Node")
         }
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, AttributeError):
         raise Unreadable("the API returned no list of nodes") from None
+
+
+def _amount(said: object) -> int:
+    """A count of devices. A kubelet may report any quantity of its own node, as 1k: it offers none that this stage has made."""
+    text = str(said or "0")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= DIGITS else 0
 
 
 def default_classes(items: list[dict[str, Any]]) -> list[str]:

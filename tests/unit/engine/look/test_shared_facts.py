@@ -335,7 +335,8 @@ def test_at_a_first_deployment_a_lie_changes_at_most_the_liars_own_row(site: Ses
     for name, said in answers():
         made = given(site, said, {})
         stolen = name.startswith("GUIDs of gpu-1") or name == "another host"
-        # Who of the two has them is not known yet.
+        # Who of the two has them is not known yet, unless one reports more than its class has ports.
+        stolen = stolen and name != "GUIDs of gpu-1 beside its own"
         claimed = _guids_of("gpu-1") if stolen else set()
         assert others - claimed <= _members(made), name
         assert not claimed & _members(made), name
@@ -413,6 +414,31 @@ def test_a_new_host_gets_no_port_of_an_adapter_that_was_accepted_of_another(site
     shared = shared_facts_of(new, facts(said))
     assert not shared.facts[LIAR].ports
     assert "gpu-1 has this GUID" in str(shared.contradictions[LIAR])
+
+
+def test_a_lie_about_guids_takes_none_from_a_control_host_or_from_a_new_host(
+    site: Session,
+) -> None:
+    """Of an honest host nothing contradicts, unless the liar reports as few GUIDs as it."""
+    head = [{**TRUTH[LIAR]["ports"][0], "guid": "0x0c42a10300ff0001"}]
+    more = [*TRUTH[LIAR]["ports"], *head, *TRUTH["gpu-1"]["ports"]]
+    answers = facts({**TRUTH[LIAR], "ports": more})
+    answers["head"] = answers["head"].model_copy(
+        update={"ports": HostFacts.model_validate({**TRUTH[LIAR], "ports": head}).ports}
+    )
+    first = shared_facts_of(site, answers)
+    assert set(first.contradictions) == {LIAR}
+    deployed(site, {n: f for n, f in facts().items() if n != "gpu-1"})
+    later = shared_facts_of(site, answers)
+    assert set(later.contradictions) == {LIAR}
+    assert len(later.facts["gpu-1"].ports) == len(TRUTH["gpu-1"]["ports"])
+
+
+def test_of_two_new_hosts_with_one_guid_neither_is_known_to_lie(site: Session) -> None:
+    shared = shared_facts_of(site, facts(as_ports_of("gpu-1")))
+    told = [one for name in ("gpu-1", LIAR) for one in shared.contradictions[name]]
+    assert all(one.disputed for one in told)
+    assert f"{LIAR} reports it, too" in str(shared.contradictions["gpu-1"])
 
 
 def test_what_contradicts_or_failed_is_not_accepted(site: Session) -> None:

@@ -49,6 +49,21 @@ def test_a_contradicting_host_is_drained_by_a_reason_that_names_what(
     assert world.reasons == {"gpu-1": f"{CONTRADICTS}memory"}
 
 
+def test_a_host_drains_no_other_by_reporting_its_guid(
+    session: Session, world: World, hosts: FakeHosts
+) -> None:
+    """At a first deployment it is not known which of the two lies."""
+    port = {"device": "mlx5_0", "port": 1, "state": "", "physical": "", "rate": 0.0}
+    port |= {"link_layer": "InfiniBand", "guid": "0x1"}
+    found = {
+        name: facts.model_copy(update={"ports": facts_of(name, ports=[port]).ports})
+        for name, facts in seen().items()
+        if name != "head"
+    }
+    drain_contradicting(session, Round({**seen(), **found}, {}))
+    assert world.reasons == {}
+
+
 def test_it_takes_jobs_again_once_it_agrees_or_is_accepted(
     session: Session, world: World, hosts: FakeHosts
 ) -> None:

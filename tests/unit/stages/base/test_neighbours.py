@@ -318,6 +318,8 @@ def test_one_host_does_not_decide_which_name_server_others_are_told_to_take() ->
     assert "nameserver 192.0.2.53/" in only(found).fix
     found["gpu-3"]["neighbours"]["name_servers"] = []
     assert "nameserver 203" not in only(found).fix
+    found["head"]["neighbours"]["name_servers"] = []
+    assert "nameserver 203" not in only(found).fix
 
 
 def test_a_host_without_a_route_to_its_name_server_needs_the_route() -> None:

@@ -392,11 +392,24 @@ def test_without_an_own_manager_the_remedy_is_the_switch_or_ufm() -> None:
 
 
 def test_no_host_takes_the_port_of_the_master_by_its_guid() -> None:
-    """Who was accepted with it keeps it."""
+    """Who was accepted with it keeps it; before that, a control host's word counts."""
     seen = view(facts("gpu-2", ports=[port("head", 0)]))
     accepted = replace(seen, standing=SharedFacts({"head": facts("head")}))
     assert one("fabric.sm", accepted).status is Status.PASS
-    assert one("fabric.sm", seen).status is Status.FAIL
+    assert one("fabric.sm", seen).status is Status.PASS
+
+
+def test_one_host_that_claims_a_master_hides_no_lost_one() -> None:
+    """Its word would turn the failure into warnings about the others, whose ports stay active."""
+    silence = {"area": "fabric", "text": "sminfo failed with 255", "kind": "unanswered"}
+    deaf = {"subnet_manager": None, "problems": [silence]}
+    liar = facts("gpu-2", subnet_manager={"state": "MASTER", "guid": "0x0c42a10300000000"})
+    for honest in (("head", "gpu-1"), ("head",)):
+        seen = view(liar, *(facts(name, **deaf) for name in honest))
+        result = one("fabric.sm", seen)
+        assert (result.status, result.target) == (Status.FAIL, "cluster"), honest
+        assert "only gpu-2 reports one" in result.cause
+        assert result.names == ("gpu-2",)
 
 
 def test_a_master_that_is_not_of_the_control_hosts_is_named_with_its_host() -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import json
 import os
 import socket
 import ssl
@@ -226,6 +227,22 @@ def test_a_control_plane_that_a_restore_has_stopped_is_known_as_such(grow: Grow)
 def test_what_is_no_node_is_not_taken_for_one(item: Any) -> None:
     with pytest.raises(Unreadable):
         kubernetes.nodes([item])
+
+
+def test_what_a_kubelet_writes_of_its_node_stays_small() -> None:
+    """Else one host's labels and texts would have the whole answer of the control host refused."""
+    long = "x" * (1 << 20)
+    labels = {f"{kubernetes.TIER}{n:05}": "spine" for n in range(30_000)}
+    found = kubernetes.node({
+        "metadata": {"name": "gpu-2", "labels": labels, "annotations": {kubernetes.DRAINED: long}},
+        "spec": {"unschedulable": True},
+        "status": {
+            "nodeInfo": {"kubeletVersion": long},
+            "conditions": [{"type": "Ready", "status": "False", "message": long}],
+        },
+    })  # fmt: skip
+    assert len(json.dumps(found)) < 4096
+    assert list(found["tiers"]) == sorted(labels)[: kubernetes.MOST_TIERS]
 
 
 def test_kubelet_is_told_in_its_own_words() -> None:

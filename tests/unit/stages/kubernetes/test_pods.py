@@ -325,3 +325,11 @@ def test_images_that_containerd_has_no_more_are_found(tmp_path: Path) -> None:
     listed.write_text("not json")
     assert images_gone(ask) is None
     assert "images.json" in ask.errors["kubernetes"]
+
+
+def test_a_reason_that_a_kubelet_makes_up_stays_short() -> None:
+    waiting = {"state": {"waiting": {"reason": "x" * (1 << 20)}}}
+    told = platform.trouble(
+        {"metadata": {"name": "kube-proxy-a"}, "status": {"containerStatuses": [waiting]}}, {}
+    )
+    assert len(json.dumps(told)) < 1024

@@ -646,7 +646,7 @@ def test_only_control_hosts_report_static_pods_where_the_release_can_say_so() ->
         found = of("head-1", site(3, version=version))["kubernetes_node_rights"]
         return [one for one in found if one["kind"].startswith("ValidatingAdmission")]
 
-    policy, binding = policies("1.30")
+    policy, binding, *_ = policies("1.30")
     assert policy["spec"]["validations"][0]["expression"] == (
         "request.userInfo.username in ['system:node:head-1', 'system:node:head-2', 'system:node:head-3']"
     )
@@ -656,3 +656,33 @@ def test_only_control_hosts_report_static_pods_where_the_release_can_say_so() ->
     }
     assert policies("1.29") == []
     assert of("head-2", site(3))["kubernetes_node_rights"] == []
+
+
+def test_kubelets_of_gpu_hosts_write_only_small_events_and_requests() -> None:
+    """Else one host would fill etcd for all: each event may have a megabyte, and there is no limit to their number."""
+    found = of("head-1", site(3, version="1.30"))["kubernetes_node_rights"]
+    specs = {
+        one["metadata"]["name"]: one["spec"]
+        for one in found
+        if one["kind"] == "ValidatingAdmissionPolicy"
+    }
+    bound = {
+        one["spec"]["policyName"]: one["spec"]["validationActions"]
+        for one in found
+        if one["kind"] == "ValidatingAdmissionPolicyBinding"
+    }
+    for name, resource in (
+        ("appliance-node-events", "events"),
+        ("appliance-node-requests", "certificatesigningrequests"),
+    ):
+        (rule,) = specs[name]["matchConstraints"]["resourceRules"]
+        assert (rule["resources"], rule["operations"]) == ([resource], ["CREATE", "UPDATE"])
+        assert specs[name]["matchConditions"] == specs["appliance-static-pods"]["matchConditions"]
+        assert bound[name] == ["Deny"]
+        control = "request.userInfo.username in ['system:node:head-1', 'system:node:head-2', 'system:node:head-3'] || "
+        told = [one["expression"] for one in specs[name]["validations"]]
+        assert all(one.startswith(control) for one in told)
+        assert told[0].endswith("<= 8192")
+    texts = specs["appliance-node-events"]["validations"][0]["expression"]
+    for text in ("message", "reason", "source.?host", "involvedObject.?fieldPath", "related.?name"):
+        assert f'object.?{text}.orValue("")' in texts

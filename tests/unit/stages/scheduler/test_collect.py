@@ -173,6 +173,33 @@ def test_a_node_without_a_device_plugin_offers_nothing() -> None:
         scheduler.offered([{"kind": "Node"}], scheduler.RDMA)
 
 
+@pytest.mark.parametrize("said", ["1k", "100m", "9" * 5000, "-1", "", None, "²"])
+def test_a_quantity_that_one_kubelet_makes_up_hides_no_other_node(said: object) -> None:
+    nodes = [
+        {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {scheduler.RDMA: n}}}
+        for name, n in (("a", "64"), ("b", said))
+    ]
+    assert scheduler.offered(nodes, scheduler.RDMA) == {"a": 64, "b": 0}
+
+
+def test_statuses_that_a_kubelet_makes_up_are_no_images() -> None:
+    """Else one host could list more images than the answer of a control host may have."""
+    made_up = [{"name": f"c{n}", "image": "x", "imageID": str(n)} for n in range(30_000)]
+    again = [{"name": "it", "imageID": "x" * (1 << 20)}, {"name": "it", "imageID": "other"}]
+    found = images(
+        [
+            {
+                "metadata": {"name": "p"},
+                "spec": {"containers": [{"name": "it", "image": "kai:1"}], "nodeName": "gpu-2"},
+                "status": {"phase": "Running", "containerStatuses": [*again, *made_up]},
+            }
+        ],
+        "kai",
+    )
+    assert len(json.dumps(found)) < 1024
+    assert [one["image"] for one in found] == ["kai:1"]
+
+
 def a_class(name: str, marks: dict[str, str]) -> dict[str, Any]:
     return {"kind": "StorageClass", "metadata": {"name": name, "annotations": marks}}
 

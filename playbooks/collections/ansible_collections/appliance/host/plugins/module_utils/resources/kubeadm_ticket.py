@@ -10,6 +10,7 @@ import os
 import ssl
 import tempfile
 import time
+from secrets import token_hex
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -103,9 +104,9 @@ class Desk:
     def give_certificate(self) -> dict[str, Any]:
         """A certificate of minutes with the rights of this node. With a token, a host could get the certificate of any node."""
         node = self.module.params["node"]
-        name = f"appliance-{node}-joins"
+        # Any node may make requests: it could take a name that it knows, and this host would not join.
+        name = f"appliance-{node}-joins-{token_hex(8)}"
         key, request = self.key_for(node)
-        self.forget_request(name)
         self.said(*KUBECTL, "create", "-f", "-", data=signing_request(name, request))
         try:
             self.said(*KUBECTL, "certificate", "approve", name)
