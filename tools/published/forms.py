@@ -127,6 +127,19 @@ PRINTED = (
     Printed(
         "backup-written", "the backup that was written", ("etcd save",), documents.BackupWritten
     ),
+    Printed("saved-backups", "backups on the target", ("backup list",), documents.SavedBackups),
+    Printed(
+        "created-backups",
+        "the backups that were written",
+        ("backup create",),
+        documents.CreatedBackups,
+    ),
+    Printed(
+        "verified-backup",
+        "a backup that was read back",
+        ("backup verify",),
+        documents.VerifiedBackup,
+    ),
     Printed("kubeconfig", "a file for kubectl", ("kubeconfig",), documents.Kubeconfig),
     Printed("profile", "a hardware class; the schema of its file", ("profile show",), Profile),
     Printed("rack", "a virtual rack", ("lab up", "lab status"), RackStatus),
