@@ -38,6 +38,8 @@ class Backups:
             "sha256": archive.digest(packed),
         }
         content = f"{self._base}/{name}{CONTENT}"
+        # sftp gives the copy the same mode.
+        packed.chmod(0o600)
         self._store.put(packed, content)
         with tempfile.TemporaryDirectory(dir=self._work) as folder:
             back = Path(folder) / "back"
@@ -45,6 +47,7 @@ class Backups:
             self._require(back, found)
             self._store.finish(content)
             told = Path(folder) / "manifest"
+            told.touch(mode=0o600)
             told.write_text(json.dumps(found), encoding="utf-8")
             # Last: without its manifest, an archive is no backup.
             self._store.put(told, f"{self._base}/{name}{MANIFEST}")
@@ -73,23 +76,28 @@ class Backups:
                 found.append({"name": name, "problem": str(error)})
         return found
 
+    def newest(self) -> dict[str, Any] | None:
+        """The manifest of the newest backup, None if there is none. Raises Trouble."""
+        names = self._complete(self._store.names(self._base))
+        return self.manifest(names[-1]) if names else None
+
     def manifest(self, name: str) -> dict[str, Any]:
         """The manifest of a backup, or of the newest. Raises Trouble."""
         if name == NEWEST:
-            names = self._complete(self._store.names(self._base))
-            if not names:
+            found = self.newest()
+            if found is None:
                 raise Trouble(ARCHIVE, f"the target has no backup of {self._base}")
-            name = names[-1]
+            return found
         if not NAME.fullmatch(name):
             raise Trouble(ARCHIVE, f"{name} is not the name of a backup")
         with tempfile.TemporaryDirectory(dir=self._work) as folder:
             file = Path(folder) / "manifest"
             self._store.get(f"{self._base}/{name}{MANIFEST}", file)
             try:
-                found: dict[str, Any] = json.loads(file.read_bytes()[: archive.MOST_MANIFEST])
-                if found["version"] != archive.VERSION or found["name"] != name:
+                read: dict[str, Any] = json.loads(file.read_bytes()[: archive.MOST_MANIFEST])
+                if read["version"] != archive.VERSION or read["name"] != name:
                     raise ValueError
-                return found
+                return read
             except (ValueError, KeyError, TypeError):
                 raise Trouble(ARCHIVE, f"the manifest of {name} cannot be read") from None
 

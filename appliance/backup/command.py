@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 from appliance.backup import archive, slurm, store
 from appliance.backup.backups import CONTROL_MACHINE, NEWEST, Backups
 from appliance.backup.slurm import Slurm
-from appliance.backup.trouble import ARCHIVE, DATA, REFUSED, Trouble
+from appliance.backup.trouble import ARCHIVE, DATA, NEW, REFUSED, Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,6 +29,8 @@ HOME = Path("/var/lib/appliance/backup")
 STATE = HOME / "state.json"
 ETCD = "etcd/"
 SNAPSHOT = ".snapshot"
+WORK, STALE_S = "work-", 3600.0
+"""Prefix of private folders, and the age in seconds at which one is of a killed run."""
 ROOM = 3
 """Multiple of the archive's size that a restore needs on this host's disk."""
 
@@ -45,14 +48,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--identity", action="store_true", help="the private key is on standard input"
     )
     parser.add_argument(
-        "--force", action="store_true", help="restore although newer data would be lost"
+        "--force",
+        action="store_true",
+        help="restore although newer data is lost; save although the accounting is new",
     )
     parser.add_argument("--file", default=SETTINGS, help="settings (default: %(default)s)")
     asked = parser.parse_args(arguments)
+    os.umask(0o077)
     try:
         host = Host(json.loads(Path(asked.file).read_text(encoding="utf-8")))
-        with _alone(waits=asked.verb == "save"):
-            sys.stdout.write(json.dumps(_answer(host, asked)) + "\n")
+        answer = _answer(host, asked)
+        sys.stdout.write(json.dumps(answer) + "\n")
     except Trouble as error:
         sys.stdout.write(json.dumps({"problem": str(error), "kind": error.kind}) + "\n")
         sys.stderr.write(f"appliance-backup: {error}\n")
@@ -65,7 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _answer(host: Host, asked: argparse.Namespace) -> dict[str, Any]:
     if asked.verb == "save":
-        return host.save()
+        with _alone():
+            return host.save(asked.force)
     if asked.verb == "list":
         return host.listed()
     identity = sys.stdin.buffer.read(1 << 16) if asked.identity else b""
@@ -73,7 +80,8 @@ def _answer(host: Host, asked: argparse.Namespace) -> dict[str, Any]:
         return host.verify(asked.of, asked.name, identity)
     if asked.verb == "consider":
         return host.consider(asked.of, asked.name)
-    return host.restore(asked.of, asked.name, identity, asked.force)
+    with _alone():
+        return host.restore(asked.of, asked.name, identity, asked.force)
 
 
 class Host:
@@ -84,11 +92,11 @@ class Host:
         given = settings["slurm"]
         self._slurm = Slurm(given) if given else None
 
-    def save(self) -> dict[str, Any]:
-        """Writes a backup, and notes how it went. Raises Trouble."""
+    def save(self, force: bool = False) -> dict[str, Any]:
+        """Writes a backup, and notes how it went. ``force``: although it is of another database than the last. Raises Trouble."""
         before = _state()
         try:
-            made = self._saved()
+            made = self._saved(force)
         except Trouble as error:
             _note({**before, "tried": time.time(), "problem": str(error), "kind": error.kind})
             raise
@@ -103,7 +111,7 @@ class Host:
         )
         return made
 
-    def _saved(self) -> dict[str, Any]:
+    def _saved(self, force: bool) -> dict[str, Any]:
         with _workplace() as work:
             target = self._backups(work)
             parts = work / "parts"
@@ -115,6 +123,8 @@ class Host:
             names: list[str] = []
             if self._slurm:
                 manifest["slurm"] = self._slurm.save(parts)
+                if not force:
+                    _require_successor(target, manifest["slurm"])
                 names += [slurm.DATABASE, slurm.STATE]
             names += self._newest_of_etcd(parts)
             manifest["parts"] = archive.described(parts, names)
@@ -224,24 +234,40 @@ class Host:
         return [name[len(ETCD) : -len(SNAPSHOT)] for name in names]
 
 
+def _require_successor(target: Backups, saved: dict[str, Any]) -> None:
+    """Raises Trouble if the newest backup is of another database: that of a disk that was lost, and is not restored yet."""
+    try:
+        last = target.newest()
+    except Trouble as error:
+        if error.kind != ARCHIVE:
+            raise
+        # A manifest that cannot be read must not prevent the next backup.
+        return
+    began = last.get("slurm", {}).get("began") if last else None
+    if last and began and began != saved["began"]:
+        days = [time.strftime("%Y-%m-%d %H:%M", time.gmtime(t)) for t in (began, saved["began"])]
+        raise Trouble(
+            NEW,
+            f"the accounting on this host is new ({days[1]}), backup {last['name']} has that since {days[0]}",
+        )
+
+
 @contextmanager
 def _workplace() -> Iterator[Path]:
     HOME.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for left in HOME.glob("work-*"):
-        shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix="work-", dir=HOME) as folder:
+    with tempfile.TemporaryDirectory(prefix=WORK, dir=HOME) as folder:
         yield Path(folder)
 
 
 @contextmanager
-def _alone(waits: bool) -> Iterator[None]:
-    """One at a time; the timer's run waits, a person is told."""
+def _alone() -> Iterator[None]:
+    """One at a time; others wait. What a killed run has left goes: it may be plain."""
     HOME.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (HOME / "lock").open("w", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
-        except BlockingIOError:
-            raise Trouble(REFUSED, "a backup is being written; try again in a minute") from None
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for left in HOME.glob(f"{WORK}*"):
+            if time.time() - left.stat().st_mtime > STALE_S:
+                shutil.rmtree(left, ignore_errors=True)
         yield
 
 

@@ -54,10 +54,14 @@ class Slurm:
             run(words, DATA, sink=sink)
 
     def look(self) -> dict[str, Any]:
-        """Jobs, the last change of one (seconds since 1970), associations, Slurm's release; Raises Trouble."""
+        """Jobs, the last change of one and when the accounting began (seconds since 1970), associations, Slurm's release. Raises Trouble."""
         jobs, changed = self._row("COUNT(*), COALESCE(MAX(mod_time), 0)", "job")
         (associations,) = self._row("COUNT(*)", "assoc", " WHERE deleted = 0")
+        # A new database is as old as its first registration of the cluster.
+        whose = f"SELECT creation_time FROM cluster_table WHERE name = '{self.cluster}'"
+        began = int(self._query(whose).strip() or 0)
         return {
+            "began": began,
             **{"cluster": self.cluster, "jobs": jobs, "changed": changed},
             **{"associations": associations, "release": release()},
         }

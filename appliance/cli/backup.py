@@ -61,15 +61,19 @@ def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
 
 
 @backup.command()
+@click.option(
+    "--force", is_flag=True, help="Also if the accounting on the host is newer than its backups."
+)
 @options.target_options
 @options.json_option("Print the new backups as one JSON object.")
-def create(inventory: Path | None, profile: str | None, as_json: bool) -> int:
+def create(inventory: Path | None, profile: str | None, force: bool, as_json: bool) -> int:
     """Write backups now, of each control host and of the site's folder.
 
     Each is encrypted, written under a temporary name, read back and compared. Only then old backups are removed.
+    A rebuilt host with new accounting is refused until a backup is restored, or with --force starts over.
     Exit: 0 all were written, 1 one was not, 2 unusable input.
     """
-    found = action.create(options.target(inventory, profile), options.quiet())
+    found = action.create(options.target(inventory, profile), options.quiet(), force)
     failed = any(isinstance(saved, ApplianceError) for saved in found.values())
     if as_json:
         hosts = {host: _written_document(saved) for host, saved in found.items()}
@@ -195,7 +199,7 @@ def _intent(host: str, considered: Considered) -> list[str]:
     saved = considered.manifest
     lines = [
         f"  {host} is restored from {saved.name}: {', '.join(action.summary(saved))}.",
-        f"  The backup is {action.lost_minutes(considered):.1f} minutes old. Slurm stops for about a minute; jobs keep running.",
+        f"  The backup is {action.lost_minutes(considered):.1f} minutes old. Slurm stops for about a minute.",
     ]
     if considered.lost:
         lines.append(f"  {considered.lost} jobs on {host} changed after it and are lost.")

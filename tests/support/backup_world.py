@@ -27,6 +27,7 @@ CLIENT = """\
 echo "$0 $*" | sed 's,.*/,,' >> "$RACK/said"
 case "$*" in
 *"SHOW TABLES"*) echo table ;;
+*"creation_time"*) cat "$RACK/began" ;;
 *"mod_time > "*) cat "$RACK/lost" ;;
 *"mod_time"*) echo "$(cat "$RACK/jobs") 1000" ;;
 *"COUNT(*)"*job_table*) cat "$RACK/jobs" ;;
@@ -67,6 +68,7 @@ class World:
         (root / "slurmdbd.conf").write_text("StoragePass=open-sesame\n")
         self.note("jobs", "7")
         self.note("lost", "0")
+        self.note("began", "500")
 
     def note(self, name: str, text: str) -> None:
         (self.root / name).write_text(text + "\n")

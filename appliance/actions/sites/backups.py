@@ -131,14 +131,15 @@ def listed(target: Target, observer: Observer) -> tuple[str, str, Found]:
         return session.site.name, given.target, found
 
 
-def create(target: Target, observer: Observer) -> dict[str, Saved | ApplianceError]:
-    """Writes a backup of each control host, and of the site's folder; a failure is a value."""
+def create(target: Target, observer: Observer, force: bool) -> dict[str, Saved | ApplianceError]:
+    """Writes a backup of each control host, and of the site's folder; a failure is a value. ``force``: also of a new accounting."""
     with open_session(target, VERB, observer, keeps=True) as session:
         required(session)
 
         def save(host: str) -> Saved | ApplianceError:
             try:
-                return _answer(session, host, Saved, "save", seconds=WORK_SECONDS)
+                words = ("save", *(("--force",) if force else ()))
+                return _answer(session, host, Saved, *words, seconds=WORK_SECONDS)
             except ApplianceError as error:
                 return error
 

@@ -28,7 +28,10 @@ LATE = 2
 SPARE_S = 300.0
 LOG = "journalctl -u appliance-backup"
 NOW = "appliance backup create"
-TARGET = "target"
+TARGET, NEW = "target", "new"
+"""Kinds of problems that the program notes."""
+RESTORE = "appliance backup restore latest --identity FILE"
+START_OVER = "appliance backup create --force"
 
 
 def _known(facts: HostFacts, host: Host) -> tuple[Backup | None, Iterator[Judgement]]:
@@ -49,11 +52,15 @@ def _age(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     said = {"unit": "min", "limit": round(most / 60), "limit_source": "twice backup.every"}
     because = f": {seen.problem}" if seen.problem else ""
     fix = f"on {host.name}: {LOG}; then {NOW}"
+    if seen.kind == NEW:
+        fix = f"{RESTORE}; to start over without the old accounting: {START_OVER}"
     timer = facts.units.get(TIMER)
     if not because and timer is not None and timer.active not in {"active", "unknown"}:
         because = f": {TIMER} is {timer.active}"
         fix = f"on {host.name}: systemctl enable --now {TIMER}; then {NOW}"
-    if seen.age_s is None:
+    if seen.kind == NEW:
+        yield failed(host.name, f"no backup is written{because}", fix, **said)
+    elif seen.age_s is None:
         yield failed(host.name, f"there is no backup of this host{because}", fix, **said)
     elif seen.age_s > most:
         minutes = round(seen.age_s / 60)
@@ -74,7 +81,7 @@ def _target(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     elif seen.problem and seen.kind == TARGET:
         fix = f"check {given.target}: its server, the key backup_ssh_key in authorized_keys, its free space; then {NOW}"
         yield failed(host.name, f"{given.target}: {seen.problem}", fix)
-    elif seen.problem:
+    elif seen.problem and seen.kind != NEW:
         fix = f"on {host.name}: {LOG}; then {NOW}"
         yield not_assessed(
             host.name, f"the last try failed before the end: {seen.problem}", fix=fix

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from appliance.backup import store
-from appliance.backup.trouble import ARCHIVE, DATA, REFUSED, TARGET, Trouble
+from appliance.backup.trouble import ARCHIVE, DATA, NEW, REFUSED, TARGET, Trouble
 from tests.support.backup_world import KEY, World, state
 
 IDENTITY = KEY.encode() + b"\n"
@@ -17,7 +17,7 @@ def test_a_backup_is_an_archive_and_its_manifest(world: World) -> None:
     assert world.files == [f"{made['name']}.age", f"{made['name']}.json"]
     assert made["slurm"] == {
         **{"cluster": "tiny", "jobs": 7, "changed": 1000},
-        **{"associations": 4, "release": "22.05.8"},
+        **{"associations": 4, "release": "22.05.8", "began": 500},
     }
     assert state(world)["problem"] == ""
     (found,) = world.host().listed()["hosts"]["head"]
@@ -175,3 +175,21 @@ def test_no_plain_copy_is_left(world: World) -> None:
     world.host().save()
     left = [path.name for path in (world.root / "home").rglob("*") if path.is_file()]
     assert left == ["state.json"]
+
+
+def test_the_accounting_of_a_rebuilt_host_never_becomes_the_newest_backup(world: World) -> None:
+    made = world.host().save()
+    world.note("began", "900")
+    with pytest.raises(Trouble, match=f"backup {made['name']} has that since"):
+        world.host().save()
+    assert state(world)["kind"] == NEW
+    assert world.files == [f"{made['name']}.age", f"{made['name']}.json"]
+    world.note("began", "500")
+    world.host().save()
+    assert state(world)["kind"] == ""
+
+
+def test_accounting_can_start_over(world: World) -> None:
+    world.host().save()
+    world.note("began", "900")
+    assert world.host().save(force=True)["slurm"]["began"] == 900
