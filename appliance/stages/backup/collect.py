@@ -28,6 +28,8 @@ def collect(ask: Ask) -> Facts:
         return {"backup": {}}
     try:
         seen = json.loads(said)
+        if not isinstance(seen, dict):
+            raise ValueError
         found: Facts = {key: seen[key] for key in PLAIN if key in seen}
         for name, key in TIMES.items():
             if key in seen:

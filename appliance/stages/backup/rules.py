@@ -1,5 +1,6 @@
 """Rules for backups: the target is off the hosts that are saved, and can be reached with a key."""
 
+import re
 from collections.abc import Iterator
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -12,6 +13,8 @@ from appliance.stages.storage.variables import server_host
 
 TARGET: KeyPath = ("backup", "target")
 SSH_KEY = "backup_ssh_key"
+RECIPIENT = re.compile(r"age1[02-9ac-hj-np-z]{58}")
+"""A public key of age (X25519), in Bech32."""
 MINUTES = (5, 1440)
 DAYS = (1, 3650)
 
@@ -78,6 +81,18 @@ def access(case: Case) -> Iterator[Finding]:
         yield case.problem(secret, "is not used by a folder", "remove it")
 
 
+def recipient(case: Case) -> Iterator[Finding]:
+    """It is a public key; a private one is never quoted."""
+    given = case.site.backup
+    path: KeyPath = ("backup", "recipient")
+    if given is None or not case.checked.whole(*path) or RECIPIENT.fullmatch(given.recipient):
+        return
+    message = "is not a public key of age"
+    if given.recipient.upper().startswith("AGE-SECRET-KEY"):
+        message = "is a private key of age"
+    yield case.problem(path, message, "write the line age1... that age-keygen -y KEY prints")
+
+
 def times(case: Case) -> Iterator[Finding]:
     """Backups are taken often enough, and kept for whole days."""
     given = case.site.backup
@@ -91,4 +106,4 @@ def times(case: Case) -> Iterator[Finding]:
         yield case.problem(("backup", "keep"), message, "1d to 3650d; the default is 14d")
 
 
-RULES: tuple[Rule, ...] = (another_host, access, times)
+RULES: tuple[Rule, ...] = (another_host, access, recipient, times)

@@ -3,13 +3,11 @@
 from pydantic import Field
 
 from appliance.models.base import Model
-from appliance.models.text_types import ACCOUNT_NAME, PORT, Duration, minutes
+from appliance.models.text_types import ACCOUNT_NAME, PORT, Duration, PublicKey, minutes
 
 SERVER = r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?"
 FOLDER = r"(/[A-Za-z0-9_][A-Za-z0-9._-]*)+"
 TARGET = rf"^(ssh://{ACCOUNT_NAME[1:-1]}@{SERVER}(:{PORT})?)?{FOLDER}$"
-RECIPIENT = r"^age1[02-9ac-hj-np-z]{58}$"
-"""A public key of age (X25519), in Bech32."""
 HOST_KEY = r"^(ssh-ed25519|ecdsa-sha2-nistp(256|384|521)|ssh-rsa) [A-Za-z0-9+/]{40,1000}={0,2}$"
 
 
@@ -26,8 +24,7 @@ class BackupOptions(Model):
         pattern=HOST_KEY,
         description="Public SSH key of the target's server; required with ssh://",
     )
-    recipient: str = Field(
-        pattern=RECIPIENT,
+    recipient: PublicKey = Field(
         description="Public key of age for which backups are encrypted; keep its private part off the site",
     )
     every: Duration = Field(default="15m", description="Time between two backups of a host")
@@ -51,7 +48,6 @@ WORDS = {
         "a target of backups",
         "such as ssh://backup@192.0.2.7/srv/backup, or a mount point such as /mnt/backup; S3 is unsupported",
     ),
-    RECIPIENT: ("a public key of age", "the line age1... that age-keygen -y KEY prints"),
     HOST_KEY: (
         "a public SSH host key",
         "type and key of one line of /etc/ssh/ssh_host_ed25519_key.pub there",
