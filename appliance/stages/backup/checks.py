@@ -97,7 +97,7 @@ CHECKS: tuple[Check, ...] = (
         CONTROL_HOSTS,
         _target,
         "The last try to write a backup, compare what the target returns, and remove old backups. Usual causes of a failure: the server is "
-        "down, its key has changed, the login key is not authorized there, the disk is full, or nothing is mounted at the folder.",
+        "down, the login key is not authorized there, its disk is full, or nothing is mounted.",
         "the last backup was written and read back",
         nature=Nature.SYMPTOM,
         explains=(unit_failed("appliance-backup"),),
