@@ -59,7 +59,7 @@ PRINTED = (
     Printed(
         "events",
         "events as they happen, one object a line",
-        ("deploy", "etcd abandon", "etcd repair", "etcd restore", "node assign"),
+        ("deploy", "etcd abandon", "etcd repair", "backup restore", "etcd restore", "node assign"),
         Event,
     ),
     Printed(
