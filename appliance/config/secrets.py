@@ -108,6 +108,12 @@ FORMATS: Mapping[str, tuple[re.Pattern[str], str]] = {
         re.compile(r"[A-Za-z0-9_.,:+/=@%-]{8,128}"),
         "one line of 8 to 128 of the characters A-Z a-z 0-9 _ . , : + / = @ % -",
     ),
+    "backup_ssh_key": (
+        re.compile(
+            r"-----BEGIN OPENSSH PRIVATE KEY-----\n[A-Za-z0-9+/=\n]{100,16000}\n-----END OPENSSH PRIVATE KEY-----"
+        ),
+        'a private key of OpenSSH without passphrase: ssh-keygen -t ed25519 -N "" -f FILE',
+    ),
     "runai_admin_password": (
         re.compile(r"(?=.*[0-9])(?=.*[a-z])(?=.*[A-Z])(?=.*[^A-Za-z0-9])[^\x00-\x1f\x7f]{8,128}"),
         "8 to 128 characters with a digit, a lower-case letter, an upper-case letter and another character",

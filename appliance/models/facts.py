@@ -40,6 +40,7 @@ from appliance.models.gap import Gap
 from appliance.models.result import Kind
 from appliance.models.text_types import Simulated
 from appliance.models.watch import Watch
+from appliance.stages.backup.facts import Backup
 from appliance.stages.base.facts import Weekly
 from appliance.stages.fabric.facts import Port, SubnetManager, Topology
 from appliance.stages.gpu.facts import Gpus, Xid
@@ -219,6 +220,7 @@ class HostFacts(Model):
         default=(), description="Ports of Prometheus that others hold, if it does not answer"
     )
     limits: Limits | None = None
+    backup: Backup | None = None
     mig_demand: MigDemand | None = None
     watch: Watch | None = None
     node_watch: Watch | None = None

@@ -27,6 +27,7 @@ from appliance.models.text_types import (
     Release,
     SecretName,
 )
+from appliance.stages.backup.site import BackupOptions
 from appliance.stages.base.site import BaseOptions
 from appliance.stages.fabric.site import DocaRepository, FabricOptions
 from appliance.stages.gpu.site import GpuOptions, GpuRepository
@@ -234,6 +235,9 @@ class Site(Model):
     )
     workloads: WorkloadsOptions | None = Field(
         default=None, description="Add-ons for the cluster's users; default: none"
+    )
+    backup: BackupOptions | None = Field(
+        default=None, description="Backups off the hosts; default: none are written"
     )
     software: NamedFew[Component, Release] = Field(
         default_factory=dict, description="Releases that differ from the profile's"

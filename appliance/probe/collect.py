@@ -47,6 +47,7 @@ AREAS = {
     "scheduler": ("appliance.stages.scheduler.collect.scheduler", 15.0),
     "observe": ("appliance.stages.observe.collect", 5.0),
     "limits": ("appliance.stages.limits.collect", 5.0),
+    "backup": ("appliance.stages.backup.collect", 5.0),
     "watch": ("appliance.stages.slurm.collect.watch", 30.0),
     "node_watch": ("appliance.stages.kubernetes.collect.watch", 30.0),
     "mig_demand": ("appliance.stages.mig.collect", 5.0),

@@ -14,6 +14,10 @@ T = TypeVar("T")
 WITH_SITE = frozenset(
     {
         "accept",
+        "backup create",
+        "backup list",
+        "backup restore",
+        "backup verify",
         "baseline accept",
         "baseline show",
         "bios apply",

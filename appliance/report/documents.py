@@ -314,6 +314,55 @@ class BackupWritten(Document):
     name: Line
 
 
+class SavedSlurm(Model):
+    """What a backup has of Slurm. ``changed``: the last change of a job, seconds since 1970."""
+
+    cluster: Line
+    jobs: int
+    changed: int
+    associations: int
+    release: Line
+
+
+class SavedBackup(Model):
+    """A backup on the target, by its manifest. ``problem``: why that cannot be read. ``written``: seconds since 1970."""
+
+    name: Line
+    problem: Line = ""
+    written: int = 0
+    bytes: int = 0
+    slurm: SavedSlurm | None = None
+    parts: tuple[Line, ...] = ()
+
+
+class SavedBackupsOfHost(Unknown):
+    """Backups of one host; None: unknown."""
+
+    backups: tuple[SavedBackup, ...] | None = None
+
+
+class SavedBackups(Document):
+    """Backups on the target by the host that was saved; ``_control`` is the control machine."""
+
+    site: Line
+    target: Line
+    hosts: dict[str, SavedBackupsOfHost]
+
+
+class CreatedBackups(Document):
+    """The backups that were written, by host; ``_control`` is the control machine."""
+
+    hosts: dict[str, SavedBackupsOfHost]
+
+
+class VerifiedBackup(Document):
+    """A backup that the target returned unchanged. ``decrypted``: whether each of its parts was compared, too."""
+
+    name: Line
+    decrypted: bool
+    parts: tuple[Line, ...]
+
+
 class Kubeconfig(Document):
     """A kubeconfig and its end of validity; ``namespaces``: where a member works, empty for an administrator."""
 

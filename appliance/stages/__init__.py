@@ -23,6 +23,7 @@ OF_HOSTS = (
     "workloads",
     "observe",
     "limits",
+    "backup",
 )
 """Stages of hosts, in the order in which they are listed. Each starts after those that its declaration names."""
 OF_CLUSTER = ("runai", "queues", "validate")

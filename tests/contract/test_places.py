@@ -14,7 +14,13 @@ from appliance.mig import bundle as mig_bundle
 ROOT = Path(__file__).parents[2] / "appliance"
 DOOR = {"probe/places.py", "probe/files.py"}
 READS_HERE = {
-    *("probe/bundle.py", "watch/bundle.py", "limits/bundle.py", "mig/bundle.py"),
+    *(
+        "probe/bundle.py",
+        "watch/bundle.py",
+        "limits/bundle.py",
+        "mig/bundle.py",
+        "backup/bundle.py",
+    ),
     "support/bundle.py",
 }
 """On the control machine: what is packed for the hosts."""

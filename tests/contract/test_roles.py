@@ -17,6 +17,7 @@ from appliance.config.secrets import Secret
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Profile
 from appliance.models.site import Owner, Role, Site
+from appliance.stages.backup.site import BackupOptions
 from appliance.stages.catalog import STAGES
 from appliance.stages.context import RoleContext, Variables
 from appliance.stages.kubernetes.site import KubernetesOptions
@@ -194,6 +195,7 @@ def asking(stage: Stage, site: Site) -> Site:
     sections = {
         "kubernetes": KubernetesOptions(),
         "scheduler": SchedulerOptions(),
+        "backup": BackupOptions(target="/mnt/backup", recipient="age1" + 58 * "q"),
         "workloads": WorkloadsOptions(nfs_csi=NfsCsi(), kuberay=Addon()),
     }
     return site.model_copy(update=sections)

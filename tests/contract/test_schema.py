@@ -20,6 +20,7 @@ JUDGED_BY_RULES = {
     "limits.NAME.value": "a number in the check's range or one of its words: config/rules/limits.py",
     "base.admins[].keys[]": "decoded as a whole, and shown in no message: config/public_key.py",
     "base.users[].keys[]": "as those of admins",
+    "backup.recipient": "a private key is never quoted: stages/backup/rules.py",
     "workloads.jupyter.config.NAME.NAME": "any setting of JupyterHub: stages/workloads/rules.py",
 }
 """Texts and numbers the schema leaves open, and what judges them."""

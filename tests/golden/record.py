@@ -57,6 +57,7 @@ PROGRAMS = (
     "appliance.stages.fitness.executable",
     "appliance.stages.mig.variables.executable",
     "appliance.stages.limits.variables.executable",
+    "appliance.stages.backup.variables.executable",
 )
 """What carries code of ours to hosts: in the record every change of it would be a change of every site."""
 TAKEN = datetime(2026, 11, 23, 14, 17, 42, tzinfo=UTC)

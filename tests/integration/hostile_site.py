@@ -203,6 +203,13 @@ SITE: Document = {
         },
         "vllm": {"export": "/srv/data", "models": [{"name": "m", "path": "m"}]},
     },
+    "backup": {
+        "target": "ssh://store@192.0.2.7/srv/backup",
+        "host_key": "ssh-ed25519 " + 68 * "A",
+        "recipient": "age1" + 58 * "q",
+        "every": "15m",
+        "keep": "14d",
+    },
     "software": {"containerd": "2.3"},
     "limits": {"base.clock": {"value": 1, "unit": "s", "source": "contract", "date": "2026"}},
     "simulated": ["gpu", "fabric"],
@@ -211,6 +218,7 @@ SECRETS = {
     "munge_key": Secret("A" * 64),
     "slurmdbd_password": Secret("B" * 32),
     "receiver.chat": Secret("https://hooks.example.com/T0"),
+    "backup_ssh_key": Secret("A" * 64),
     "kubernetes_encryption_key": Secret("A" * 43 + "="),
 }
 

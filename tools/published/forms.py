@@ -59,7 +59,7 @@ PRINTED = (
     Printed(
         "events",
         "events as they happen, one object a line",
-        ("deploy", "etcd abandon", "etcd repair", "etcd restore", "node assign"),
+        ("deploy", "etcd abandon", "etcd repair", "backup restore", "etcd restore", "node assign"),
         Event,
     ),
     Printed(
@@ -126,6 +126,19 @@ PRINTED = (
     Printed("backups", "backups of the cluster's state", ("etcd list",), documents.Backups),
     Printed(
         "backup-written", "the backup that was written", ("etcd save",), documents.BackupWritten
+    ),
+    Printed("saved-backups", "backups on the target", ("backup list",), documents.SavedBackups),
+    Printed(
+        "created-backups",
+        "the backups that were written",
+        ("backup create",),
+        documents.CreatedBackups,
+    ),
+    Printed(
+        "verified-backup",
+        "a backup that was read back",
+        ("backup verify",),
+        documents.VerifiedBackup,
     ),
     Printed("kubeconfig", "a file for kubectl", ("kubeconfig",), documents.Kubeconfig),
     Printed("profile", "a hardware class; the schema of its file", ("profile show",), Profile),

@@ -21,6 +21,7 @@ KNOWN_HOSTS_BYTES = 50_000_000
 ASKED_FOR = (
     *NEEDED_BY_SLURM,
     *NEEDED_BY_CLUSTER,
+    "backup_ssh_key",
     "ngc_api_key",
     "runai_admin_password",
     "runai_client_secret",

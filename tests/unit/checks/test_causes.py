@@ -207,6 +207,9 @@ observe.server head/prometheus | base.failed_units head : prometheus.service | b
 observe.targets gpu-1 | observe.alerts cluster ~ : HostDown | observe.alerts cluster ~ : UnitFailed
 kubernetes.api head | limits.cluster cluster | limits.metrics cluster
 limits.running head | limits.cluster cluster ? | kubernetes.nodes head
+backup.target head | backup.age head | backup.age head-2
+backup.target head | base.failed_units head : appliance-backup.service | base.failed_units head : appliance-backup.service, x.service
+backup.age head | base.failed_units head : appliance-backup.service | base.failed_units head : appliance-backup.service, x.service
 limits.running head | base.failed_units head : appliance-limits.service | base.failed_units head : appliance-limits.service, x.service
 kubernetes.api head | mig.on_demand gpu-1 | gpu.mig gpu-1
 limits.running head | mig.on_demand cluster ? | mig.on_demand gpu-1

@@ -14,7 +14,7 @@ from appliance.models.site import Owner, Site
 from appliance.stages.catalog import EVERY_STAGE
 from appliance.stages.scheduler.queues.tree import hosts_of
 
-NOT_ASKED_FOR = {"runai", "workloads"}
+NOT_ASKED_FOR = {"backup", "runai", "workloads"}
 
 
 def made(profile: str, gpu: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Site:

@@ -1,0 +1,185 @@
+"""The target of backups: files by relative name, over SFTP or in a folder of a network file system."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from appliance.backup.programs import run
+from appliance.backup.trouble import TARGET, Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import IO
+
+SSH = re.compile(
+    r"ssh://(?P<login>[a-z_][a-z0-9_-]*@[A-Za-z0-9.-]+)(?::(?P<port>\d+))?(?P<path>/.+)"
+)
+CONNECT_S = 15
+NETWORKED = re.compile(
+    r"nfs4?|cifs|smb3|ceph|lustre|gpfs|beegfs|glusterfs|9p|wekafs|fuse\.(sshfs|ceph|glusterfs|s3fs)"
+)
+"""File systems whose data is on other machines."""
+PART = ".part"
+
+
+class Folder:
+    """A mounted folder. Raises Trouble where it is not mounted from another machine."""
+
+    def __init__(self, path: str, mounts: Path = Path("/proc/self/mountinfo")) -> None:
+        self._path = Path(path)
+        require_elsewhere(self._path, mounts)
+
+    def put(self, local: Path, name: str) -> None:
+        """Copies a file to the target, under its name only once it is complete."""
+        target = self._path / name
+        part = target.with_name(target.name + PART)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with local.open("rb") as source, _created(part) as sink:
+                shutil.copyfileobj(source, sink, 1 << 20)
+                sink.flush()
+                os.fsync(sink.fileno())
+        except OSError as error:
+            raise Trouble(TARGET, f"{part}: {error.strerror}") from None
+
+    def finish(self, name: str) -> None:
+        """Gives a complete file its name."""
+        target = self._path / name
+        try:
+            target.with_name(target.name + PART).replace(target)
+        except OSError as error:
+            raise Trouble(TARGET, f"{target}: {error.strerror}") from None
+
+    def get(self, name: str, local: Path) -> None:
+        """Copies a file from the target."""
+        try:
+            with (self._path / name).open("rb") as source, _created(local) as sink:
+                shutil.copyfileobj(source, sink, 1 << 20)
+        except OSError as error:
+            raise Trouble(TARGET, f"{self._path / name}: {error.strerror}") from None
+
+    def names(self, folder: str) -> list[str]:
+        """Names of files in a folder; none if it does not exist."""
+        try:
+            return sorted(entry.name for entry in (self._path / folder).iterdir())
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise Trouble(TARGET, f"{self._path / folder}: {error.strerror}") from None
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Removes files."""
+        for name in names:
+            try:
+                (self._path / name).unlink()
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                raise Trouble(TARGET, f"{self._path / name}: {error.strerror}") from None
+
+
+class Sftp:
+    """A folder of an SSH server, by sftp: an account that may use SFTP alone suffices."""
+
+    def __init__(self, url: str, key: str, known_hosts: str) -> None:
+        found = SSH.fullmatch(url)
+        if found is None:
+            raise Trouble(TARGET, f"{url} is not ssh://USER@HOST/PATH")
+        self._path = found["path"]
+        given = (
+            *("BatchMode=yes", "StrictHostKeyChecking=yes", f"UserKnownHostsFile={known_hosts}"),
+            *(
+                "GlobalKnownHostsFile=/dev/null",
+                "IdentitiesOnly=yes",
+                f"ConnectTimeout={CONNECT_S}",
+            ),
+            *("ServerAliveInterval=15", "ServerAliveCountMax=4", "UpdateHostKeys=no"),
+        )
+        options = [word for option in given for word in ("-o", option)]
+        port = ["-P", found["port"]] if found["port"] else []
+        self._argv = ["sftp", "-q", *options, *port, "-i", key, "-b", "-", found["login"]]
+
+    def put(self, local: Path, name: str) -> None:
+        """Copies a file to the target, under its name only once it is complete."""
+        parents = Path(name).parent.parts
+        folders = ["/".join([self._path, *parents[: i + 1]]) for i in range(len(parents))]
+        # "-": a folder that exists is no error.
+        made = [f"-mkdir {folder}" for folder in folders]
+        self._batch([*made, f"put {local} {self._path}/{name}{PART}"])
+
+    def finish(self, name: str) -> None:
+        """Gives a complete file its name."""
+        self._batch([f"rename {self._path}/{name}{PART} {self._path}/{name}"])
+
+    def get(self, name: str, local: Path) -> None:
+        """Copies a file from the target."""
+        self._batch([f"get {self._path}/{name} {local}"])
+
+    def names(self, folder: str) -> list[str]:
+        """Names of files in a folder; none if it does not exist."""
+        said = self._batch([f"cd {self._path}", f"-ls -1 {folder}"])
+        lines = [line.strip() for line in said.splitlines()]
+        return sorted(Path(line).name for line in lines if line and not line.startswith("sftp>"))
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Removes files."""
+        if names:
+            self._batch([f"-rm {self._path}/{name}" for name in names])
+
+    def _batch(self, commands: Sequence[str]) -> str:
+        return run(self._argv, TARGET, text="\n".join([*commands, ""]).encode())
+
+
+def require_elsewhere(path: Path, mounts: Path) -> None:
+    """Raises Trouble if the folder is not on a network file system of another machine: it would be lost with this host's disk."""
+    found = ("", "/", "", "")
+    try:
+        lines = mounts.read_text(encoding="utf-8").splitlines()
+        place = str(path.resolve(strict=True))
+    except OSError as error:
+        raise Trouble(TARGET, f"{path}: {error.strerror}") from None
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        point, (kind, source, *_) = before.split()[4], after.split()
+        if f"{place}/".startswith(f"{point.rstrip('/')}/") and len(point) >= len(found[1]):
+            found = (line, point, kind, source)
+    _, point, kind, source = found
+    if not NETWORKED.fullmatch(kind):
+        raise Trouble(
+            TARGET,
+            f"{path} is on {point} ({kind or 'unknown'}), a disk of this host: mount a folder of another machine there",
+        )
+    server = source.rpartition(":")[0].strip("[]")
+    if server and _is_own(server):
+        raise Trouble(TARGET, f"{path} is mounted from this host itself ({source})")
+
+
+def _is_own(server: str) -> bool:
+    """Whether an address or a name is this host: only its own addresses can be bound."""
+    try:
+        found = socket.getaddrinfo(server, 0, type=socket.SOCK_DGRAM)
+    except OSError:
+        return False
+    for family, kind, _, _, address in found:
+        with socket.socket(family, kind) as one:
+            try:
+                one.bind(address)
+            except OSError:
+                continue
+            return True
+    return False
+
+
+def _created(path: Path) -> IO[bytes]:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    return os.fdopen(os.open(path, flags, 0o600), "wb")
+
+
+def opened(target: str, key: str, known_hosts: str) -> Folder | Sftp:
+    """The site's target."""
+    return Sftp(target, key, known_hosts) if target.startswith("ssh://") else Folder(target)

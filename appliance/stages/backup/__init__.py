@@ -1,0 +1,1 @@
+"""Stage backup: control hosts save their data off the host."""
