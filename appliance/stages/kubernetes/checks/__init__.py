@@ -61,6 +61,10 @@ RELIEF = {
     "process IDs": "ps -eo user= | sort | uniq -c | sort -n on {0} shows whose processes these are; end those that are not needed",
 }
 """By what a kubelet lacks, with a place for the host."""
+TAKEN = "; port "
+"""In what the probe says about kubelet, before a port that another program has."""
+NO_NETWORK = "network plugin"
+"""In kubelet's reason of a node without a network for pods."""
 LATE = 2
 """A backup is late after this many times its interval."""
 
@@ -99,6 +103,9 @@ def _kubelet(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     else:
         fix = f"journalctl -u kubelet -u containerd on {host.name}, then {DEPLOY}"
         cause = f"kubelet {known.kubelet}"
+        if TAKEN in known.kubelet:
+            port = known.kubelet.rpartition(TAKEN)[2].split()[0]
+            fix = f"on {host.name}: ss -ltnp 'sport = :{port}' shows that program: end it; systemctl restart kubelet"
         yield failed(host.name, cause, fix)
 
 
@@ -231,6 +238,8 @@ def _node(view: View, host: Host, node: KubernetesNode) -> Judgement:
     if not node.ready:
         cause = f"not ready: {node.reason or 'no reason given'}"
         fix = f"journalctl -u kubelet -u containerd on {host.name}"
+        if NO_NETWORK in node.reason.lower():
+            fix = f"{DEPLOY} --limit {host.name} writes the network's files again; {fix}"
         return failed(host.name, cause, fix, value="not ready", limit="ready")
     if node.owner != owner:
         cause = f"has the taint of {node.owner}, but its owner in the site is {owner}"
