@@ -34,6 +34,8 @@ from appliance.stages.kubernetes.causes import (
     NO_SPARE,
     PRESSURE,
     UNFIT,
+    WRONG_DATE,
+    WRONG_TIME,
 )
 from appliance.stages.kubernetes.checks.certificates import judge_certificates
 from appliance.stages.kubernetes.checks.topology import judge_tiers
@@ -338,6 +340,7 @@ CHECKS: tuple[Check, ...] = (
                 "kubelet requires it",
                 when=is_of("containerd"),
             ),
+            WRONG_TIME,
             FULL_DISK,
             Cause(ids.SWAP, "kubelet does not start with swap"),
             Cause(
@@ -354,7 +357,7 @@ CHECKS: tuple[Check, ...] = (
         _api,
         "The endpoint /readyz of each control plane's API server, which includes etcd. If it fails, running pods continue, but nothing new "
         "starts. Usual causes: etcd's disk is full or slow, a certificate has expired, or a static pod's manifest is invalid.",
-        causes=(EXPIRED, FULL_DISK, FULL, NO_SPARE),
+        causes=(WRONG_TIME, EXPIRED, FULL_DISK, FULL, NO_SPARE),
     ),
     ClusterCheck(
         ids.EXTERNAL,
@@ -375,6 +378,7 @@ CHECKS: tuple[Check, ...] = (
             SILENT,
             UNASKED,
             NO_API,
+            WRONG_TIME,
             Cause(
                 ids.SERVICES,
                 "kubelet requires it",
@@ -457,6 +461,7 @@ CHECKS: tuple[Check, ...] = (
         "the control plane, or the host's kubelet.",
         "21 days (own choice)",
         Bound("days", below=365),
+        causes=(WRONG_DATE,),
     ),
     HostCheck(
         ids.BACKUP,

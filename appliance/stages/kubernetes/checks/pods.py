@@ -28,6 +28,7 @@ from appliance.stages.kubernetes.causes import (
     NO_SPARE,
     PRESSED,
     UNPLACED,
+    WRONG_TIME,
 )
 from appliance.stages.kubernetes.checks import DEPLOY, KUBEADM, MEMBERS, silent_members
 from appliance.stages.kubernetes.facts import Kubernetes, PlatformPod, Workload
@@ -264,6 +265,7 @@ CHECKS: tuple[Check, ...] = (
             Cause(ids.KUBELET, "kubelet starts the pods of its host"),
             Cause(ids.API, "the pod is this API server", when=_of_api_server),
             NO_SPARE,
+            WRONG_TIME,
             EXPIRED,
             FULL_DISK,
             PRESSED,
