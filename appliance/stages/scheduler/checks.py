@@ -336,8 +336,9 @@ CHECKS: tuple[Check, ...] = (
         ids.PODS,
         "The pods of every release are ready",
         _pods,
-        "All pods in a release's namespace, including those that an operator creates. Usual causes of a pod that is not ready: its image "
-        "cannot be pulled, no host has room for it, or it waits for a driver.",
+        "All pods in a release's namespace, including those that an operator creates. It also fails if the API refuses pods of "
+        "such a workload. Usual causes: an image cannot be pulled, a Secret is missing, a quota is used up, no host has room, or a pod "
+        "waits for a driver.",
         causes=(
             UNASKED,
             NO_API,
