@@ -4,7 +4,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from appliance.checks.causes import SILENT, UNASKED, Cause, Reach, both, is_of, is_unknown
+from appliance.checks.causes import (
+    SILENT,
+    UNASKED,
+    Cause,
+    Effect,
+    Reach,
+    both,
+    is_of,
+    is_unknown,
+)
 from appliance.checks.check import (
     CONTROL_HOSTS,
     GPU_HOSTS,
@@ -23,6 +32,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
 from appliance.models.result import CheckResult, Judgement
 from appliance.models.site import Host, Owner, Role
+from appliance.stages.base import ids as base_ids
 from appliance.stages.base.causes import FULL_DISK
 from appliance.stages.fabric import ids as fabric_ids
 from appliance.stages.kubernetes import ids
@@ -67,6 +77,7 @@ TAKEN = "; port "
 """In what the probe says about kubelet, before a port that another program has."""
 NO_NETWORK = "network plugin"
 """In kubelet's reason of a node without a network for pods."""
+NETWORKS = "/etc/cni/net.d/"
 LATE = 2
 """A backup is late after this many times its interval."""
 
@@ -326,6 +337,12 @@ def _not_ready(cause: CheckResult, effect: CheckResult) -> bool:
     return effect.value == "not ready"
 
 
+def _lacks_network(cause: CheckResult, effect: CheckResult) -> bool:
+    """The node is not ready, and only files of its pods' network were changed."""
+    files = (name.startswith(f"file {NETWORKS}") for name in effect.names)
+    return cause.value == "not ready" and bool(effect.names) and all(files)
+
+
 CHECKS: tuple[Check, ...] = (
     HostCheck(
         ids.KUBELET,
@@ -398,6 +415,11 @@ CHECKS: tuple[Check, ...] = (
                 ids.RETURN,
                 "the fault that caused the cordon has ended, but the cordon remains",
                 when=lambda cause, effect: bool(effect.names),
+            ),
+        ),
+        explains=(
+            Effect(
+                base_ids.DRIFT, "the network of its pods is configured there", when=_lacks_network
             ),
         ),
     ),
