@@ -336,9 +336,8 @@ CHECKS: tuple[Check, ...] = (
         ids.PODS,
         "The pods of every release are ready",
         _pods,
-        "All pods in a release's namespace, including those that an operator creates. It also fails if the API refuses pods of "
-        "such a workload. Usual causes: an image cannot be pulled, a Secret is missing, a quota is used up, no host has room, or a pod "
-        "waits for a driver.",
+        "All pods in a release's namespace, including those that an operator creates, and those that the API refuses to create. Usual "
+        "causes: no image, no host with room, a missing Secret, a used-up quota, or a driver that is not ready.",
         causes=(
             UNASKED,
             NO_API,
