@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -89,23 +90,90 @@ pkill -x kube-apiserver
 """
 """Signs the API server's certificate again, valid until now."""
 DNS_AGAIN = f"{KUBECTL} -n kube-system delete pod -l k8s-app=kube-dns --wait=false"
+NO_PODS = "create quota site --hard=pods=0"
+TAINT = "corp=x:NoSchedule"
+LISTENER = "import socket, time; s = socket.create_server(('', 10250)); time.sleep(3600)"
+
+
+@dataclass(frozen=True)
+class Breakage:
+    """What breaks pods of the platform, and what health has to say about it."""
+
+    plant: str
+    check: str
+    says: str
+    """A piece of the cause."""
+    remedy: str = ""
+    """A piece of the remedy, typed on the host; none: a deployment alone."""
+    typed: str = ""
+    """What is typed instead, where the remedy shows what to end."""
+    deploys: tuple[str, ...] | None = None
+    """Flags of the deployment that the remedy names."""
+    host: str = "head"
+
+
 BREAKAGES = {
-    "configuration-gone": (
+    "configuration-gone": Breakage(
         f"{KUBECTL} -n kube-system delete configmap coredns; {DNS_AGAIN}",
         "kubernetes.pods",
         'configmap "coredns" not found',
         "kubeadm init phase addon coredns --config /etc/kubernetes/appliance/kubeadm.yml",
-        ("--stage", "kubernetes", "--full", "--limit", "head"),
+        deploys=("--stage", "kubernetes", "--full", "--limit", "head"),
     ),
-    "certificate-expired": (
+    "certificate-expired": Breakage(
         EXPIRE,
         "kubernetes.certificates",
         "apiserver.crt expired",
         "appliance-certificates --days 365",
-        (),
+    ),
+    "quota-used-up": Breakage(
+        f"{KUBECTL} -n kube-system {NO_PODS}; {DNS_AGAIN}",
+        "kubernetes.pods",
+        "exceeded quota: site",
+        "kubectl -n kube-system delete resourcequota site; kubectl -n kube-system rollout restart deployment coredns",
+    ),
+    "quota-of-scheduler": Breakage(
+        f"{KUBECTL} -n kai-scheduler {NO_PODS}; {KUBECTL} -n kai-scheduler delete pod -l app=binder --wait=false",
+        "scheduler.pods",
+        "exceeded quota: site",
+        "kubectl -n kai-scheduler delete resourcequota site; kubectl -n kai-scheduler rollout restart deployment binder",
+    ),
+    "all-tainted": Breakage(
+        f"{KUBECTL} taint nodes --all {TAINT}; {DNS_AGAIN}",
+        "kubernetes.pods",
+        "no host accepts it",
+        f"kubectl taint nodes gpu-1 gpu-2 head {TAINT}-",
+    ),
+    "port-taken": Breakage(
+        f'systemctl stop kubelet; systemd-run -q --unit=listener python3 -c "{LISTENER}"; sleep 1; systemctl start kubelet',
+        "kubernetes.kubelet",
+        "port 10250 is taken by python3",
+        "ss -ltnp 'sport = :10250'",
+        typed="systemctl stop listener; systemctl restart kubelet",
+        host="gpu-2",
+    ),
+    "network-file-gone": Breakage(
+        "rm /etc/cni/net.d/10-appliance.conflist",
+        "kubernetes.nodes",
+        "cni plugin not initialized",
+        deploys=("--limit", "gpu-2"),
+        host="gpu-2",
+    ),
+    "containerd-stopped": Breakage(
+        "systemctl stop containerd",
+        "kubernetes.services",
+        "the unit is inactive",
+        deploys=(),
+        host="gpu-2",
+    ),
+    "image-gone": Breakage(
+        "name=$(ctr -n k8s.io images ls -q | grep coredns | head -1); ctr -n k8s.io images rm $name; "
+        f"{DNS_AGAIN}",
+        "kubernetes.stored_images",
+        "containerd lacks",
+        deploys=("--limit", "head"),
     ),
 }
-"""What breaks pods of the platform: planted on the head, check, piece of its cause, and the remedy that is typed there; then flags of a deployment that it names."""
 PAIR = Path(__file__).with_name("kubernetes_projects.yaml")
 
 pytestmark = pytest.mark.rack
@@ -305,20 +373,23 @@ def test_what_keeps_a_member_from_work_is_named_and_its_remedy_ends_it(
 def test_what_breaks_pods_of_the_platform_is_named_and_its_remedy_ends_it(
     cluster: Cluster, name: str
 ) -> None:
-    plant, check, says, remedy, flags = BREAKAGES[name]
+    one = BREAKAGES[name]
     until(lambda: not looked(cluster), "nothing is wrong before")
-    cluster.said("head", plant)
+    cluster.said(one.host, one.plant)
     first: list[dict[str, str]] = []
 
     def is_named() -> bool:
-        first[:] = looked(cluster)
-        return {r["id"] for r in first} == {check} and says in first[0]["cause"]
+        first[:] = [r for r in looked(cluster) if r["status"] != "warn"]
+        return {r["id"] for r in first} == {one.check} and one.says in first[0]["cause"]
 
     until(is_named, "the check alone names it, above its consequences")
-    assert remedy in first[0]["fix"]
-    cluster.said("head", remedy, 600)
-    if flags:
-        assert " ".join(flags) in first[0]["fix"]
-        done = cluster.deploy(*flags, "--json")
+    assert one.remedy in first[0]["fix"]
+    if one.remedy:
+        given = f"export KUBECONFIG=/etc/kubernetes/admin.conf; {one.typed or one.remedy}"
+        cluster.said(one.host, given, 600)
+    if one.deploys is not None:
+        assert "appliance deploy" in first[0]["fix"]
+        assert " ".join(one.deploys) in first[0]["fix"]
+        done = cluster.deploy(*one.deploys, "--json")
         assert done.end(SECONDS) in {0, 3}, done.tail
     until(lambda: not looked(cluster), "nothing is wrong after the remedy")

@@ -1,6 +1,8 @@
 """Causes for missing facts of the cluster, and for refused changes."""
 
-from appliance.checks.causes import NAMED_CHECK, Cause, Reach, is_unknown
+from dataclasses import replace
+
+from appliance.checks.causes import NAMED_CHECK, Cause, Reach, both, is_unknown
 from appliance.checks.extra_results import REACHABLE
 from appliance.models.result import CheckResult
 from appliance.stages.base import ids as base_ids
@@ -18,6 +20,34 @@ EXPIRED = Cause(
     "connections with the expired certificate are refused",
     when=lambda cause, effect: isinstance(cause.value, int | float) and cause.value <= 0,
 )
+INVALID_S = 300
+"""Seconds by which a clock must be wrong: the controller manager's signer dates certificates back by five minutes."""
+DAY_S = 86400
+WRONG_TIME = Cause(
+    base_ids.CLOCK_SPREAD,
+    "at that host's time certificates have expired or are not valid yet",
+    Reach.SITE,
+    lambda cause, effect: (
+        cause.names == (effect.host,)
+        and isinstance(cause.value, int | float)
+        and cause.value >= INVALID_S
+        and effect.value != "cordoned"
+    ),
+)
+
+
+def _in_right_time(cause: CheckResult, effect: CheckResult) -> bool:
+    """Whether a certificate, by its days left, is good as soon as the clock is right."""
+    left, off, least = effect.value, cause.value, effect.limit
+    return (
+        isinstance(left, int | float)
+        and isinstance(off, int | float)
+        and left + off / DAY_S >= (least if isinstance(least, int | float) else 0)
+    )
+
+
+WRONG_DATE = replace(WRONG_TIME, when=both(WRONG_TIME.when, _in_right_time))
+"""Of the check that judges the certificates themselves."""
 UNPLACED = "Unschedulable"
 """The value of a failure about pods that the scheduler cannot place."""
 PRESSURE = "pressure"

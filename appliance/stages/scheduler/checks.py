@@ -19,6 +19,7 @@ from appliance.models.site import Owner, Role, Site
 from appliance.stages.kubernetes import ids as kubernetes_ids
 from appliance.stages.kubernetes.causes import FULL, NO_API, NO_PLACE, NO_ROUTES, UNPLACED
 from appliance.stages.kubernetes.charts import Release
+from appliance.stages.kubernetes.checks.pods import QUOTA, unmade
 from appliance.stages.scheduler import ids
 from appliance.stages.scheduler.facts import SchedulerFacts, SharedTree
 from appliance.stages.scheduler.queues.bounds import quota
@@ -128,8 +129,11 @@ def judge_pods(view: View, releases: tuple[Release, ...]) -> Iterator[Judgement]
         pods = [pod for pod in known.pods if pod.namespace == release.namespace]
         waiting = [pod for pod in pods if not pod.ready]
         stopped = [n for n in known.stopped or () if n.startswith(f"{release.namespace}/")]
+        lacking = [one for one in known.lacking or () if one.namespace == release.namespace]
         look = f"kubectl -n {release.namespace} describe pods"
-        if not pods:
+        if lacking:
+            yield unmade(target, lacking[0])
+        elif not pods:
             cause = f"namespace {release.namespace} has no pod"
             yield failed(target, cause, f"kubectl -n {release.namespace} get events", value=0)
         elif stopped:
@@ -218,7 +222,6 @@ def _of_tree(site: Site, space: str, tree: Tree, found: SharedTree | None) -> st
 APPLY = "appliance queue plan, then appliance queue apply"
 OWN = "appliance"
 OWN_QUOTA = f"exceeded quota: {OWN},"
-QUOTA = re.compile(r"exceeded quota: ([a-z0-9.-]+),")
 WEBHOOK = re.compile(r"webhook \"([^\"]+)\"")
 UNDECIDED = ("does not support dry run", "did not answer", "no answer:", "429:")
 """Of a webhook, and of the API: whether a member can submit is not known then."""
@@ -333,8 +336,8 @@ CHECKS: tuple[Check, ...] = (
         ids.PODS,
         "The pods of every release are ready",
         _pods,
-        "All pods in a release's namespace, including those that an operator creates. Usual causes of a pod that is not ready: its image "
-        "cannot be pulled, no host has room for it, or it waits for a driver.",
+        "All pods in a release's namespace, including those that an operator creates, and those that the API refuses to create. Usual "
+        "causes: no image, no host with room, a missing Secret, a used-up quota, or a driver that is not ready.",
         causes=(
             UNASKED,
             NO_API,

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from appliance.models.base import Model
 from appliance.models.fact_types import Line, NodeName, Number, Real
-from appliance.stages.kubernetes.facts import ReleasePod
+from appliance.stages.kubernetes.facts import ReleasePod, Workload
 
 
 class HelmRelease(Model):
@@ -99,6 +99,9 @@ class SchedulerFacts(Model):
     )
     stopped: tuple[Line, ...] | None = Field(
         default=None, description="Deployments of releases with 0 replicas, as namespace/name"
+    )
+    lacking: tuple[Workload, ...] | None = Field(
+        default=None, description="Those of releases whose pods cannot be created"
     )
     queues: tuple[LiveQueue, ...] | None = Field(default=None, description="Of KAI")
     submissions: dict[Line, Line] | None = Field(

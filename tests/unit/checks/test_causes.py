@@ -166,6 +166,14 @@ kubernetes.etcd head | workloads.pods head/jobset | workloads.network cluster
 kubernetes.etcd head | limits.cluster cluster | limits.metrics cluster
 kubernetes.etcd head | mig.on_demand gpu-1 | gpu.mig gpu-1
 kubernetes.api head | kubernetes.etcd head ? | kubernetes.etcd head-2 ?
+base.clock_spread cluster = 200000 : head | kubernetes.certificates head = -2 | kubernetes.certificates head-2 = -2
+base.clock_spread cluster = 600 : head | kubernetes.api head | kubernetes.api head-2
+base.clock_spread cluster = 600 : head | kubernetes.kubelet head | kubernetes.kubelet gpu-1
+base.clock_spread cluster = 600 : head | kubernetes.nodes head = not ready | kubernetes.nodes head = cordoned
+base.clock_spread cluster = 600 : head | kubernetes.services head/kube-scheduler | kubernetes.services head-2/kube-scheduler
+base.clock_spread cluster = 600 : head | kubernetes.pods head/kube-system/kube-apiserver-head | kubernetes.pods gpu-1/kube-system/coredns
+base.clock_spread cluster = 200000 : head | kubernetes.certificates head = -2 | kubernetes.certificates head = -3
+kubernetes.nodes gpu-1 = not ready | base.drift gpu-1 : file /etc/cni/net.d/10-appliance.conflist | base.drift gpu-1 : file /etc/cni/net.d/10-appliance.conflist, file /etc/hosts
 kubernetes.swap gpu-1 | kubernetes.kubelet gpu-1 | kubernetes.api gpu-1
 kubernetes.ground gpu-1/cgroups | kubernetes.kubelet gpu-1 | kubernetes.api gpu-1
 kubernetes.services gpu-1/containerd | kubernetes.stored_images gpu-1 ? | kubernetes.stored_images gpu-2 ?

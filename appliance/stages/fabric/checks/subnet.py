@@ -169,7 +169,8 @@ def _no_master(
     view: View, asked_from: str, said: str, simulated: bool, only: tuple[str, ...] = ()
 ) -> Judgement:
     """``only``: the few hosts that report a master."""
-    control = ", ".join(host.name for host in view.site.with_role(Role.CONTROL))
+    heads = [host.name for host in view.site.with_role(Role.CONTROL)]
+    control = ", ".join([name for name in heads if name in view.facts] or heads)
     ours = view.site.fabric.subnet_manager == "opensm"
     if ours and "STANDBY" in said.upper():
         return failed(

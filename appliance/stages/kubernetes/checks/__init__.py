@@ -4,7 +4,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from appliance.checks.causes import SILENT, UNASKED, Cause, Reach, both, is_of, is_unknown
+from appliance.checks.causes import (
+    SILENT,
+    UNASKED,
+    Cause,
+    Effect,
+    Reach,
+    both,
+    is_of,
+    is_unknown,
+)
 from appliance.checks.check import (
     CONTROL_HOSTS,
     GPU_HOSTS,
@@ -23,6 +32,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
 from appliance.models.result import CheckResult, Judgement
 from appliance.models.site import Host, Owner, Role
+from appliance.stages.base import ids as base_ids
 from appliance.stages.base.causes import FULL_DISK
 from appliance.stages.fabric import ids as fabric_ids
 from appliance.stages.kubernetes import ids
@@ -34,6 +44,8 @@ from appliance.stages.kubernetes.causes import (
     NO_SPARE,
     PRESSURE,
     UNFIT,
+    WRONG_DATE,
+    WRONG_TIME,
 )
 from appliance.stages.kubernetes.checks.certificates import judge_certificates
 from appliance.stages.kubernetes.checks.topology import judge_tiers
@@ -61,6 +73,11 @@ RELIEF = {
     "process IDs": "ps -eo user= | sort | uniq -c | sort -n on {0} shows whose processes these are; end those that are not needed",
 }
 """By what a kubelet lacks, with a place for the host."""
+TAKEN = "; port "
+"""In what the probe says about kubelet, before a port that another program has."""
+NO_NETWORK = "network plugin"
+"""In kubelet's reason of a node without a network for pods."""
+NETWORKS = "/etc/cni/net.d/"
 LATE = 2
 """A backup is late after this many times its interval."""
 
@@ -99,6 +116,9 @@ def _kubelet(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     else:
         fix = f"journalctl -u kubelet -u containerd on {host.name}, then {DEPLOY}"
         cause = f"kubelet {known.kubelet}"
+        if TAKEN in known.kubelet:
+            port = known.kubelet.rpartition(TAKEN)[2].split()[0]
+            fix = f"on {host.name}: ss -ltnp 'sport = :{port}' shows that program: end it; systemctl restart kubelet"
         yield failed(host.name, cause, fix)
 
 
@@ -231,6 +251,8 @@ def _node(view: View, host: Host, node: KubernetesNode) -> Judgement:
     if not node.ready:
         cause = f"not ready: {node.reason or 'no reason given'}"
         fix = f"journalctl -u kubelet -u containerd on {host.name}"
+        if NO_NETWORK in node.reason.lower():
+            fix = f"{DEPLOY} --limit {host.name} writes the network's files again; {fix}"
         return failed(host.name, cause, fix, value="not ready", limit="ready")
     if node.owner != owner:
         cause = f"has the taint of {node.owner}, but its owner in the site is {owner}"
@@ -315,6 +337,12 @@ def _not_ready(cause: CheckResult, effect: CheckResult) -> bool:
     return effect.value == "not ready"
 
 
+def _lacks_network(cause: CheckResult, effect: CheckResult) -> bool:
+    """The node is not ready, and only files of its pods' network were changed."""
+    files = (name.startswith(f"file {NETWORKS}") for name in effect.names)
+    return cause.value == "not ready" and bool(effect.names) and all(files)
+
+
 CHECKS: tuple[Check, ...] = (
     HostCheck(
         ids.KUBELET,
@@ -329,6 +357,7 @@ CHECKS: tuple[Check, ...] = (
                 "kubelet requires it",
                 when=is_of("containerd"),
             ),
+            WRONG_TIME,
             FULL_DISK,
             Cause(ids.SWAP, "kubelet does not start with swap"),
             Cause(
@@ -345,7 +374,7 @@ CHECKS: tuple[Check, ...] = (
         _api,
         "The endpoint /readyz of each control plane's API server, which includes etcd. If it fails, running pods continue, but nothing new "
         "starts. Usual causes: etcd's disk is full or slow, a certificate has expired, or a static pod's manifest is invalid.",
-        causes=(EXPIRED, FULL_DISK, FULL, NO_SPARE),
+        causes=(WRONG_TIME, EXPIRED, FULL_DISK, FULL, NO_SPARE),
     ),
     ClusterCheck(
         ids.EXTERNAL,
@@ -366,6 +395,7 @@ CHECKS: tuple[Check, ...] = (
             SILENT,
             UNASKED,
             NO_API,
+            WRONG_TIME,
             Cause(
                 ids.SERVICES,
                 "kubelet requires it",
@@ -385,6 +415,11 @@ CHECKS: tuple[Check, ...] = (
                 ids.RETURN,
                 "the fault that caused the cordon has ended, but the cordon remains",
                 when=lambda cause, effect: bool(effect.names),
+            ),
+        ),
+        explains=(
+            Effect(
+                base_ids.DRIFT, "the network of its pods is configured there", when=_lacks_network
             ),
         ),
     ),
@@ -448,6 +483,7 @@ CHECKS: tuple[Check, ...] = (
         "the control plane, or the host's kubelet.",
         "21 days (own choice)",
         Bound("days", below=365),
+        causes=(WRONG_DATE,),
     ),
     HostCheck(
         ids.BACKUP,

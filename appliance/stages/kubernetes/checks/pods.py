@@ -1,5 +1,6 @@
 """Pods that the cluster itself needs, and the images that they start from."""
 
+import re
 from collections.abc import Iterator
 
 from appliance.checks.causes import UNASKED, Cause, Effect, Reach, is_of
@@ -27,6 +28,7 @@ from appliance.stages.kubernetes.causes import (
     NO_SPARE,
     PRESSED,
     UNPLACED,
+    WRONG_TIME,
 )
 from appliance.stages.kubernetes.checks import DEPLOY, KUBEADM, MEMBERS, silent_members
 from appliance.stages.kubernetes.facts import Kubernetes, PlatformPod, Workload
@@ -43,6 +45,8 @@ NO_IMAGE = frozenset(
 )
 NO_CONTENT = frozenset({"CreateContainerConfigError", "FailedMount", "FailedAttachVolume"})
 NO_NETWORK = frozenset({"FailedCreatePodSandBox", "NetworkNotReady"})
+QUOTA = re.compile(r"exceeded quota: ([a-z0-9.-]+),")
+"""The API's refusal of a pod, and the ResourceQuota that it names."""
 NAME_SERVER = "kube-system/coredns"
 ADDONS = ("coredns", "kube-proxy")
 """Workloads of kubeadm's own, and its phases that create them."""
@@ -94,9 +98,7 @@ def _workload(view: View, known: Kubernetes, one: Workload, lost: set[str]) -> I
             seen.add((pod.host, pod.kind))
             yield _ill(view, known, one, pod, place(pod.host or CLUSTER, name))
     if one.ready + len(one.pods) < one.wanted and one.why:
-        cause = f"{name} has {one.ready} of {plural(one.wanted, 'pod')}: {one.why}"
-        fix = f"kubectl -n {one.namespace} describe {one.kind.lower()} {one.name}, and {_of_quota(one)}"
-        yield failed(place(CLUSTER, name), cause, fix, value=one.ready, limit=one.wanted)
+        yield unmade(place(CLUSTER, name), one)
     elif one.pods and not ill and not one.ready:
         hosts = tuple(sorted({pod.host for pod in one.pods}))
         cause = f"no pod of {name} is ready: their hosts are not ({', '.join(hosts)})"
@@ -114,8 +116,17 @@ def _workload(view: View, known: Kubernetes, one: Workload, lost: set[str]) -> I
         yield warned(place(CLUSTER, name), cause, fix, value=1, limit=2, unit="hosts")
 
 
-def _of_quota(one: Workload) -> str:
-    return f"kubectl -n {one.namespace} get resourcequota: raise or delete one that is used up"
+def unmade(at: Place, one: Workload) -> Judgement:
+    """A workload whose pods the API refuses. Its controller waits longer after each refusal, and a restart does not wait."""
+    cause = f"{one.namespace}/{one.name} has {one.ready} of {plural(one.wanted, 'pod')}: {one.why}"
+    workload, quota = f"{one.kind.lower()} {one.name}", QUOTA.search(one.why)
+    fix = f"kubectl -n {one.namespace} describe {workload}"
+    if quota:
+        fix = (
+            f"if the quota is not needed: kubectl -n {one.namespace} delete resourcequota {quota[1]}; "
+            f"kubectl -n {one.namespace} rollout restart {workload}"
+        )
+    return failed(at, cause, fix, value=one.ready, limit=one.wanted)
 
 
 def _starts(pod: PlatformPod) -> bool:
@@ -139,9 +150,10 @@ def _ill(view: View, known: Kubernetes, one: Workload, pod: PlatformPod, at: Pla
     look = f"kubectl -n {one.namespace} describe pod {pod.name}"
     if pod.kind == UNPLACED:
         cause = f"{what} is Pending, because no host accepts it{said}"
-        taints = "kubectl get nodes -o custom-columns=NAME:.metadata.name,TAINTS:.spec.taints"
-        fix = f"{taints}: uncordon a host, or remove a taint that the site did not set; {look}"
-        if takes_pods(view.site) < 2:
+        fix = f"kubectl get nodes: uncordon a host, or bring one back; {look}"
+        if taints := _taints(known):
+            fix = f"if the taint is not needed: {taints}; {look}"
+        elif takes_pods(view.site) < 2:
             fix = f"{DEPLOY} lets all pods of CoreDNS run on one host where no other can take them; {look}"
         closed = any(node.cordoned or not node.ready for node in known.nodes or ())
         judge = warned if closed and one.ready else failed
@@ -158,6 +170,14 @@ def _ill(view: View, known: Kubernetes, one: Workload, pod: PlatformPod, at: Pla
         fix = f"{look}; kubectl -n {one.namespace} logs {pod.name}"
     silent = silent_members(view) if _waits_for_etcd(pod) else ()
     return failed(at, cause, fix, value=pod.kind, names=silent)
+
+
+def _taints(known: Kubernetes) -> str:
+    """The command that removes a foreign taint from all nodes; empty if no node has one."""
+    nodes = known.nodes or ()
+    taint = next((taint for node in nodes for taint in node.taints), "")
+    names = " ".join(node.name for node in nodes if taint in node.taints)
+    return f"kubectl taint nodes {names} {taint}-" if taint else ""
 
 
 def _waits_for_etcd(pod: PlatformPod) -> bool:
@@ -245,6 +265,7 @@ CHECKS: tuple[Check, ...] = (
             Cause(ids.KUBELET, "kubelet starts the pods of its host"),
             Cause(ids.API, "the pod is this API server", when=_of_api_server),
             NO_SPARE,
+            WRONG_TIME,
             EXPIRED,
             FULL_DISK,
             PRESSED,

@@ -11,7 +11,7 @@ from appliance.models.site import Host, Role
 from appliance.stages.base.causes import FULL_DISK, unit_failed
 from appliance.stages.kubernetes import checks as kubernetes
 from appliance.stages.kubernetes import ids
-from appliance.stages.kubernetes.causes import EXPIRED, FULL, NO_SPARE
+from appliance.stages.kubernetes.causes import EXPIRED, FULL, NO_SPARE, WRONG_TIME
 
 RUNTIME = "containerd"
 EVERYWHERE = ("kube-proxy",)
@@ -80,6 +80,7 @@ CHECKS: tuple[Check, ...] = (
                 "they stop if they cannot renew their lease in the API",
                 when=on(*OF_CONTROL),
             ),
+            WRONG_TIME,
             EXPIRED,
             FULL_DISK,
             NO_SPARE,

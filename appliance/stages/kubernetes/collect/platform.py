@@ -38,19 +38,31 @@ CRASHED = frozenset({"CrashLoopBackOff", "Error"})
 def workloads(ask: Ask, api: Api) -> list[Facts]:
     """All workloads of the platform's namespaces. Raises Unreadable."""
     spaces = (SPACE, *(SPACES_OF_CALICO if files.exists(ask.path(CALICO)) else ()))
-    return [one for space in spaces for one in _of_space(api, space)]
+    lists = {space: objects(api, space) for space in spaces}
+    return [
+        one for space, items in lists.items() for one in judge(items, warnings(api, space, items))
+    ]
 
 
-def _of_space(api: Api, space: str) -> list[Facts]:
+def objects(api: Api, space: str) -> list[dict[str, Any]]:
+    """Pods of a namespace, and the workloads that create them. Raises Unreadable."""
     paths = {
         kind: f"/{where}/namespaces/{space}/{plural}" for kind, (where, plural) in KINDS.items()
     }
-    found = [item for kind, path in paths.items() for item in api.items(path, kind)]
-    judged = judge(found, {})
-    if all(one["ready"] >= one["wanted"] and not one["pods"] for one in judged):
-        return judged
-    warnings = f"/api/v1/namespaces/{space}/events?fieldSelector=type%3DWarning"
-    return judge(found, events(api.items(warnings, "Event")))
+    return [item for kind, path in paths.items() for item in api.items(path, kind)]
+
+
+def warnings(api: Api, space: str, items: list[dict[str, Any]]) -> dict[str, str]:
+    """The newest warning about each object of a namespace; none where all pods are ready. Raises Unreadable."""
+    if all(one["ready"] >= one["wanted"] and not one["pods"] for one in judge(items, {})):
+        return {}
+    path = f"/api/v1/namespaces/{space}/events?fieldSelector=type%3DWarning"
+    return events(api.items(path, "Event"))
+
+
+def lacking(judged: list[Facts]) -> list[Facts]:
+    """Workloads whose pods cannot be created."""
+    return [one for one in judged if one["ready"] + len(one["pods"]) < one["wanted"] and one["why"]]
 
 
 def events(items: list[dict[str, Any]]) -> dict[str, str]:

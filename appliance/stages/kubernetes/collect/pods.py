@@ -10,12 +10,18 @@ if TYPE_CHECKING:
 
 ENDED = frozenset({"Succeeded"})
 FAILED = "Failed"
+NO_REASON = "containers with "
+"""Begin of kubelet's message that only lists containers, such as "containers with unready status: [x]"."""
 
 
-def pods(items: list[dict[str, Any]]) -> list[Facts]:
-    """The pods of a list, those that ended well or were replaced left out."""
+def pods(items: list[dict[str, Any]], warnings: dict[str, str] | None = None) -> list[Facts]:
+    """The pods of a list, those that ended well or were replaced left out.
+
+    ``warnings``: the newest by kind and name. A missing Secret is only in an event.
+    """
     left = [item for item in items if _phase(item) not in ENDED and not _is_replaced(item, items)]
-    return [_pod(item) for item in left]
+    told = warnings or {}
+    return [_pod(item, told.get("Pod/" + str(item["metadata"]["name"]), "")) for item in left]
 
 
 def _is_replaced(item: dict[str, Any], items: list[dict[str, Any]]) -> bool:
@@ -45,7 +51,7 @@ def _made(item: dict[str, Any]) -> str:
     return str(item["metadata"].get("creationTimestamp", ""))
 
 
-def _pod(item: dict[str, Any]) -> Facts:
+def _pod(item: dict[str, Any], warning: str) -> Facts:
     status = item.get("status", {})
     ready = any(
         c.get("type") == "Ready" and c.get("status") == "True"
@@ -55,12 +61,12 @@ def _pod(item: dict[str, Any]) -> Facts:
         "name": item["metadata"]["name"],
         "namespace": item["metadata"].get("namespace", ""),
         "ready": ready,
-        "reason": "" if ready else _reason(status),
+        "reason": "" if ready else _reason(status, warning),
     }
 
 
-def _reason(status: dict[str, Any]) -> str:
-    """The waiting reason of the first container, otherwise the message of scheduler or kubelet."""
+def _reason(status: dict[str, Any], warning: str) -> str:
+    """The waiting reason of the first container, otherwise the message of scheduler or kubelet, or the warning."""
     states = [
         *(status.get("initContainerStatuses") or []),
         *(status.get("containerStatuses") or []),
@@ -68,11 +74,12 @@ def _reason(status: dict[str, Any]) -> str:
     waits = [s["state"]["waiting"] for s in states if s.get("state", {}).get("waiting")]
     waits = [w for w in waits if w.get("reason") != "PodInitializing"]
     if waits:
-        return _line(f"{waits[0].get('reason', 'waiting')}: {waits[0].get('message', '')}").rstrip(
-            ": "
-        )
+        message = waits[0].get("message") or warning
+        return _line(f"{waits[0].get('reason', 'waiting')}: {message}").rstrip(": ")
     said = [c for c in status.get("conditions") or [] if c.get("status") != "True"]
     words = next((c["message"] for c in said if c.get("message")), status.get("message", ""))
+    if str(words).startswith(NO_REASON):
+        words = warning or words
     return _line(str(words or status.get("phase", "no reason given")))
 
 

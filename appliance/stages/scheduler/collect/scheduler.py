@@ -11,6 +11,7 @@ import zlib
 from appliance.probe import files
 from appliance.probe.ask import Ask
 from appliance.probe.problems import Late, Unreadable
+from appliance.stages.kubernetes.collect import platform
 from appliance.stages.kubernetes.collect.api import Api
 from appliance.stages.kubernetes.collect.pods import pods
 from appliance.stages.scheduler.collect.images import images
@@ -55,7 +56,7 @@ KINDS = {
 }
 PARTS = (
     *("releases", "pods", "rdma", "default_classes"),
-    *("policies", "enforcers", "images", "trees", "stopped", "queues", "submissions"),
+    *("policies", "enforcers", "images", "trees", "stopped", "lacking", "queues", "submissions"),
 )
 
 
@@ -68,17 +69,29 @@ def collect(ask: Ask) -> Facts:
         api = Api(ask, ADMIN)
         found["releases"] = releases(api.items(RECORDS, "Secret"))
         spaces = sorted({release["namespace"] for release in found["releases"]})
-        lists = {space: _pods(api, space) for space in spaces}
-        found["pods"] = [pod for items in lists.values() for pod in pods(items)]
+        lists = {space: platform.objects(api, space) for space in spaces}
+        told = {space: platform.warnings(api, space, items) for space, items in lists.items()}
+        found["pods"] = [
+            pod
+            for space, items in lists.items()
+            for pod in pods(_of_kind(items, "Pod"), told[space])
+        ]
+        found["lacking"] = [
+            one
+            for space, items in lists.items()
+            for one in platform.lacking(platform.judge(items, told[space]))
+        ]
+        found["stopped"] = [one for items in lists.values() for one in stopped(items)]
         rest = _all(api, KINDS)
         found["rdma"] = offered(rest, RDMA)
         found["default_classes"] = default_classes(rest)
         found["policies"] = policies(rest, spaces)
         found["enforcers"] = [_with_mode(api, one) for one in enforcers(rest)]
         lists[SYSTEM] = _pods(api, SYSTEM)
-        found["images"] = [one for space, items in lists.items() for one in images(items, space)]
+        found["images"] = [
+            one for space, items in lists.items() for one in images(_of_kind(items, "Pod"), space)
+        ]
         found["trees"] = trees(_all(api, VOLUMES))
-        found["stopped"] = [one for space in spaces for one in stopped(_deployments(api, space))]
         if ask.submissions and KAI in {release["name"] for release in found["releases"]}:
             found["queues"] = queues(api.items(QUEUES, "Queue"))
             found["submissions"] = dict(_submissions(ask, api))
@@ -235,7 +248,7 @@ def stopped(items: list[dict[str, Any]]) -> list[str]:
     """Namespace and name of the Deployments of a list that have 0 replicas."""
     return [
         item["metadata"]["namespace"] + "/" + item["metadata"]["name"]
-        for item in items
+        for item in _of_kind(items, "Deployment")
         if (item.get("spec") or {}).get("replicas") == 0
     ]
 
@@ -267,10 +280,6 @@ def _submissions(ask: Ask, api: Api) -> Iterator[tuple[str, str]]:
             yield space, api.refusal(path, pod, user, groups)
         except Late as error:
             yield space, str(error)
-
-
-def _deployments(api: Api, space: str) -> list[dict[str, Any]]:
-    return api.items(f"/apis/apps/v1/namespaces/{space}/deployments", "Deployment")
 
 
 def _with_mode(api: Api, one: Facts) -> Facts:

@@ -10,6 +10,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.profile import Limit
 from appliance.models.result import CheckResult, Status
 from appliance.models.shared_facts import SharedFacts
+from appliance.models.site import Role
 from appliance.stages.fabric.checks import CHECKS
 from appliance.stages.fabric.stage import STAGE
 from tests.support.fabric_facts import (
@@ -25,6 +26,7 @@ from tests.support.fabric_facts import (
     site,
     view,
 )
+from tests.support.judging import said_by
 from tests.support.sites import site_of
 
 JUDGED = tuple(
@@ -374,6 +376,17 @@ def test_a_fabric_without_a_master_fails() -> None:
     result = one("fabric.sm", view(facts("head", subnet_manager=silent)))
     assert result.status is Status.FAIL
     assert "systemctl restart opensm" in result.fix
+
+
+def test_the_remedy_of_a_missing_master_leaves_out_a_control_host_without_power() -> None:
+    silent = {"state": "SMINFO_NOTACTIVE", "guid": "", "priority": None}
+    lost = site().host("gpu-1").model_copy(update={"roles": frozenset({Role.CONTROL})})
+    three = site().model_copy(update={"hosts": (site().host("head"), lost, site().host("gpu-2"))})
+    known = {name: facts(name) for name in ("gpu-2",)} | {
+        "head": facts("head", subnet_manager=silent)
+    }
+    (result,) = said_by("fabric.sm", View(profile(), three, known))
+    assert result.fix.startswith("on head: systemctl restart opensm")
 
 
 def test_a_manager_on_standby_without_a_master_points_to_the_other_one() -> None:

@@ -94,6 +94,20 @@ def test_a_host_says_what_is_wrong(check_id: str, fault: dict[str, Any], cause: 
     assert result.fix
 
 
+def test_a_node_without_its_network_gets_its_files_again() -> None:
+    said = "container runtime network not ready: Network plugin returns error: cni plugin not initialized"
+    seen = view(nodes=(node("head"), node("gpu-1", ready=False, reason=said), node("gpu-2")))
+    found = judge("kubernetes.nodes", seen)["gpu-1"]
+    assert found.fix.startswith("appliance deploy --limit gpu-1 writes the network's files again")
+
+
+def test_the_program_that_has_taken_kubelet_s_port_is_to_be_ended() -> None:
+    said = "does not answer: Connection refused; port 10250 is taken by nc"
+    result = on_head("kubernetes.kubelet", answer(True, kubelet=said))
+    assert result.cause == f"kubelet {said}"
+    assert result.fix.startswith("on head: ss -ltnp 'sport = :10250' shows that program: end it")
+
+
 @pytest.mark.parametrize(("stopped", "fix"), [(True, "appliance etcd abandon"), (False, "crictl")])
 def test_an_api_that_a_restore_has_stopped_is_started_by_the_restore(
     stopped: bool, fix: str

@@ -114,6 +114,12 @@ def test_a_pod_without_a_place_is_a_failure_unless_a_host_is_closed_and_another_
     assert (result.status, result.target) == (Status.FAIL, f"cluster/{COREDNS}")
     assert "0/3 nodes are available" in result.cause
     assert "uncordon a host" in result.fix
+    tainted = [
+        KubernetesNode(name=name, ready=True, taints=("a=b:NoSchedule",))
+        for name in ("head", "gpu-1")
+    ]
+    (result,) = judged(workload(waits, waits), nodes=tainted)
+    assert "kubectl taint nodes head gpu-1 a=b:NoSchedule-;" in result.fix
     slurm = SITE.model_copy(update={"hosts": (SITE.host("head"), SITE.host("gpu-2"))})
     (alone,) = judged(workload(waits), site=slurm)
     assert alone.fix.startswith("appliance deploy lets all pods of CoreDNS run on one host")
@@ -137,10 +143,14 @@ def test_a_young_pod_may_still_start() -> None:
 
 
 def test_pods_that_are_not_made_are_named_with_the_reason() -> None:
-    (result,) = judged(workload(ready=1, wanted=2, why="exceeded quota: none"))
+    refused = "pods is forbidden: exceeded quota: site, requested: pods=1, used: pods=1"
+    (result,) = judged(workload(ready=1, wanted=2, why=refused))
     assert result.status is Status.FAIL
-    assert "exceeded quota: none" in result.cause
-    assert "resourcequota" in result.fix
+    assert result.cause == f"kube-system/coredns has 1 of 2 pods: {refused}"
+    assert "kubectl -n kube-system delete resourcequota site;" in result.fix
+    assert result.fix.endswith("kubectl -n kube-system rollout restart deployment coredns")
+    (result,) = judged(workload(ready=1, wanted=2, why="FailedCreate: no such priority class"))
+    assert result.fix == "kubectl -n kube-system describe deployment coredns"
     (result,) = judged(workload(ready=0, wanted=0, hosts=()))
     assert result.status is Status.FAIL
     assert "scale deployment coredns" in result.fix

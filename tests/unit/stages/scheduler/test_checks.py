@@ -8,7 +8,7 @@ import pytest
 from appliance.checks.check import View
 from appliance.config.load import load_profile
 from appliance.models.result import CheckResult, Status
-from appliance.stages.kubernetes.facts import Kubernetes, KubernetesNode, ReleasePod
+from appliance.stages.kubernetes.facts import Kubernetes, KubernetesNode, ReleasePod, Workload
 from appliance.stages.scheduler import checks as scheduler
 from appliance.stages.scheduler.facts import (
     HelmRelease,
@@ -338,6 +338,21 @@ def test_a_deployment_without_replicas_is_named() -> None:
     found = judge("scheduler.pods", view(stopped=stopped))["head/kai-scheduler"]
     assert found.cause == "deployment kai-scheduler-default is scaled to 0 replicas"
     assert "-n kai-scheduler scale deployment kai-scheduler-default" in found.fix
+
+
+def test_a_release_whose_pods_are_refused_fails_though_the_others_are_ready() -> None:
+    refused = Workload(
+        name="binder",
+        namespace="kai-scheduler",
+        kind="Deployment",
+        wanted=1,
+        ready=0,
+        why="pods is forbidden: exceeded quota: site, requested: pods=1",
+    )
+    found = judge("scheduler.pods", view(lacking=(refused,)))["head/kai-scheduler"]
+    assert found.status is Status.FAIL
+    assert found.cause == f"kai-scheduler/binder has 0 of 1 pod: {refused.why}"
+    assert "kubectl -n kai-scheduler delete resourcequota site;" in found.fix
 
 
 def test_a_member_submits_the_pod_that_the_policies_admit() -> None:

@@ -104,6 +104,29 @@ def test_a_pod_that_is_not_ready_says_why() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (
+            {"containerStatuses": [{"state": {"waiting": {"reason": "ContainerCreating"}}}]},
+            'ContainerCreating: FailedMount: secret "x" not found',
+        ),
+        (
+            {"conditions": [{"status": "False", "message": "containers with unready status: [x]"}]},
+            'FailedMount: secret "x" not found',
+        ),
+        (
+            {"conditions": [{"status": "False", "message": "0/3 nodes are available"}]},
+            "0/3 nodes are available",
+        ),
+    ],
+)
+def test_what_only_an_event_says_is_the_reason(status: dict[str, Any], reason: str) -> None:
+    told = {"Pod/a": 'FailedMount: secret "x" not found', "Pod/b": "of another pod"}
+    (found,) = pods([pod("a", "Pending", False, **status)], told)
+    assert found["reason"] == reason
+
+
 def of(kind: str, owner: str, made: str, one: dict[str, Any]) -> dict[str, Any]:
     about = {"ownerReferences": [{"kind": kind, "name": owner}], "creationTimestamp": made}
     return {**one, "metadata": {**one["metadata"], **about}}
@@ -365,7 +388,14 @@ def paths(paths: dict[str, str], items: list[dict[str, Any]]) -> dict[str, Answe
 
 
 SPACE = "kai-scheduler"
-DEPLOYMENTS = f"/apis/apps/v1/namespaces/{SPACE}/deployments"
+APPS = f"/apis/apps/v1/namespaces/{SPACE}"
+WARNINGS = f"/api/v1/namespaces/{SPACE}/events?fieldSelector=type%3DWarning"
+REFUSED = {
+    "metadata": {"name": "refused.1"},
+    "involvedObject": {"kind": "ReplicaSet", "name": "refused-7d"},
+    "reason": "FailedCreate",
+    "message": "exceeded quota: site, requested: pods=1",
+}
 LIVE = {
     "metadata": {"name": "a"},
     "spec": {"parentQueue": "b", "resources": {"gpu": {"quota": 8, "limit": -1}}},
@@ -388,9 +418,15 @@ def test_a_control_plane_tells_all(grow: Grow, serve: Serve) -> None:
             },
             **paths(scheduler.KINDS, [*nodes, *CLASSES, *NETWORK]),
             **paths(scheduler.VOLUMES, volumes()),
-            DEPLOYMENTS: {
-                "items": [{**named("Deployment", "stopped", SPACE), "spec": {"replicas": 0}}]
+            f"{APPS}/deployments": {
+                "items": [
+                    {**named("Deployment", "stopped", SPACE), "spec": {"replicas": 0}},
+                    {**named("Deployment", "refused", SPACE), "spec": {"replicas": 1}},
+                ]
             },
+            f"{APPS}/daemonsets": {"items": []},
+            f"{APPS}/statefulsets": {"items": []},
+            WARNINGS: {"items": [REFUSED]},
             scheduler.QUEUES: {"items": [LIVE]},
             f"POST /api/v1/namespaces/kai-a/pods?dryRun=All bea {scheduler.EVERYONE}": (201, "{}"),
             f"POST /api/v1/namespaces/kai-b/pods?dryRun=All it team {scheduler.EVERYONE}": (
@@ -402,6 +438,7 @@ def test_a_control_plane_tells_all(grow: Grow, serve: Serve) -> None:
     asked = {"kai-a": ["bea", "", "{}"], "kai-b": ["it", "team", "{}"]}
     ask = Ask({"submissions": asked}, grow({"/etc/kubernetes/admin.conf": cluster.kubeconfig()}))
     found = SchedulerFacts.model_validate(scheduler.collect(ask)["scheduler"])
+    assert ask.errors == {}
     assert found.releases is not None
     assert [(r.name, r.version, r.status) for r in found.releases] == [
         ("kai-scheduler", "v0.17.0", "deployed")
@@ -421,8 +458,11 @@ def test_a_control_plane_tells_all(grow: Grow, serve: Serve) -> None:
         ("kai-scheduler", "a/kai:1", "a/kai@sha256:1", ("gpu-1",)),
         ("kube-system", "a/dns:1", "sha256:2", ("head",)),
     ]
-    assert ask.errors == {}
     assert found.stopped == ("kai-scheduler/stopped",)
+    assert found.lacking is not None
+    assert [(w.name, w.why) for w in found.lacking] == [
+        ("refused", "FailedCreate: exceeded quota: site, requested: pods=1")
+    ]
     assert found.queues == (LiveQueue(name="a", parent="b", gpu_quota=8, gpu_limit=-1),)
     assert found.submissions == {"kai-a": "", "kai-b": "403: no"}
 
