@@ -1,4 +1,4 @@
-"""appliance node show, assign, conditions"""
+"""appliance node show, drain, return, assign, conditions"""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from appliance.actions.hosts import maintenance
 from appliance.actions.hosts import owners as action
 from appliance.actions.hosts.owners import HostOwner, Move
 from appliance.actions.kubernetes import node_conditions
@@ -25,10 +26,12 @@ from appliance.report.documents import (
 
 @click.group()
 def node() -> None:
-    """Show or change which scheduler owns a GPU host. And report unfit hosts to Kubernetes.
+    """Drain and return hosts; show or change their scheduler.
 
     \b
     appliance node show --inventory mysite                    show the owner and the work of each host
+    appliance node drain gpu-3 --reason "new power supply"    planned work: no new jobs or pods
+    appliance node return gpu-3                               back to work
     appliance node assign gpu-3 slurm --wait 240              drain gpu-3 in Kubernetes, then give it to Slurm
     appliance node assign gpu-3 kubernetes --wait 0 --evict   assign it at once: running jobs are killed
     appliance node conditions --inventory mysite              set node conditions from health, and cordon unfit hosts
@@ -52,6 +55,75 @@ def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
             for line in _lines(seen, partial(options.command_line, inventory, profile)):
                 options.echo(line)
     return 0 if all(seen.settled for seen in hosts) else 1
+
+
+@node.command()
+@click.argument("hosts", nargs=-1, required=True, metavar="HOST...")
+@click.option("--reason", required=True, metavar="TEXT", help="Why; users see it in sinfo -R.")
+@options.target_options
+@click.option(
+    "--wait",
+    "minutes",
+    type=click.FloatRange(0),
+    default=0.0,
+    metavar="MINUTES",
+    help="Wait for jobs, and for pods that run to completion. Default: do not wait.",
+)
+@click.option("--evict", is_flag=True, help="After that, kill what still runs there.")
+@click.option("--force", is_flag=True, help="Replace the drain of another person.")
+def drain(
+    hosts: tuple[str, ...],
+    reason: str,
+    inventory: Path | None,
+    profile: str | None,
+    minutes: float,
+    evict: bool,
+    force: bool,
+) -> int:
+    """Drain GPU hosts for planned work on them. In Slurm and in Kubernetes, until node return.
+
+    No new work starts there. Running jobs continue; pods that are recreated on other hosts are evicted, within their
+    disruption budgets. Shows what still runs. In health, the hosts are not judged instead of failed.
+    Exit: 0 drained, 1 work is left after --wait or --evict, 2 unusable input, such as a host that another person drained.
+    """
+    target = options.target(inventory, profile)
+    kept = maintenance.drain_hosts(
+        target, hosts, reason, options.quiet(), minutes, evict=evict, force=force
+    )
+    for one in kept:
+        state = "still runs there:" if one.work else "nothing runs there"
+        options.echo(f"  {one.host:<12} in maintenance: {one.planned.why}; {state}")
+        for work in one.work:
+            options.echo(f"      {work}")
+    names = " ".join(one.host for one in kept)
+    options.echo(
+        f"  back to work: {options.command_line(inventory, profile, 'node return', names)}"
+    )
+    return int((minutes > 0 or evict) and any(one.work for one in kept))
+
+
+@node.command("return")
+@click.argument("hosts", nargs=-1, required=True, metavar="HOST...")
+@options.target_options
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also end the drain of another person, or one for another reason.",
+)
+def give_back(
+    hosts: tuple[str, ...], inventory: Path | None, profile: str | None, force: bool
+) -> int:
+    """Return GPU hosts to work after node drain. Waits until their scheduler uses them.
+
+    Exit: 0 all are at work, 1 some are not, 2 unusable input, such as a host that another person drained.
+    """
+    target = options.target(inventory, profile)
+    done = maintenance.return_hosts(target, hosts, options.quiet(), force=force)
+    for one in done:
+        options.echo(f"  {'✓' if one.works else '✗'} {one.host:<12} {one.said}")
+        if not one.works:
+            options.echo(f"      fix: appliance health --host {one.host}")
+    return 0 if all(one.works for one in done) else 1
 
 
 @node.command()
@@ -201,6 +273,8 @@ def _lines(seen: HostOwner, command: Callable[..., str]) -> list[str]:
         lines.append(f"      declared owner is {seen.declared}, but the actual state differs")
         lines.append(f"      fix: {command('node assign', seen.host, seen.declared)}")
     lines += [f"      {work}" for work in seen.work]
+    if planned := seen.maintenance:
+        lines.append(f"      {planned.text}")
     return lines
 
 

@@ -41,6 +41,8 @@ WITH_SITE = frozenset(
         "mig show",
         "node assign",
         "node conditions",
+        "node drain",
+        "node return",
         "node show",
         "plan",
         "power cycle",

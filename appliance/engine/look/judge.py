@@ -7,6 +7,7 @@ from appliance.checks import extra_results
 from appliance.checks.causes import explain
 from appliance.checks.check import ClusterCheck, HostCheck, View, failed, not_assessed, passed
 from appliance.engine.look.gather import Round
+from appliance.engine.look.maintenance import set_aside
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Kind
 from appliance.models.site import Host, Role
@@ -60,7 +61,7 @@ def judge_all(view: View, found: Round, ids: Iterable[str]) -> list[CheckResult]
     """Judge every host and the cluster, in the site's order, reachability first, then the hardware.
 
     If a stage is not finished, one result reports that instead of all its consequences.
-    A result that follows from another failure names it.
+    A result that follows from another failure names it. Hosts in maintenance are not judged.
     """
     wanted = frozenset(ids)
     hardware = wanted & OF_HARDWARE
@@ -80,7 +81,7 @@ def judge_all(view: View, found: Round, ids: Iterable[str]) -> list[CheckResult]
     results += judge_cluster(view, wanted - absent)
     denied = Kind.DENIED
     told = [_with_remedy(view, r) if r.kind is denied and not r.fix else r for r in results]
-    return explain(told, CAUSES)
+    return set_aside(view, explain(told, CAUSES))
 
 
 def _with_remedy(view: View, result: CheckResult) -> CheckResult:

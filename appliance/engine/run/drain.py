@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from appliance.adapters.kubernetes_nodes import KUBECTL, ApiNodes, KubectlNodes, Nodes
 from appliance.engine.run.kubernetes_hosts import KubernetesHosts
-from appliance.engine.run.schedulers import Scheduler, Workload
+from appliance.engine.run.schedulers import Ours, Scheduler, Workload
 from appliance.engine.run.slurm_hosts import SlurmHosts
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, DeadlineExceeded
@@ -86,13 +86,31 @@ def drain(session: Session, hosts: Sequence[str], wanted: Drain) -> None:
         raise _not_free(session, left, wanted)
 
 
-def resume(session: Session, hosts: Sequence[str]) -> None:
-    """Return those hosts to work that are still drained for one of our reasons."""
+def keep_out(
+    session: Session, hosts: Sequence[str], why: str, seconds: float, *, force: bool, over: Ours
+) -> dict[str, list[Workload]]:
+    """Drain these hosts until an operator returns them, and wait; return by host the work that is left after ``seconds``.
+
+    ``force``: consent to end that work. ``over``: the drains whose reason ``why`` may replace.
+    Raises ApplianceError if no scheduler answers.
+    """
+    asked = schedulers(session)
+    for host in hosts:
+        for scheduler in asked:
+            scheduler.take_out(host, why, over)
+    left = _wait(session, asked, hosts, seconds, False)
+    if left and force and not session.cancelled.is_set():
+        left = _wait(session, asked, hosts, GRACE, True)
+    return left
+
+
+def resume(session: Session, hosts: Sequence[str], ours: Ours | None = None) -> None:
+    """Return those hosts to work whose drains are ``ours``; default: of a change by this program."""
     failures: list[ApplianceError] = []
     for scheduler in schedulers(session):
         for host in hosts:
             try:
-                scheduler.give_back(host)
+                scheduler.give_back(host, ours)
             except ApplianceError as error:
                 failures.append(error)
     if failures:
