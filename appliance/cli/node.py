@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from appliance.actions.hosts import maintenance
+from appliance.actions.hosts import maintenance, replacement
 from appliance.actions.hosts import owners as action
 from appliance.actions.hosts.owners import HostOwner, Move
 from appliance.actions.kubernetes import node_conditions
@@ -23,6 +23,15 @@ from appliance.report.documents import (
     NodeOwners,
 )
 
+WAIT = click.option(
+    "--wait",
+    "minutes",
+    type=click.FloatRange(0),
+    default=60.0,
+    show_default=True,
+    help="Minutes to wait for jobs, and for pods that run to completion.",
+)
+
 
 @click.group()
 def node() -> None:
@@ -32,6 +41,7 @@ def node() -> None:
     appliance node show --inventory mysite                    show the owner and the work of each host
     appliance node drain gpu-3 --reason "new power supply"    planned work: no new jobs or pods
     appliance node return gpu-3                               back to work
+    appliance node replace gpu-3                              the machine or its disk is new
     appliance node assign gpu-3 slurm --wait 240              drain gpu-3 in Kubernetes, then give it to Slurm
     appliance node assign gpu-3 kubernetes --wait 0 --evict   assign it at once: running jobs are killed
     appliance node conditions --inventory mysite              set node conditions from health, and cordon unfit hosts
@@ -115,7 +125,7 @@ def give_back(
 ) -> int:
     """Return GPU hosts to work after node drain. Waits until their scheduler uses them.
 
-    Exit: 0 all are at work, 1 some are not, 2 unusable input, such as a host that another person drained.
+    Exit: 0 all are in service, 1 some are not, 2 unusable input, such as a host that another person drained.
     """
     target = options.target(inventory, profile)
     done = maintenance.return_hosts(target, hosts, options.quiet(), force=force)
@@ -128,16 +138,73 @@ def give_back(
 
 @node.command()
 @click.argument("host")
+@options.target_options
+@WAIT
+@click.option(
+    "--evict", is_flag=True, help="Then kill what still runs; needed for the work of a dead host."
+)
+@click.option("--force", is_flag=True, help="Replace the drain of another operator.")
+@click.option(
+    "--installed", is_flag=True, help="It has a new system already: do not install it by its BMC."
+)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask; this also pins the new host key.")
+def replace(
+    host: str,
+    inventory: Path | None,
+    profile: str | None,
+    minutes: float,
+    evict: bool,
+    force: bool,
+    installed: bool,
+    yes: bool,
+) -> int:
+    """Replace HOST by a new machine, or one with a new disk. Drains, installs, trusts, deploys and judges it, then returns it.
+
+    The machine keeps name and address. It is installed by its BMC where the site has an image, else it needs a new system
+    with the site's key. Shows the old and the new host key. Other hosts get only what this change needs, and keep working.
+    A failed or interrupted replacement leaves the host drained; the same command continues.
+    Exit: 0 in service, 1 failed or declined, 2 unusable input, such as a storage host.
+    """
+    options.require_answer(yes)
+    target = options.target(inventory, profile)
+
+    def consent(intent: replacement.Intent) -> bool:
+        for line in _replacing(intent):
+            options.echo(line)
+        return yes or click.confirm("\n  Replace it?", default=False)
+
+    def may_pin(key: replacement.KeyOffer) -> bool:
+        options.echo(
+            f"  {key.offer.host} shows another host key; compare it with the host's console:"
+        )
+        for one in key.pinned:
+            options.echo(f"    pinned  {one}")
+        options.echo(f"    shown   {key.offer.fingerprint} ({key.offer.kind})")
+        return yes or click.confirm("\n  Pin the new key, and refuse the old one?", default=False)
+
+    watcher = options.observer(as_json=False)
+    with watcher:
+        done = replacement.replace_host(
+            target,
+            host,
+            watcher,
+            consent,
+            may_pin,
+            minutes,
+            evict=evict,
+            force=force,
+            installed=installed,
+        )
+    for line in _replaced(done):
+        options.echo(line)
+    return done.exit_code
+
+
+@node.command()
+@click.argument("host")
 @click.argument("owner", type=click.Choice([owner.value for owner in Owner]))
 @options.target_options
-@click.option(
-    "--wait",
-    "minutes",
-    type=click.FloatRange(0),
-    default=60.0,
-    show_default=True,
-    help="Minutes to wait for jobs, and for pods that run to completion.",
-)
+@WAIT
 @click.option("--evict", is_flag=True, help="After that, kill what still runs there.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @options.json_option("Print events as JSON, one object per line.")
@@ -244,6 +311,41 @@ def _condition_text(one: NodeConditionResult) -> str:
     if judged.fit is Fit.YES and one.act is Act.STAYS_OUT:
         said = f"fit, but cordoned after a GPU fault; to release it: kubectl uncordon {judged.host}"
     return f"  {sign} {judged.host:<12} {said or 'fit'}".rstrip()
+
+
+def _replacing(intent: replacement.Intent) -> list[str]:
+    lines = [
+        f"  {intent.host.name} will be replaced: drained, deployed, judged, and returned to work."
+    ]
+    if intent.silent:
+        lines.append(f"  It does not answer with its pinned key: {intent.silent}")
+    if intent.installs:
+        lines.append("  Its BMC installs it: everything on its disk is lost.")
+    work = intent.seen.work if intent.seen else ()
+    if not work:
+        return [*lines, "  Nothing runs there."]
+    then = "then it is killed" if intent.evict else "else nothing is replaced"
+    lines.append(f"  Work on it has {intent.minutes:g} min to finish, {then}:")
+    return lines + [f"    {one}" for one in work]
+
+
+def _replaced(done: replacement.Replaced) -> list[str]:
+    if done.declined:
+        return [
+            f"  {done.host} was not replaced. If it is drained: appliance node return {done.host}"
+        ]
+    lines = [f"  deployed because of it: {', '.join(done.others)}"] if done.others else []
+    for bad in done.failures:
+        lines += [f"  ✗ {bad.name}: {bad.cause}"] + ([f"      fix: {bad.fix}"] if bad.fix else [])
+    if done.exit_code:
+        state = done.returned.said if done.returned else "stays drained; the same command continues"
+        return [*lines, f"  ✗ {done.host} {state}"]
+    key = "; its old host key is refused" if done.is_new_key else ""
+    state = f"in service: {done.returned.said}" if done.returned else "deployed"
+    lines.append(f"  ✓ {done.host} is replaced and {state}{key}")
+    if done.returned:
+        lines.append(f"  not run: {replacement.NOT_RUN}")
+    return lines
 
 
 def _intent(move: Move) -> list[str]:

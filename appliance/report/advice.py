@@ -42,6 +42,7 @@ WITH_SITE = frozenset(
         "node assign",
         "node conditions",
         "node drain",
+        "node replace",
         "node return",
         "node show",
         "plan",

@@ -10,7 +10,7 @@ from appliance.actions.sites.interrupts import interruptible
 from appliance.actions.sites.opening import Target, open_session
 from appliance.engine.host_names import named_hosts
 from appliance.engine.look.gather import each
-from appliance.engine.run.drain import PAUSE, keep_out, resume
+from appliance.engine.run.drain import GRACE, PAUSE, keep_out, resume
 from appliance.engine.run.schedulers import SchedulerHost
 from appliance.engine.session import Session
 from appliance.engine.user import operator
@@ -145,13 +145,25 @@ def begin(
     minutes: float,
     *,
     evict: bool,
+    dead: bool = False,
 ) -> tuple[Kept, ...]:
-    """Drain the hosts, and wait. Hosts stay drained, also if their work does not end in time."""
+    """Drain the hosts, and wait. Hosts stay drained, also if their work does not end in time.
+
+    ``dead``: they do not answer, so that their work ends nowhere: it is asked to end, and not waited for.
+    """
     names = [one.host for one in seen]
     for name in names:
         session.journal.append(session.run, BEGAN, host=name, why=planned.why, who=planned.who)
     with interruptible(session):
-        left = keep_out(session, names, str(planned), minutes * 60, force=evict, over=_may_replace)
+        left = keep_out(
+            session,
+            names,
+            str(planned),
+            minutes * 60,
+            force=evict,
+            over=_may_replace,
+            grace=0.0 if dead else GRACE,
+        )
     if session.cancelled.is_set():
         raise KeyboardInterrupt
     return tuple(Kept(name, planned, tuple(map(str, left.get(name, ())))) for name in names)
@@ -185,7 +197,7 @@ def _require_maintenance(seen: Iterable[HostOwner]) -> None:
         if one.maintenance:
             continue
         reason = next((h.reason for o, h in one.held.items() if o is one.declared), "")
-        state = f"drained: {reason}" if reason else "at work"
+        state = f"drained: {reason}" if reason else "in service"
         raise ConfigError(
             f"{one.host} is not in maintenance, but {state}"
             if reason

@@ -58,10 +58,15 @@ def judge_cluster(view: View, ids: Iterable[str]) -> list[CheckResult]:
 
 
 def judge_all(view: View, found: Round, ids: Iterable[str]) -> list[CheckResult]:
+    """Judge as ``judge_apart``; hosts in maintenance are not assessed."""
+    return set_aside(view, judge_apart(view, found, ids))
+
+
+def judge_apart(view: View, found: Round, ids: Iterable[str]) -> list[CheckResult]:
     """Judge every host and the cluster, in the site's order, reachability first, then the hardware.
 
     If a stage is not finished, one result reports that instead of all its consequences.
-    A result that follows from another failure names it. Hosts in maintenance are not judged.
+    A result that follows from another failure names it. Hosts in maintenance are judged as all others.
     """
     wanted = frozenset(ids)
     hardware = wanted & OF_HARDWARE
@@ -81,7 +86,7 @@ def judge_all(view: View, found: Round, ids: Iterable[str]) -> list[CheckResult]
     results += judge_cluster(view, wanted - absent)
     denied = Kind.DENIED
     told = [_with_remedy(view, r) if r.kind is denied and not r.fix else r for r in results]
-    return set_aside(view, explain(told, CAUSES))
+    return explain(told, CAUSES)
 
 
 def _with_remedy(view: View, result: CheckResult) -> CheckResult:

@@ -87,20 +87,27 @@ def drain(session: Session, hosts: Sequence[str], wanted: Drain) -> None:
 
 
 def keep_out(
-    session: Session, hosts: Sequence[str], why: str, seconds: float, *, force: bool, over: Ours
+    session: Session,
+    hosts: Sequence[str],
+    why: str,
+    seconds: float,
+    *,
+    force: bool,
+    over: Ours,
+    grace: float = GRACE,
 ) -> dict[str, list[Workload]]:
     """Drain these hosts until an operator returns them, and wait; return by host the work that is left after ``seconds``.
 
-    ``force``: consent to end that work. ``over``: the drains whose reason ``why`` may replace.
+    ``force``: consent to end that work, which then has ``grace`` seconds. ``over``: the drains whose reason ``why`` may replace.
     Raises ApplianceError if no scheduler answers.
     """
     asked = schedulers(session)
     for host in hosts:
         for scheduler in asked:
             scheduler.take_out(host, why, over)
-    left = _wait(session, asked, hosts, seconds, False)
+    left = _wait(session, asked, hosts, seconds, False, grace)
     if left and force and not session.cancelled.is_set():
-        left = _wait(session, asked, hosts, GRACE, True)
+        left = _wait(session, asked, hosts, grace, True, grace)
     return left
 
 
@@ -123,6 +130,7 @@ def _wait(
     hosts: Sequence[str],
     seconds: float,
     force: bool,
+    grace: float = GRACE,
 ) -> dict[str, list[Workload]]:
     """Return what is left on each host when the time is over, and report every change of it."""
     deadline = time.monotonic() + seconds
@@ -138,7 +146,7 @@ def _wait(
         told = left
         over = time.monotonic() - deadline
         ending = all(w.is_ending for work in left.values() for w in work)
-        if over >= (GRACE if ending else 0) or session.cancelled.wait(PAUSE):
+        if over >= (grace if ending else 0) or session.cancelled.wait(PAUSE):
             return left
 
 

@@ -185,7 +185,7 @@ def test_a_drain_for_another_reason_is_not_ended_by_return(bench: Bench) -> None
     bench.world.reasons["gpu-1"] = f"{HEALTH}gpu.count 7 of 8"
     refused(bench.run("return", "gpu-1"), "not in maintenance, but drained: appliance: health")
     bench.world.reasons["gpu-1"] = ""
-    refused(bench.run("return", "gpu-1"), "gpu-1 is at work")
+    refused(bench.run("return", "gpu-1"), "gpu-1 is in service")
     assert bench.changes == []
 
 

@@ -1,0 +1,79 @@
+"""A GPU host is replaced by a new machine: a job elsewhere runs through, and the machine that was there is refused afterwards."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from appliance.adapters.process import run
+from appliance.lab import machine, rack, ssh
+from appliance.lab.spec import RackSpec
+from tests.integration.rack import PROGRAM, Bench, own_name, raised
+
+pytestmark = [pytest.mark.rack, pytest.mark.slow]
+
+KEY = "etc/ssh/ssh_host_ed25519_key"
+COUNTS = "n=0; while :; do n=$((n+1)); echo $n; sleep 1; done"
+JOB = f"sbatch --parsable -w gpu-1 --output=/tmp/job --wrap '{COUNTS}'"
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    spec = RackSpec(own_name("life"), 3, driver=True)
+    with raised(spec, tmp_path_factory.mktemp("life"), Bench) as found:
+        assert found.deploy("--until", "slurm").end() == 0
+        yield found
+
+
+def node(bench: Bench, *words: str) -> tuple[int, str]:
+    argv = (PROGRAM, "node", words[0], "--inventory", str(bench.site), *words[1:])
+    done = run(argv, timeout=600, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def state_of(bench: Bench, host: str) -> str:
+    return bench.shell("head", f"scontrol --oneliner show node {host}").stdout
+
+
+def test_planned_work_on_a_host_that_is_switched_off_fails_nothing(bench: Bench) -> None:
+    code, said = node(bench, "drain", "gpu-2", "--reason", "new power supply")
+    assert code == 0, said
+    bench.hurt("gpu-2", "power-off")
+    seen = bench.program("health")
+    bench.heal("gpu-2", "power-off")
+    assert seen.returncode == 3, seen.stdout
+    assert "in maintenance since" in seen.stdout
+    assert "new power supply; not judged" in seen.stdout
+    assert "0 failed" in seen.stdout
+    code, said = node(bench, "return", "gpu-2")
+    assert code == 0, said
+    assert "DRAIN" not in state_of(bench, "gpu-2")
+
+
+def test_a_new_machine_takes_the_place_of_a_host_while_a_job_runs_elsewhere(bench: Bench) -> None:
+    job = bench.shell("head", JOB).stdout.strip()
+    old = bench.rack.host("gpu-2")
+    keys = {name: (old.root / name).read_bytes() for name in (KEY, f"{KEY}.pub")}
+    rack.rebuild(bench.rack, old)
+    assert (old.root / KEY).read_bytes() != keys[KEY]
+    code, said = node(bench, "replace", "gpu-2", "--yes")
+    assert code == 0, said
+    assert "✓ gpu-2 is replaced and in service: idle; its old host key is refused" in said
+    assert bench.shell("head", "timeout 60 srun -w gpu-2 hostname").stdout.strip() == "gpu-2"
+    assert f"{job}|RUNNING" in bench.shell("head", "squeue -h -o '%A|%T'").stdout.split()
+    counted = bench.shell("gpu-1", "cat /tmp/job").stdout.split()
+    assert counted == [str(n + 1) for n in range(len(counted))]  # It would begin at 1 again.
+    bench.shell("head", f"scancel {job}")
+    _with_old_keys(bench, keys)
+    refused = bench.program("health", "--check", "host.reachable")
+    assert refused.returncode == 1
+    assert "host key changed" in refused.stdout
+
+
+def _with_old_keys(bench: Bench, keys: dict[str, bytes]) -> None:
+    """The machine that was replaced, as far as SSH knows: it stands at the address again."""
+    host = bench.rack.host("gpu-2")
+    machine.stop(host)
+    for name, content in keys.items():
+        (host.root / name).write_bytes(content)
+    machine.start(bench.rack, host)
+    assert not ssh.wait_for([host], 60.0)
