@@ -1,4 +1,4 @@
-"""A GPU host is replaced by a new machine: a job elsewhere runs through, and the machine that was there is refused afterwards."""
+"""The life of a GPU host: planned work, a new machine, a reboot, its end and its return. Jobs elsewhere run through."""
 
 from collections.abc import Iterator
 
@@ -63,14 +63,53 @@ def test_a_new_machine_takes_the_place_of_a_host_while_a_job_runs_elsewhere(benc
     counted = bench.shell("gpu-1", "cat /tmp/job").stdout.split()
     assert counted == [str(n + 1) for n in range(len(counted))]  # It would begin at 1 again.
     bench.shell("head", f"scancel {job}")
-    _with_old_keys(bench, keys)
+    new = {name: (old.root / name).read_bytes() for name in keys}
+    _with_keys(bench, keys)
     refused = bench.program("health", "--check", "host.reachable")
+    _with_keys(bench, new)
     assert refused.returncode == 1
     assert "host key changed" in refused.stdout
 
 
-def _with_old_keys(bench: Bench, keys: dict[str, bytes]) -> None:
-    """The machine that was replaced, as far as SSH knows: it stands at the address again."""
+def test_hosts_reboot_one_after_the_other_and_work_again(bench: Bench) -> None:
+    code, said = node(bench, "reboot", "gpu-[1-2]", "--yes")
+    assert code == 0, said
+    assert "✓ gpu-1 has rebooted" in said
+    assert "✓ gpu-2 has rebooted" in said
+    assert said.index("gpu-1 has booted") < said.index("gpu-2 reboots")
+    ran = bench.shell("head", "timeout 60 srun -N2 hostname").stdout.split()
+    assert sorted(ran) == ["gpu-1", "gpu-2"]
+
+
+def test_a_host_leaves_while_a_job_runs_elsewhere(bench: Bench) -> None:
+    job = bench.shell("head", JOB).stdout.strip()
+    held = bench.shell("head", "sbatch --parsable -w gpu-2 --wrap 'sleep 3600'").stdout.strip()
+    code, said = node(bench, "remove", "gpu-2", "--yes", "--wait", "0")
+    assert code == 1
+    assert f"gpu-2 is not free: job {held}" in said
+    assert "gpu-2" in (bench.site / "site.yml").read_text()
+    bench.shell("head", f"scancel {held}")
+    code, said = node(bench, "remove", "gpu-2", "--yes")
+    assert code == 0, said
+    assert "gpu-2 left the site; munge's key and the kubelet's certificate were deleted" in said
+    assert "gpu-2" not in (bench.site / "site.yml").read_text()
+    assert "gpu-2" not in (bench.site / "known_hosts").read_text()
+    assert "not found" in bench.shell("head", "scontrol show node gpu-2 2>&1").stdout
+    assert f"{job}|RUNNING" in bench.shell("head", "squeue -h -o '%A|%T'").stdout.split()
+    assert "0 failed" in bench.program("health").stdout
+
+
+def test_a_host_is_added_and_works(bench: Bench) -> None:
+    address = str(bench.rack.host("gpu-2").address)
+    code, said = node(bench, "add", "gpu-2", "--address", address, "--yes")
+    assert code in (0, 3), said
+    assert "the host key of gpu-2 is not pinned yet" in said
+    assert "✓ gpu-2 is deployed" in said
+    assert bench.shell("head", "timeout 60 srun -w gpu-2 hostname").stdout.strip() == "gpu-2"
+
+
+def _with_keys(bench: Bench, keys: dict[str, bytes]) -> None:
+    """Another machine at the address of gpu-2, as far as SSH knows."""
     host = bench.rack.host("gpu-2")
     machine.stop(host)
     for name, content in keys.items():

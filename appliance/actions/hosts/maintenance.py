@@ -62,7 +62,7 @@ def drain_hosts(
     with open_session(target, "node", observer, changes=True) as session:
         seen = looked(session, gpu_hosts(session.site, words))
         require_own(seen, force=force)
-        record_start(session, "node drain", seen)
+        record_start(session, "node drain", [one.host for one in seen])
         return begin(session, seen, planned, minutes, evict=evict)
 
 
@@ -78,7 +78,7 @@ def return_hosts(
         if not force:
             _require_maintenance(seen)
             require_own(seen, force=False)
-        record_start(session, "node return", seen)
+        record_start(session, "node return", [one.host for one in seen])
         return end(session, [one.host for one in seen])
 
 
@@ -132,9 +132,9 @@ def require_own(seen: Iterable[HostOwner], *, force: bool) -> None:
             )
 
 
-def record_start(session: Session, verb: str, seen: Iterable[HostOwner]) -> None:
+def record_start(session: Session, verb: str, names: Iterable[str]) -> None:
     """Record what runs, for ``history``."""
-    scope = ", ".join(one.host for one in seen)
+    scope = ", ".join(names)
     session.journal.append(session.run, "run_started", verb=verb, scope=scope)
 
 

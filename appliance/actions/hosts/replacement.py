@@ -6,31 +6,26 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from appliance.actions.deployment import plan as planning
 from appliance.actions.deployment.deploy import Deployed, deploy
 from appliance.actions.hosts import maintenance, trust
+from appliance.actions.hosts.other_hosts import deploy_others, failures_of, pending
 from appliance.actions.hosts.owners import HostOwner
 from appliance.actions.hosts.trust import Offer
 from appliance.actions.sites.opening import Target, locate, open_session
 from appliance.adapters.known_hosts import KnownHosts
 from appliance.adapters.remote import known_hosts_name
 from appliance.config.load import LoadedSite
-from appliance.engine.look.judge import judge_apart
-from appliance.engine.look.probe_requests import ALL_CHECK_IDS
-from appliance.engine.look.survey import survey, view_of
 from appliance.engine.plan.selection import Filters
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
-from appliance.models.events import Message, Observer
-from appliance.models.plan import Plan
-from appliance.models.result import CheckResult, Kind, Status
+from appliance.models.events import Observer
+from appliance.models.result import CheckResult
 from appliance.models.site import Host, Role, Site
 from appliance.report.formatting import fold
-from appliance.stages.catalog import STAGES
 
 WHY = "is replaced"
-SSH_PATIENCE, JUDGE_PATIENCE = 300.0, 90.0
-"""Seconds for the new machine's SSH server, and for monitoring and scheduler to notice the host."""
+SSH_PATIENCE = 300.0
+"""Seconds for the new machine's SSH server."""
 PAUSE = 3.0
 NOT_RUN = "benchmarks (appliance validate nvbandwidth gemm), for which the host must be in service"
 
@@ -101,26 +96,26 @@ def replace_host(
     host = replaceable(loaded.site, name)
     installs = bool(loaded.site.provision and host.bmc) and not installed
     with open_session(target, "node", observer) as session:
-        seen = _seen(session, host, force=force)
-        silent = _silence(session, host)
-    _require_free(host, seen, silent, evict=evict)
+        seen = seen_by_schedulers(session, host, force=force)
+        silent = silence(session, host)
+    require_free(host, seen, silent, evict=evict)
     if not consent(Intent(host, seen, silent, installs, minutes, evict)):
         return Replaced(name, declined=True)
-    pending = _pending(target, observer, name)
+    before = pending(target, observer, name)
     if seen:
         _drain(target, observer, seen, 0.0 if silent else minutes, evict=evict, dead=bool(silent))
     if installs:
         _install(target, name, observer)
-    new = _trust(target, name, may_pin)
+    new = trusted(locate(target), name, may_pin)
     if new is None:
         return Replaced(name, declined=True)
     done = deploy(target, Filters(limit=(name,), accept_facts=(name,)), observer, lambda _: True)
     if done.record is None or done.exit_code not in {0, 3}:
         return Replaced(name, deployed=done, is_new_key=new)
-    others, failed = _deploy_others(target, observer, name, pending)
+    others, failed = deploy_others(target, observer, name, before)
     if failed:
         return Replaced(name, deployed=failed, others=others, is_new_key=new)
-    failures = _failures(target, observer, name)
+    failures = failures_of(target, observer, name)
     if failures or not seen:
         return Replaced(name, deployed=done, failures=failures, others=others, is_new_key=new)
     with open_session(target, "node", observer, changes=True) as session:
@@ -147,7 +142,7 @@ def replaceable(site: Site, name: str) -> Host:
     return host
 
 
-def _seen(session: Session, host: Host, *, force: bool) -> HostOwner | None:
+def seen_by_schedulers(session: Session, host: Host, *, force: bool) -> HostOwner | None:
     """The host as its schedulers see it; None for a host that none of them gives work."""
     if Role.GPU not in host.roles:
         return None
@@ -156,7 +151,8 @@ def _seen(session: Session, host: Host, *, force: bool) -> HostOwner | None:
     return seen
 
 
-def _silence(session: Session, host: Host) -> str:
+def silence(session: Session, host: Host) -> str:
+    """Why the host does not answer with its pinned key; "" if it does."""
     try:
         session.remote.reach(host.name)
     except ApplianceError as error:
@@ -164,8 +160,8 @@ def _silence(session: Session, host: Host) -> str:
     return ""
 
 
-def _require_free(host: Host, seen: HostOwner | None, silent: str, *, evict: bool) -> None:
-    """A machine that does not answer ends no work: to wait for it is in vain."""
+def require_free(host: Host, seen: HostOwner | None, silent: str, *, evict: bool) -> None:
+    """Raises ConfigError for work on a machine that does not answer: it ends no work, so that to wait is in vain."""
     if silent and seen and seen.work and not evict:
         raise ConfigError(
             f"{host.name} does not answer ({silent}), but its scheduler lists work there: {', '.join(seen.work[:3])}",
@@ -184,7 +180,7 @@ def _drain(
 ) -> None:
     planned = maintenance.maintenance_for(WHY)
     with open_session(target, "node", observer, changes=True) as session:
-        maintenance.record_start(session, "node replace", [seen])
+        maintenance.record_start(session, "node replace", [seen.host])
         (kept,) = maintenance.begin(session, [seen], planned, minutes, evict=evict, dead=dead)
         if kept.work and not dead:
             raise ApplianceError(
@@ -203,9 +199,11 @@ def _install(target: Target, name: str, observer: Observer) -> None:
             raise one.error
 
 
-def _trust(target: Target, name: str, may_pin: Callable[[KeyOffer], bool]) -> bool | None:
-    """Pin the key that the machine shows, with consent: whether it is a new one; None if declined."""
-    loaded = locate(target)
+def trusted(loaded: LoadedSite, name: str, may_pin: Callable[[KeyOffer], bool]) -> bool | None:
+    """Pin the key that the machine shows, with consent: whether it is a new one; None if declined.
+
+    Raises ApplianceError if its SSH server does not answer in time.
+    """
     deadline = time.monotonic() + SSH_PATIENCE
     while True:
         found, silent = trust.offers(loaded, (name,))
@@ -214,7 +212,7 @@ def _trust(target: Target, name: str, may_pin: Callable[[KeyOffer], bool]) -> bo
         if time.monotonic() >= deadline:
             error = silent[name]
             raise ApplianceError(
-                f"{name}: {error.message}; it stays drained",
+                f"{name}: {error.message}",
                 f"{error.hint}; install its system, then run the same command again",
             )
         time.sleep(PAUSE)
@@ -234,60 +232,7 @@ def pinned_fingerprints(loaded: LoadedSite, name: str) -> tuple[str, ...]:
     """The fingerprints of the keys that known_hosts has of a host."""
     site = loaded.site
     address = known_hosts_name(str(site.host(name).address), site.access.port)
-    keys = KnownHosts(loaded.folder / site.access.known_hosts).keys(address)
+    file = loaded.folder / site.access.known_hosts
+    keys = KnownHosts(file).keys(address) if file.exists() else ()
     digests = (hashlib.sha256(key.asbytes()).digest() for key in keys)
     return tuple(f"SHA256:{base64.b64encode(d).decode().rstrip('=')}" for d in digests)
-
-
-def _pending(target: Target, observer: Observer, name: str) -> frozenset[tuple[str, str]]:
-    """Host stages that a deployment would run now on other hosts, by stage and host."""
-    plan: Plan = planning.make(target, Filters(), _Quiet(observer))
-    names = {stage.name for stage in STAGES}
-    return frozenset(
-        (c.stage, c.host)
-        for c in plan.cells
-        if c.action.changes and c.host != name and c.stage in names
-    )
-
-
-class _Quiet:
-    """Passes warnings on only: a plan that nobody asked for shows no progress."""
-
-    def __init__(self, inner: Observer) -> None:
-        self._inner = inner
-
-    def handle(self, event: object) -> None:
-        """See Observer."""
-        if isinstance(event, Message) and event.level == "warning":
-            self._inner.handle(event)
-
-
-def _deploy_others(
-    target: Target, observer: Observer, name: str, before: frozenset[tuple[str, str]]
-) -> tuple[tuple[str, ...], Deployed | None]:
-    """Deploy what the new machine changes on other hosts, and no change that was pending before; the hosts, and a failed deployment."""
-    new = _pending(target, observer, name) - before
-    if not new:
-        return (), None
-    hosts = tuple(sorted({host for _, host in new}))
-    stages = tuple(s.name for s in STAGES if any(stage == s.name for stage, _ in new))
-    done = deploy(target, Filters(limit=hosts, stages=stages), observer, lambda _: True)
-    return hosts, None if done.exit_code in {0, 3} else done
-
-
-def _failures(target: Target, observer: Observer, name: str) -> tuple[CheckResult, ...]:
-    """What every check says against the host, after monitoring and scheduler had time to notice it."""
-    deadline = time.monotonic() + JUDGE_PATIENCE
-    with open_session(target, "node", observer) as session:
-        while True:
-            found = survey(session)
-            results = judge_apart(view_of(session, found), found, ALL_CHECK_IDS)
-            bad = tuple(r for r in results if _is_against(r, name))
-            if not bad or time.monotonic() >= deadline:
-                return tuple(session.redact.texts(bad))
-            time.sleep(PAUSE)
-
-
-def _is_against(result: CheckResult, name: str) -> bool:
-    bad = result.status in {Status.FAIL, Status.ERROR}
-    return bad and result.host == name and result.kind is not Kind.MAINTENANCE

@@ -87,6 +87,10 @@ class KubernetesHosts:
             marked = {"annotations": {DRAINED: None}}
             self._nodes.patch(host, {"metadata": marked, "spec": {"unschedulable": None}})
 
+    def forget(self, host: str) -> None:
+        """See Scheduler."""
+        self._nodes.delete(host)
+
     def _moved(self, pod: Resource, force: bool) -> Workload:
         """One step of removing a pod, and its progress."""
         meta = pod["metadata"]

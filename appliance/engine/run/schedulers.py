@@ -60,6 +60,10 @@ class Scheduler(Protocol):
         """Return the host to work if the drain is ``ours``; default: of a change by this program."""
         ...
 
+    def forget(self, host: str) -> None:
+        """Delete what the scheduler itself keeps of a host that leaves the site."""
+        ...
+
 
 Ours = Callable[[str], bool]
 """Whether a drain of this reason may be replaced or ended."""

@@ -60,6 +60,9 @@ class SlurmHosts:
         if is_out(state) and (ours or is_ours)(reason):
             self._ask("scontrol", "update", f"NodeName={host}", "State=RESUME")
 
+    def forget(self, host: str) -> None:
+        """See Scheduler. slurm.conf lists the nodes; a deployment without the host writes it."""
+
     def _node(self, host: str) -> tuple[str, str]:
         """Return state and reason; empty if Slurm does not know the host, or is not installed."""
         argv = ["timeout", "20", "scontrol", "--oneliner", "show", "node", host]

@@ -9,7 +9,7 @@ import pytest
 
 from appliance.actions.deployment import plan as planning
 from appliance.actions.deployment.deploy import Deployed
-from appliance.actions.hosts import maintenance, replacement, trust
+from appliance.actions.hosts import maintenance, other_hosts, replacement, trust
 from appliance.actions.hosts.trust import Offer
 from appliance.actions.sites.opening import Target
 from appliance.config.load import load_site
@@ -71,8 +71,7 @@ def bench(
     monkeypatch.setenv("A", "x")
     for module in (draining, maintenance, replacement):
         monkeypatch.setattr(module, "PAUSE", 0.0)
-    for name in ("SSH_PATIENCE", "JUDGE_PATIENCE"):
-        monkeypatch.setattr(replacement, name, 0.0)
+    monkeypatch.setattr(replacement, "SSH_PATIENCE", 0.0)
     monkeypatch.setattr(maintenance, "PATIENCE", 0.0)
     made = Bench(file, World(hosts), hosts)
 
@@ -100,11 +99,12 @@ def bench(
         return [one for one in found if confirm(one)]
 
     monkeypatch.setattr(replacement, "open_session", opened)
-    monkeypatch.setattr(replacement, "deploy", deployed)
+    for module in (replacement, other_hosts):
+        monkeypatch.setattr(module, "deploy", deployed)
     monkeypatch.setattr(planning, "make", planned)
     monkeypatch.setattr(trust, "offers", offers)
     monkeypatch.setattr(trust, "pin", pin)
-    monkeypatch.setattr(replacement, "_failures", lambda *_: made.failures)
+    monkeypatch.setattr(replacement, "failures_of", lambda *_: made.failures)
     return made
 
 
@@ -188,7 +188,7 @@ def test_the_same_key_is_not_asked_about(bench: Bench) -> None:
 
 def test_a_machine_without_a_system_is_named_with_the_next_step(bench: Bench) -> None:
     bench.state = "silent"
-    with pytest.raises(ApplianceError, match="gpu-1: does not answer; it stays drained") as caught:
+    with pytest.raises(ApplianceError, match="gpu-1: does not answer") as caught:
         bench.replace()
     assert "install its system, then run the same command again" in caught.value.hint
     assert bench.planned
@@ -234,7 +234,7 @@ def test_a_failure_on_another_host_keeps_it_out_of_work(bench: Bench) -> None:
 )
 def test_only_its_own_failures_count(status: Status, host: str, kind: Kind, counts: bool) -> None:
     one = CheckResult(id="gpu.count", target=host, host=host, status=status, kind=kind)
-    assert replacement._is_against(one, "gpu-1") is counts
+    assert other_hosts.is_against(one, "gpu-1") is counts
 
 
 def test_the_pinned_fingerprint_is_shown_as_ssh_keygen_does(bench: Bench, tmp_path: Path) -> None:
