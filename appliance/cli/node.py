@@ -255,7 +255,7 @@ def add(
         told = (
             "is deployed"
             if good
-            else "is in site.yml, but not finished: appliance deploy continues"
+            else "is in site.yml, but not finished; to continue: appliance deploy"
         )
         options.echo(f"  {'✓' if good else '✗'} {host} {told}")
     return done.exit_code

@@ -202,7 +202,7 @@ def _require_maintenance(seen: Iterable[HostOwner]) -> None:
             f"{one.host} is not in maintenance, but {state}"
             if reason
             else f"{one.host} is {state}",
-            "appliance health shows what ends that drain; to end it now: --force"
+            "to see what ends that drain: appliance health; to end it now: --force"
             if reason
             else "show the hosts: appliance node show",
         )
