@@ -68,8 +68,13 @@ def add_host(
         if trusted(with_it, name, may_pin) is None:
             return Added(name, declined=True)
         replace_file(new, file.resolve())
+    # slurmctld must list the host before its slurmd can register.
+    first, failed = deploy_others(target, observer, name, before)
+    if failed:
+        return Added(name, deployed=failed, others=first)
     done = deploy(target, Filters(limit=(name,)), observer, lambda _: True)
     if done.record is None or done.exit_code not in {0, 3}:
-        return Added(name, deployed=done)
-    others, failed = deploy_others(target, observer, name, before)
-    return Added(name, deployed=failed or done, others=others)
+        return Added(name, deployed=done, others=first)
+    # What only its deployment has shown, as the GUIDs of its adapters.
+    then, failed = deploy_others(target, observer, name, before)
+    return Added(name, deployed=failed or done, others=tuple(sorted({*first, *then})))

@@ -30,6 +30,8 @@ class Bench:
         self.deployed: list[Filters] = []
         self.shown: list[tuple[str, ...]] = []
         self.agrees = True
+        self.order: list[str] = []
+        self.others_fail = False
 
     def add(self, name: str = "gpu-4", address: str = "10.1.0.14", **more: Any) -> addition.Added:
         def consent(difference: tuple[str, ...]) -> bool:
@@ -65,12 +67,18 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     def deployed(_: object, filters: Filters, *__: object) -> Deployed:
         assert "gpu-4" in made.file.read_text()
         made.deployed.append(filters)
+        made.order.append("host")
         return Deployed(DONE, made.code)
+
+    def others(*_: object) -> Any:
+        made.order.append("others")
+        failed = made.order == ["others"] and made.others_fail
+        return ("head",), Deployed(DONE, 1) if failed else None
 
     monkeypatch.setattr(addition, "trusted", trusted)
     monkeypatch.setattr(addition, "deploy", deployed)
     monkeypatch.setattr(addition, "pending", lambda *_: frozenset())
-    monkeypatch.setattr(addition, "deploy_others", lambda *_: (("head",), None))
+    monkeypatch.setattr(addition, "deploy_others", others)
     return made
 
 
@@ -80,6 +88,17 @@ def test_it_is_written_below_the_last_host_trusted_and_deployed(bench: Bench) ->
     assert bench.file.read_text() == ONE_HEAD.replace(LAST, LAST + ADDED)
     assert bench.deployed == [Filters(limit=("gpu-4",))]
     assert "+  - name: gpu-4" in bench.shown[0]
+    assert bench.order == [
+        "others",
+        "host",
+        "others",
+    ]  # slurmctld must list it before it registers.
+
+
+def test_where_the_others_fail_the_host_is_not_deployed(bench: Bench) -> None:
+    bench.others_fail = True
+    assert bench.add().exit_code == 1
+    assert not bench.deployed
 
 
 @pytest.mark.parametrize(
@@ -123,7 +142,7 @@ def test_who_declines_changes_nothing(bench: Bench) -> None:
     assert bench.file.read_text() == ONE_HEAD
 
 
-def test_a_failed_deployment_keeps_its_exit_code_and_reaches_no_other_host(bench: Bench) -> None:
+def test_a_failed_deployment_keeps_its_exit_code(bench: Bench) -> None:
     bench.code = 1
     done = bench.add()
-    assert (done.exit_code, done.others) == (1, ())
+    assert (done.exit_code, bench.order) == (1, ["others", "host"])
