@@ -37,6 +37,10 @@ class Nodes(Protocol):
         """A merge patch of a node."""
         ...
 
+    def delete(self, node: str) -> None:
+        """Deletes a node; none of this name is no error."""
+        ...
+
     def evict(self, namespace: str, pod: str, grace: int | None = None) -> bool:
         """Requests the eviction of a pod; False if its disruption budget does not allow it now.
 
@@ -71,6 +75,11 @@ class KubectlNodes:
         """See Nodes."""
         done = self._run("patch", "node", node, "--type", "merge", "--patch", json.dumps(patch))
         self._succeeded(done, f"change node {node}")
+
+    def delete(self, node: str) -> None:
+        """See Nodes."""
+        done = self._run("delete", "node", node, "--ignore-not-found", "--wait=false")
+        self._succeeded(done, f"delete node {node}")
 
     def evict(self, namespace: str, pod: str, grace: int | None = None) -> bool:
         """See Nodes."""
@@ -137,6 +146,10 @@ class ApiNodes:
         """See Nodes."""
         kind = "application/merge-patch+json"
         self._api.send("PATCH", f"/api/v1/nodes/{node}", f"change node {node}", dict(patch), kind)
+
+    def delete(self, node: str) -> None:
+        """See Nodes."""
+        self._api.send("DELETE", f"/api/v1/nodes/{node}", f"delete node {node}", answers={404})
 
     def evict(self, namespace: str, pod: str, grace: int | None = None) -> bool:
         """See Nodes."""

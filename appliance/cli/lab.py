@@ -223,6 +223,16 @@ def fault(name: str, host: str, kind: str, arguments: tuple[str, ...], clear: bo
 
 @lab.command()
 @NAME
+@click.argument("host")
+def rebuild(name: str, host: str) -> None:
+    """Replace HOST by a new machine: blank disk, new host key. The site still pins the old key."""
+    found = _find(name)
+    rack.rebuild(found, found.host(host))
+    click.echo(f"{host}: a new machine with a blank disk and a new host key")
+
+
+@lab.command()
+@NAME
 @click.option("--purge-cache", is_flag=True, help="Remove the image too.")
 @click.option(
     "-y",

@@ -1,18 +1,19 @@
-"""appliance node show, assign, conditions"""
+"""appliance node show, drain, return, replace, add, remove, reboot, assign, conditions"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 import click
 
+from appliance.actions.hosts import addition, maintenance, reboot, removal, replacement
 from appliance.actions.hosts import owners as action
 from appliance.actions.hosts.owners import HostOwner, Move
 from appliance.actions.kubernetes import node_conditions
 from appliance.actions.kubernetes.kubeconfig import find
 from appliance.actions.kubernetes.node_conditions import Act, Fit, NodeConditionResult
 from appliance.cli import options, spoken
-from appliance.models.site import Owner
+from appliance.models.site import Host, Owner, Role
 from appliance.report.console import run_summary
 from appliance.report.documents import (
     Holding,
@@ -22,13 +23,28 @@ from appliance.report.documents import (
     NodeOwners,
 )
 
+WAIT = click.option(
+    "--wait",
+    "minutes",
+    type=click.FloatRange(0),
+    default=60.0,
+    show_default=True,
+    help="Minutes to wait for jobs, and for pods that run to completion.",
+)
+
 
 @click.group()
 def node() -> None:
-    """Show or change which scheduler owns a GPU host. And report unfit hosts to Kubernetes.
+    """Drain and return hosts; show or change their scheduler.
 
     \b
     appliance node show --inventory mysite                    show the owner and the work of each host
+    appliance node drain gpu-3 --reason "new power supply"    planned work: no new jobs or pods
+    appliance node return gpu-3                               back to work
+    appliance node replace gpu-3                              the machine or its disk is new
+    appliance node add gpu-4 --address 10.1.0.14              a new host
+    appliance node remove gpu-3                               it leaves the site
+    appliance node reboot --all                               in waves: drained, rebooted, judged, returned
     appliance node assign gpu-3 slurm --wait 240              drain gpu-3 in Kubernetes, then give it to Slurm
     appliance node assign gpu-3 kubernetes --wait 0 --evict   assign it at once: running jobs are killed
     appliance node conditions --inventory mysite              set node conditions from health, and cordon unfit hosts
@@ -55,17 +71,314 @@ def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
 
 
 @node.command()
-@click.argument("host")
-@click.argument("owner", type=click.Choice([owner.value for owner in Owner]))
+@click.argument("hosts", nargs=-1, required=True, metavar="HOST...")
+@click.option("--reason", required=True, metavar="TEXT", help="Why; users see it in sinfo -R.")
 @options.target_options
 @click.option(
     "--wait",
     "minutes",
     type=click.FloatRange(0),
-    default=60.0,
-    show_default=True,
-    help="Minutes to wait for jobs, and for pods that run to completion.",
+    default=0.0,
+    metavar="MINUTES",
+    help="Wait for jobs, and for pods that run to completion. Default: do not wait.",
 )
+@click.option("--evict", is_flag=True, help="After that, kill what still runs there.")
+@click.option("--force", is_flag=True, help="Replace the drain of another person.")
+def drain(
+    hosts: tuple[str, ...],
+    reason: str,
+    inventory: Path | None,
+    profile: str | None,
+    minutes: float,
+    evict: bool,
+    force: bool,
+) -> int:
+    """Drain GPU hosts for planned work on them. In Slurm and in Kubernetes, until node return.
+
+    No new work starts there. Running jobs continue; pods that are recreated on other hosts are evicted, within their
+    disruption budgets. Shows what still runs. In health, the hosts are not judged instead of failed.
+    Exit: 0 drained, 1 work is left after --wait or --evict, 2 unusable input, such as a host that another person drained.
+    """
+    target = options.target(inventory, profile)
+    kept = maintenance.drain_hosts(
+        target, hosts, reason, options.quiet(), minutes, evict=evict, force=force
+    )
+    for one in kept:
+        state = "still runs there:" if one.work else "nothing runs there"
+        options.echo(f"  {one.host:<12} in maintenance: {one.planned.why}; {state}")
+        for work in one.work:
+            options.echo(f"      {work}")
+    names = " ".join(one.host for one in kept)
+    options.echo(
+        f"  back to work: {options.command_line(inventory, profile, 'node return', names)}"
+    )
+    return int((minutes > 0 or evict) and any(one.work for one in kept))
+
+
+@node.command("return")
+@click.argument("hosts", nargs=-1, required=True, metavar="HOST...")
+@options.target_options
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also end the drain of another person, or one for another reason.",
+)
+def give_back(
+    hosts: tuple[str, ...], inventory: Path | None, profile: str | None, force: bool
+) -> int:
+    """Return GPU hosts to work after node drain. Waits until their scheduler uses them.
+
+    Exit: 0 all are in service, 1 some are not, 2 unusable input, such as a host that another person drained.
+    """
+    target = options.target(inventory, profile)
+    done = maintenance.return_hosts(target, hosts, options.quiet(), force=force)
+    for one in done:
+        options.echo(f"  {'✓' if one.works else '✗'} {one.host:<12} {one.said}")
+        if not one.works:
+            options.echo(f"      fix: appliance health --host {one.host}")
+    return 0 if all(one.works for one in done) else 1
+
+
+@node.command()
+@click.argument("host")
+@options.target_options
+@WAIT
+@click.option(
+    "--evict", is_flag=True, help="Then kill what still runs; needed for the work of a dead host."
+)
+@click.option("--force", is_flag=True, help="Replace the drain of another operator.")
+@click.option(
+    "--installed", is_flag=True, help="It has a new system already: do not install it by its BMC."
+)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask; this also pins the new host key.")
+def replace(
+    host: str,
+    inventory: Path | None,
+    profile: str | None,
+    minutes: float,
+    evict: bool,
+    force: bool,
+    installed: bool,
+    yes: bool,
+) -> int:
+    """Replace HOST by a new machine, or one with a new disk. Drains, installs, trusts, deploys and judges it, then returns it.
+
+    The machine keeps name and address. It is installed by its BMC where the site has an image, else it needs a new system
+    with the site's key. Shows the old and the new host key. Other hosts get only what this change needs, and keep working.
+    A failed or interrupted replacement leaves the host drained; the same command continues.
+    Exit: 0 in service, 1 failed or declined, 2 unusable input, such as a storage host.
+    """
+    options.require_answer(yes)
+    target = options.target(inventory, profile)
+
+    def consent(intent: replacement.Intent) -> bool:
+        for line in _replacing(intent):
+            options.echo(line)
+        return yes or click.confirm("\n  Replace it?", default=False)
+
+    def may_pin(key: replacement.KeyOffer) -> bool:
+        return _may_pin(key, yes=yes)
+
+    watcher = options.observer(as_json=False)
+    with watcher:
+        done = replacement.replace_host(
+            target,
+            host,
+            watcher,
+            consent,
+            may_pin,
+            minutes,
+            evict=evict,
+            force=force,
+            installed=installed,
+        )
+    for line in _replaced(done):
+        options.echo(line)
+    return done.exit_code
+
+
+@node.command()
+@click.argument("host")
+@click.option("--address", required=True, help="Its address in network management.")
+@click.option(
+    "--role",
+    "roles",
+    multiple=True,
+    type=click.Choice([role.value for role in Role]),
+    default=[Role.GPU.value],
+    show_default=True,
+    help="Its role (repeatable).",
+)
+@click.option("--class", "hardware_class", metavar="NAME", help="Its hardware class.")
+@options.target_options
+@click.option("-y", "--yes", is_flag=True, help="Do not ask; this also pins its host key.")
+def add(
+    host: str,
+    address: str,
+    roles: tuple[str, ...],
+    hardware_class: str | None,
+    inventory: Path | None,
+    profile: str | None,
+    yes: bool,
+) -> int:
+    """Add HOST to the site: to site.yml, whose difference it shows, and to known_hosts. Deploys it, and what the others need.
+
+    The host needs a system with the site's key. Other keys of a host, as its BMC, are written into site.yml by hand.
+    Exit as for deploy: 0 good, 1 failed or declined, 2 unusable input, 3 incomplete.
+    """
+    options.require_answer(yes)
+    target = options.target(inventory, profile)
+
+    def consent(difference: tuple[str, ...]) -> bool:
+        for line in difference:
+            options.echo(line)
+        return yes or click.confirm("\n  Add it?", default=False)
+
+    watcher = options.observer(as_json=False)
+    with watcher:
+        done = addition.add_host(
+            target,
+            host,
+            address,
+            roles,
+            hardware_class,
+            watcher,
+            consent,
+            lambda key: _may_pin(key, yes=yes),
+        )
+    if done.declined:
+        options.echo("  site.yml was not changed.")
+    elif done.others:
+        options.echo(f"  deployed because of it: {', '.join(done.others)}")
+    if done.deployed:
+        good = done.exit_code in {0, 3}
+        told = (
+            "is deployed"
+            if good
+            else "is in site.yml, but not finished; to continue: appliance deploy"
+        )
+        options.echo(f"  {'✓' if good else '✗'} {host} {told}")
+    return done.exit_code
+
+
+@node.command()
+@click.argument("host")
+@options.target_options
+@WAIT
+@click.option(
+    "--evict", is_flag=True, help="Then kill what still runs; needed for the work of a dead host."
+)
+@click.option("--force", is_flag=True, help="Replace the drain of another operator.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+def remove(
+    host: str,
+    inventory: Path | None,
+    profile: str | None,
+    minutes: float,
+    evict: bool,
+    force: bool,
+    yes: bool,
+) -> int:
+    """Remove HOST from the site. Drains it, deletes its keys and its node, edits site.yml, and deploys what the others need.
+
+    Shows the difference of site.yml first; comments stay. If another section names the host, that is refused with its line.
+    So are the last storage host and any control host. A host that does not answer keeps its keys: they are named.
+    Exit: 0 removed, 1 failed or declined, 2 unusable input.
+    """
+    options.require_answer(yes)
+    target = options.target(inventory, profile)
+
+    def consent(leaving: removal.Leaving) -> bool:
+        for line in (f"  {leaving.host.name} will leave the site.", *leaving.difference):
+            options.echo(line)
+        for line in _work_there(leaving.seen, leaving.silent, minutes, evict=evict):
+            options.echo(line)
+        return yes or click.confirm("\n  Remove it?", default=False)
+
+    watcher = options.observer(as_json=False)
+    with watcher:
+        done = removal.remove_host(
+            target, host, watcher, consent, minutes, evict=evict, force=force
+        )
+    if done.declined:
+        options.echo("  Nothing was changed.")
+        return done.exit_code
+    if done.others:
+        options.echo(f"  deployed because of it: {', '.join(done.others)}")
+    options.echo(f"  {host} left the site; {done.rest}")
+    if done.failed:
+        options.echo("  ✗ the others are not finished; fix the cause, then: appliance deploy")
+    return done.exit_code
+
+
+@node.command("reboot")
+@click.argument("hosts", nargs=-1, metavar="[HOST...]")
+@options.target_options
+@click.option("--all", "everything", is_flag=True, help="All hosts of the site.")
+@click.option(
+    "--at-once",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Number of GPU hosts that reboot at the same time.",
+)
+@WAIT
+@click.option("--evict", is_flag=True, help="After that, kill what still runs there.")
+@click.option("--force", is_flag=True, help="Replace the drain of another operator.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+def restart(
+    hosts: tuple[str, ...],
+    inventory: Path | None,
+    profile: str | None,
+    everything: bool,
+    at_once: int,
+    minutes: float,
+    evict: bool,
+    force: bool,
+    yes: bool,
+) -> int:
+    """Reboot hosts in waves. Each GPU host is drained, rebooted, judged by all checks, and returned to service.
+
+    Login, storage and control hosts follow one by one, in this order. The first host that is not free in time, does not boot
+    or fails a check stops the rest, and stays drained unless it was not rebooted.
+    Exit: 0 all rebooted, 1 stopped or declined, 2 unusable input.
+    """
+    if bool(hosts) == everything:
+        raise click.UsageError("name the hosts, or all of them with --all")
+    options.require_answer(yes)
+    target = options.target(inventory, profile)
+
+    def consent(plan: tuple[tuple[Host, ...], ...]) -> bool:
+        for number, wave in enumerate(plan, 1):
+            options.echo(f"  {number}. {', '.join(host.name for host in wave)}")
+        return yes or click.confirm("\n  Reboot them in this order?", default=False)
+
+    watcher = options.observer(as_json=False)
+    with watcher:
+        done = reboot.reboot_hosts(
+            target,
+            hosts,
+            watcher,
+            consent,
+            minutes,
+            everything=everything,
+            at_once=at_once,
+            evict=evict,
+            force=force,
+        )
+    if done is None:
+        options.echo("  Nothing was changed.")
+        return 1
+    for line in _rebooted(*done):
+        options.echo(line)
+    return 0 if all(one.is_good for one in done[0]) else 1
+
+
+@node.command()
+@click.argument("host")
+@click.argument("owner", type=click.Choice([owner.value for owner in Owner]))
+@options.target_options
+@WAIT
 @click.option("--evict", is_flag=True, help="After that, kill what still runs there.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @options.json_option("Print events as JSON, one object per line.")
@@ -174,6 +487,75 @@ def _condition_text(one: NodeConditionResult) -> str:
     return f"  {sign} {judged.host:<12} {said or 'fit'}".rstrip()
 
 
+def _replacing(intent: replacement.Intent) -> list[str]:
+    lines = [
+        f"  {intent.host.name} will be replaced: drained, deployed, judged, and returned to work."
+    ]
+    if intent.silent:
+        lines.append(f"  It does not answer with its pinned key: {intent.silent}")
+    if intent.installs:
+        lines.append("  Its BMC installs it: everything on its disk is lost.")
+    return lines + _work_there(intent.seen, "", intent.minutes, evict=intent.evict)
+
+
+def _work_there(seen: HostOwner | None, silent: str, minutes: float, *, evict: bool) -> list[str]:
+    lines = [f"  It does not answer with its pinned key: {silent}"] if silent else []
+    work = seen.work if seen else ()
+    if not work:
+        return [*lines, "  Nothing runs there."]
+    then = "then it is killed" if evict else "else the host stays as it is, drained"
+    lines.append(f"  Work on it has {minutes:g} min to finish, {then}:")
+    return lines + [f"    {one}" for one in work]
+
+
+def _may_pin(key: replacement.KeyOffer, *, yes: bool) -> bool:
+    """Whether the key that a host shows is pinned: by the option, or by a person who compares it."""
+    is_new = not key.pinned
+    said = "is not pinned yet" if is_new else "is not the pinned one"
+    options.echo(f"  the host key of {key.offer.host} {said}; compare it with the host's console:")
+    for one in key.pinned:
+        options.echo(f"    pinned  {one}")
+    options.echo(f"    shown   {key.offer.fingerprint} ({key.offer.kind})")
+    question = "Pin it?" if is_new else "Pin the new key, and refuse the old one?"
+    return yes or click.confirm(f"\n  {question}", default=False)
+
+
+def _rebooted(done: Sequence[reboot.Rebooted], rest: Sequence[str]) -> list[str]:
+    lines = []
+    for one in done:
+        if one.is_good:
+            lines.append(f"  ✓ {one.host} has rebooted")
+            continue
+        if one.error:
+            lines.append(f"  ✗ {one.host}: {one.error.message}")
+            lines += [f"      fix: {one.error.hint}"] if one.error.hint else []
+        for bad in one.failures:
+            lines.append(f"  ✗ {bad.name}: {bad.cause}")
+            lines += [f"      fix: {bad.fix}"] if bad.fix else []
+    if rest:
+        lines.append(f"  not rebooted: {', '.join(rest)}")
+    return lines
+
+
+def _replaced(done: replacement.Replaced) -> list[str]:
+    if done.declined:
+        return [
+            f"  {done.host} was not replaced. If it is drained: appliance node return {done.host}"
+        ]
+    lines = [f"  deployed because of it: {', '.join(done.others)}"] if done.others else []
+    for bad in done.failures:
+        lines += [f"  ✗ {bad.name}: {bad.cause}"] + ([f"      fix: {bad.fix}"] if bad.fix else [])
+    if done.exit_code:
+        state = done.returned.said if done.returned else "stays drained; the same command continues"
+        return [*lines, f"  ✗ {done.host} {state}"]
+    key = "; its old host key is refused" if done.is_new_key else ""
+    state = f"in service: {done.returned.said}" if done.returned else "deployed"
+    lines.append(f"  ✓ {done.host} is replaced and {state}{key}")
+    if done.returned:
+        lines.append(f"  not run: {replacement.NOT_RUN}")
+    return lines
+
+
 def _intent(move: Move) -> list[str]:
     seen = move.seen
     there = f"{seen.host} will belong to {move.owner}; declared owner now: {seen.declared}"
@@ -201,6 +583,8 @@ def _lines(seen: HostOwner, command: Callable[..., str]) -> list[str]:
         lines.append(f"      declared owner is {seen.declared}, but the actual state differs")
         lines.append(f"      fix: {command('node assign', seen.host, seen.declared)}")
     lines += [f"      {work}" for work in seen.work]
+    if planned := seen.maintenance:
+        lines.append(f"      {planned.text}")
     return lines
 
 

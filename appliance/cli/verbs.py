@@ -18,7 +18,7 @@ VERBS = {
     "plan": "Show what a deployment would do, and why.",
     "deploy": "Deploy the site, verify it, and write the report.",
     "mig": "Partition GPUs (MIG).",
-    "node": "Show or change which scheduler owns a GPU host.",
+    "node": "Drain and return hosts; show or change their scheduler.",
     "validate": "Run the cluster's benchmarks and judge their results.",
     "accept": "Accept a site: run all levels, then write the hand-over.",
     "baseline": "Show or accept the recorded state of the hosts.",

@@ -3,7 +3,7 @@
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -70,6 +70,99 @@ def tried(file: Path, content: bytes, load: Load) -> Iterator[tuple[Path, Loaded
         yield new, _loaded(new, file, load)
     finally:
         new.unlink(missing_ok=True)
+
+
+@contextmanager
+def without(file: Path, host: str, load: Load) -> Iterator[tuple[str, str, Path]]:
+    """The text of a site, the text without a host, and a file next to the site's that holds the new text.
+
+    Raises ConfigError if the new site is invalid, as where another section names the host.
+    """
+    file = file.resolve()
+    before = load(file)
+    mark, text = text_of(file)
+    new_text = without_host(text, file, host)
+    with tried(file, mark + new_text.encode(), load) as (new, loaded):
+        hosts = tuple(h for h in before.site.hosts if h.name != host)
+        if loaded.site != before.site.model_copy(update={"hosts": hosts}):
+            raise ConfigError(
+                f"{file}: {host} cannot be removed without changing other keys",
+                f"delete {host} from hosts yourself, then run appliance deploy",
+            )
+        yield text, new_text, new
+
+
+@contextmanager
+def with_added(
+    file: Path, keys: Mapping[str, str], load: Load
+) -> Iterator[tuple[str, str, Path, LoadedSite]]:
+    """The text of a site, the text with one more host, a file next to the site's that holds the new text, and the loaded result.
+
+    ``keys``: of the host, in their order, with their values in YAML. Raises ConfigError if the new site is invalid.
+    """
+    file = file.resolve()
+    before = load(file)
+    mark, text = text_of(file)
+    new_text = with_host(text, file, keys)
+    with tried(file, mark + new_text.encode(), load) as (new, loaded):
+        hosts = loaded.site.hosts
+        kept = loaded.site.model_copy(update={"hosts": hosts[:-1]})
+        meant = (hosts[-1].name, str(hosts[-1].address)) == (keys["name"], keys["address"])
+        if kept != before.site or not meant:
+            raise ConfigError(
+                f"{file}: a host cannot be added without changing other keys",
+                f"add {keys['name']} to hosts yourself, then run appliance deploy",
+            )
+        yield text, new_text, new, loaded
+
+
+def with_host(text: str, file: Path, keys: Mapping[str, str]) -> str:
+    """The text of a site with one more host, below the last one. Raises ConfigError if hosts are in brackets."""
+    root: Any = compose(text, file)
+    hosts = next((value for key, value in root.value if key.value == "hosts"), None)
+    if hosts is None or hosts.flow_style or not hosts.value:
+        raise ConfigError(
+            f"{file}: hosts is a list in brackets, which this command does not edit",
+            f"add {keys['name']} to hosts yourself, then run appliance deploy",
+        )
+    newline = "\r\n" if "\r\n" in text else "\n"
+    column = hosts.start_mark.column
+    (first, value), *others = keys.items()
+    added = [f"{' ' * column}- {first}: {value}"]
+    added += [f"{' ' * column}  {key}: {of_key}" for key, of_key in others]
+    lines = text.splitlines(keepends=True)
+    place = _last_line(hosts.value[-1]) + 1
+    if not lines[place - 1].endswith("\n"):
+        lines[place - 1] += newline
+    lines[place:place] = [line + newline for line in added]
+    return "".join(lines)
+
+
+def without_host(text: str, file: Path, host: str) -> str:
+    """The text of a site without a host; comments stay. Raises ConfigError if it has no such host, or hosts are in brackets."""
+    root: Any = compose(text, file)
+    hosts = next((value for key, value in root.value if key.value == "hosts"), None)
+    for entry in _entries(root):
+        if not any(k.value == "name" and v.value == host for k, v in entry.value):
+            continue
+        if hosts is None or hosts.flow_style:
+            raise ConfigError(
+                f"{file}: hosts is a list in brackets, which this command does not edit",
+                f"delete {host} from hosts yourself, then run appliance deploy",
+            )
+        lines = text.splitlines(keepends=True)
+        del lines[entry.start_mark.line : _last_line(entry) + 1]
+        return "".join(lines)
+    raise ConfigError(f"{file} has no host {host}", "see hosts in site.yml")
+
+
+def _last_line(node: Any) -> int:
+    """The last line that a node's own text is on: a block ends where the next one begins, after comments."""
+    if isinstance(node.value, list) and node.value and not node.flow_style:
+        last = node.value[-1]
+        return _last_line(last[1] if isinstance(last, tuple) else last)
+    line: int = node.end_mark.line
+    return line if node.end_mark.column or line == node.start_mark.line else line - 1
 
 
 def with_owner(text: str, file: Path, host: str, owner: Owner) -> str:

@@ -46,7 +46,7 @@ from appliance.lab.spec import (
 )
 from appliance.provision.building import Progress
 
-__all__ = ["Rack", "RackHost", "RackSpec", "complete", "down", "embedded", "load", "up"]
+__all__ = ["Rack", "RackHost", "RackSpec", "complete", "down", "embedded", "load", "rebuild", "up"]
 
 SSH_SECONDS = 60.0
 BOOT_SECONDS = 90.0
@@ -119,6 +119,28 @@ def start(rack: Rack, host: RackHost) -> None:
     with _locked(rack.name, lambda _: None):
         machine.start(rack, host)
         _wait(rack, [host], lambda _: None)
+
+
+def rebuild(rack: Rack, host: RackHost) -> None:
+    """Replace one host by a new machine of the same hardware: its disk is blank, and its host key is new.
+
+    The site's known_hosts keeps the old key. Returns when sshd answers. Raises ConfigError for virtual machines.
+    """
+    if rack.spec.is_virtual:
+        raise ConfigError(
+            f"{host.name} is a virtual machine, which is installed from its BMC",
+            f"appliance provision install --reinstall {host.name}",
+        )
+    with _locked(rack.name, lambda _: None):
+        machine.discard(host)
+        mounts.remove(host.folder)
+        _start(rack, host, site.client_key(rack))
+        # Its new key is not pinned, so that nothing can be run there.
+        if ssh.wait_for([host], SSH_SECONDS):
+            raise ApplianceError(
+                f"{host.name} did not answer ssh within {SSH_SECONDS:g} s",
+                f"see {host.folder / 'console.log'}",
+            )
 
 
 def down(name: str) -> bool:
@@ -223,6 +245,9 @@ def _first_day(rack: Rack, host: RackHost, public_key: str) -> None:
         return
     seed.seed(rack, host, public_key)
     _enable(rack, host)
+    is_known = rack.spec.kubernetes and (rack.site_dir / "site.yml").exists()
+    if is_known and host.is_gpu and site.has_own_device_plugin(rack):
+        run(("systemctl", f"--root={host.root}", "--quiet", "enable", device_plugin.UNIT))
 
 
 def _enable(rack: Rack, host: RackHost) -> None:

@@ -44,6 +44,8 @@ class Kind(StrEnum):
     TOO_FEW_GPUS = "too_few_gpus"
     WAITS = "waits"
     """Waits for a command of an operator: waiting does not help."""
+    MAINTENANCE = "maintenance"
+    """An operator keeps the host out of work for a while: it is not judged."""
 
 
 CLUSTER = "cluster"

@@ -18,6 +18,7 @@ class World:
         hosts.answer = self.answer
         self.hosts = hosts
         self.reasons: dict[str, str] = {}
+        self.silent = ""  # "*" if slurmd does not answer.
         self.jobs: list[str] = []
         self.looks_until_jobs_end = 10**6
         self.node: dict[str, Any] | None = {"metadata": {"name": "gpu-1"}, "spec": {}}
@@ -53,7 +54,7 @@ class World:
             return 0, "", ""
         if "show" in words:
             reason = self.reasons.get(words[-1], "")
-            state = "IDLE+DRAIN" if reason else "IDLE"
+            state = f"IDLE{self.silent}+DRAIN" if reason else f"IDLE{self.silent}"
             return 0, f"NodeName={words[-1]} State={state} Reason={reason} [root@now]\n", ""
         name = words[2].removeprefix("NodeName=")
         self.reasons[name] = words[4].removeprefix("Reason=") if len(words) > 4 else ""

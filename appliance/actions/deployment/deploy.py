@@ -45,6 +45,8 @@ _GOOD = {Verdict.PASSED.exit_code, Verdict.INCOMPLETE.exit_code}
 _FINISHED = {StageState.DONE, StageState.SKIPPED}
 _BESIDE = {c.id for c in CHECKS if c.nature in {Nature.SYMPTOM, Nature.HARDWARE}}
 """Checks of the hosts that belong to no stage: health shows their remedies."""
+_PATIENT = frozenset({Kind.WAITS, Kind.MAINTENANCE})
+"""What an operator ends, however long a deployment waits."""
 
 
 @dataclass(frozen=True)
@@ -284,5 +286,5 @@ def is_settled(
     ids = {i for stage in STAGES if stage.name in stages for i in stage.checks}
     view = view_of(session, found)
     results = [r for r in judge_all(view, found, ids) if r.id in ids and scope.judges(r)]
-    late = [r for r in lacking(results) if r.kind is not Kind.WAITS or later]
+    late = [r for r in lacking(results) if r.kind not in _PATIENT or later]
     return not late or any(map(is_of_room, results))

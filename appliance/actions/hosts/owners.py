@@ -17,7 +17,7 @@ from appliance.engine.run.lease import leased
 from appliance.engine.run.schedulers import SchedulerHost
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
-from appliance.models.drain import Why
+from appliance.models.drain import Maintenance, Why
 from appliance.models.events import Message, Observer
 from appliance.models.plan import Plan
 from appliance.models.site import Host, Owner, Role, Site
@@ -51,6 +51,11 @@ class HostOwner:
         )
 
     @property
+    def maintenance(self) -> Maintenance | None:
+        """The planned work for which an operator keeps it out of work."""
+        return next(filter(None, (Maintenance.read(h.reason) for h in self.held.values())), None)
+
+    @property
     def work(self) -> tuple[str, ...]:
         """The work on the host."""
         return tuple(work for held in self.held.values() for work in held.work)
@@ -72,7 +77,7 @@ def show(target: Target, observer: Observer) -> tuple[str, tuple[HostOwner, ...]
     with open_session(target, "node", observer) as session:
         hosts = {host.name: host for host in session.site.with_role(Role.GPU)}
         return session.site.name, tuple(
-            seen for _, seen in each(hosts, lambda name: _look(session, hosts[name]))
+            seen for _, seen in each(hosts, lambda name: look_at(session, hosts[name]))
         )
 
 
@@ -101,7 +106,7 @@ def assign(
         with candidate(file, name, owner, load):
             pass  # The edited site may be invalid.
     with open_session(target, "node", observer) as session:
-        seen = _look(session, host)
+        seen = look_at(session, host)
         if seen.error:
             raise seen.error
         if seen.settled and seen.declared is owner:
@@ -184,8 +189,8 @@ def _free(session: Session, name: str, wanted: Drain) -> None:
             raise KeyboardInterrupt
 
 
-def _look(session: Session, host: Host) -> HostOwner:
-    """A failure is a value."""
+def look_at(session: Session, host: Host) -> HostOwner:
+    """The host as its schedulers see it; a failure is a value."""
     declared = session.site.owner(host)
     try:
         found = {s.owner: s.look(host.name) for s in schedulers(session)}

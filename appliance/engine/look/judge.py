@@ -7,6 +7,7 @@ from appliance.checks import extra_results
 from appliance.checks.causes import explain
 from appliance.checks.check import ClusterCheck, HostCheck, View, failed, not_assessed, passed
 from appliance.engine.look.gather import Round
+from appliance.engine.look.maintenance import set_aside
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Kind
 from appliance.models.site import Host, Role
@@ -57,10 +58,15 @@ def judge_cluster(view: View, ids: Iterable[str]) -> list[CheckResult]:
 
 
 def judge_all(view: View, found: Round, ids: Iterable[str]) -> list[CheckResult]:
+    """Judge as ``judge_apart``; hosts in maintenance are not assessed."""
+    return set_aside(view, judge_apart(view, found, ids))
+
+
+def judge_apart(view: View, found: Round, ids: Iterable[str]) -> list[CheckResult]:
     """Judge every host and the cluster, in the site's order, reachability first, then the hardware.
 
     If a stage is not finished, one result reports that instead of all its consequences.
-    A result that follows from another failure names it.
+    A result that follows from another failure names it. Hosts in maintenance are judged as all others.
     """
     wanted = frozenset(ids)
     hardware = wanted & OF_HARDWARE

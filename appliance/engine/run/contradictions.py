@@ -34,9 +34,9 @@ def drain_contradicting(session: Session, found: Round) -> None:
             continue
         try:
             if why and not is_out(node.state):
-                desk.hold_out(host.name, reason_of(why))
+                desk.take_out(host.name, reason_of(why), lambda _: False)
             elif not why and node.reason.startswith(CONTRADICTS):
-                desk.let_in(host.name)
+                desk.give_back(host.name, lambda reason: reason.startswith(CONTRADICTS))
         except ApplianceError as error:
             session.tell(Message(text=error.told_of(host.name), level="warning", host=host.name))
 

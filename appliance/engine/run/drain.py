@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from appliance.adapters.kubernetes_nodes import KUBECTL, ApiNodes, KubectlNodes, Nodes
 from appliance.engine.run.kubernetes_hosts import KubernetesHosts
-from appliance.engine.run.schedulers import Scheduler, Workload
+from appliance.engine.run.schedulers import Ours, Scheduler, Workload
 from appliance.engine.run.slurm_hosts import SlurmHosts
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, DeadlineExceeded
@@ -86,13 +86,38 @@ def drain(session: Session, hosts: Sequence[str], wanted: Drain) -> None:
         raise _not_free(session, left, wanted)
 
 
-def resume(session: Session, hosts: Sequence[str]) -> None:
-    """Return those hosts to work that are still drained for one of our reasons."""
+def keep_out(
+    session: Session,
+    hosts: Sequence[str],
+    why: str,
+    seconds: float,
+    *,
+    force: bool,
+    over: Ours,
+    grace: float = GRACE,
+) -> dict[str, list[Workload]]:
+    """Drain these hosts until an operator returns them, and wait; return by host the work that is left after ``seconds``.
+
+    ``force``: consent to end that work, which then has ``grace`` seconds. ``over``: the drains whose reason ``why`` may replace.
+    Raises ApplianceError if no scheduler answers.
+    """
+    asked = schedulers(session)
+    for host in hosts:
+        for scheduler in asked:
+            scheduler.take_out(host, why, over)
+    left = _wait(session, asked, hosts, seconds, False, grace)
+    if left and force and not session.cancelled.is_set():
+        left = _wait(session, asked, hosts, grace, True, grace)
+    return left
+
+
+def resume(session: Session, hosts: Sequence[str], ours: Ours | None = None) -> None:
+    """Return those hosts to work whose drains are ``ours``; default: of a change by this program."""
     failures: list[ApplianceError] = []
     for scheduler in schedulers(session):
         for host in hosts:
             try:
-                scheduler.give_back(host)
+                scheduler.give_back(host, ours)
             except ApplianceError as error:
                 failures.append(error)
     if failures:
@@ -105,6 +130,7 @@ def _wait(
     hosts: Sequence[str],
     seconds: float,
     force: bool,
+    grace: float = GRACE,
 ) -> dict[str, list[Workload]]:
     """Return what is left on each host when the time is over, and report every change of it."""
     deadline = time.monotonic() + seconds
@@ -120,7 +146,7 @@ def _wait(
         told = left
         over = time.monotonic() - deadline
         ending = all(w.is_ending for work in left.values() for w in work)
-        if over >= (GRACE if ending else 0) or session.cancelled.wait(PAUSE):
+        if over >= (grace if ending else 0) or session.cancelled.wait(PAUSE):
             return left
 
 

@@ -3,11 +3,10 @@
 from typing import Any
 
 from appliance.adapters.kubernetes_nodes import Nodes, Resource
-from appliance.engine.run.schedulers import SchedulerHost, Workload, is_ours, runs
+from appliance.engine.run.schedulers import Ours, SchedulerHost, Workload, is_ours, runs
 from appliance.engine.session import Session
 from appliance.errors import ClusterFailed
 from appliance.mig import node as on_demand
-from appliance.models.drain import Why
 from appliance.models.site import Owner
 
 DRAINED = on_demand.DRAINED
@@ -23,6 +22,8 @@ OVER = frozenset({"Succeeded", "Failed"})
 CORDON = "node.kubernetes.io/unschedulable"
 NO_NEW = "NoSchedule"
 """The taint of a cordoned node, and its effect."""
+BY_HAND = "cordoned by hand"
+"""The reason of a cordon without one."""
 
 
 class KubernetesHosts:
@@ -49,17 +50,20 @@ class KubernetesHosts:
             words.append(f"cordoned ({reason})" if reason else "cordoned")
         takes = owner is self.owner and _ready(node) and not spec.get("unschedulable")
         work = tuple(_name(pod) for pod in self._nodes.pods(host) if is_work(pod))
-        return SchedulerHost(None if is_ours(reason) else owner, takes, ", ".join(words), work)
+        owner_now = None if is_ours(reason) else owner
+        if spec.get("unschedulable"):
+            reason = reason or BY_HAND
+        return SchedulerHost(owner_now, takes, ", ".join(words), work, reason)
 
-    def take_out(self, host: str, why: Why) -> None:
+    def take_out(self, host: str, why: str, over: Ours | None = None) -> None:
         """See Scheduler."""
         node = self._node(host)
         if node is None:
             return
         cordoned, reason = bool(node.get("spec", {}).get("unschedulable")), _reason(node)
-        ours = is_ours(reason) or reason == on_demand.REASON
+        ours = (over or is_ours)(reason) or reason == on_demand.REASON
         if reason != why and (not cordoned or ours):
-            marked = {"annotations": {DRAINED: why.value}}
+            marked = {"annotations": {DRAINED: str(why)}}
             self._nodes.patch(host, {"metadata": marked, "spec": {"unschedulable": True}})
 
     def clear(self, host: str, force: bool) -> list[Workload]:
@@ -73,12 +77,19 @@ class KubernetesHosts:
         moved = (self._moved(pod, force) for pod in self._nodes.pods(host) if is_work(pod))
         return [*first, *moved]
 
-    def give_back(self, host: str) -> None:
+    def give_back(self, host: str, ours: Ours | None = None) -> None:
         """See Scheduler."""
         node = self._node(host)
-        if node is not None and is_ours(_reason(node)):
+        if node is None:
+            return
+        is_kept_out = bool(node.get("spec", {}).get("unschedulable") or _reason(node))
+        if is_kept_out and (ours or is_ours)(_reason(node)):
             marked = {"annotations": {DRAINED: None}}
             self._nodes.patch(host, {"metadata": marked, "spec": {"unschedulable": None}})
+
+    def forget(self, host: str) -> None:
+        """See Scheduler."""
+        self._nodes.delete(host)
 
     def _moved(self, pod: Resource, force: bool) -> Workload:
         """One step of removing a pod, and its progress."""

@@ -15,7 +15,7 @@ CARRIES = {
     Role.STORAGE: "it is a storage host: other hosts may use its files",
     Role.LOGIN: "it is a login host: users may be working there",
 }
-REMEDY = "free it first (appliance node show, scontrol update, kubectl drain), or use --force"
+REMEDY = "free it first (appliance node show, appliance node drain), or use --force"
 
 
 def machines_in_use(session: Session, known: Mapping[str, Controller]) -> dict[str, str]:

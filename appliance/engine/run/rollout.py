@@ -19,7 +19,7 @@ from appliance.engine.run.stage_run import (
 from appliance.engine.session import Session
 from appliance.engine.stopwatch import Stopwatch
 from appliance.errors import ApplianceError, ClusterFailed
-from appliance.models.drain import HEALTH
+from appliance.models.drain import HEALTH, MAINTENANCE
 from appliance.models.events import Message
 from appliance.models.facts import HostFacts
 from appliance.models.gpu_counts import gpu_count
@@ -185,7 +185,8 @@ def is_left_drained(session: Session, found: Round, host: str) -> bool:
         facts = found.facts.get(control.name)
         for node in (facts.kubernetes.nodes if facts and facts.kubernetes else None) or ():
             if node.name == host:
-                return bool(node.cordoned_for) and not node.cordoned_for.startswith(HEALTH)
+                kept = (HEALTH, MAINTENANCE)
+                return bool(node.cordoned_for) and not node.cordoned_for.startswith(kept)
     return _is_noted(session, host)
 
 

@@ -1,5 +1,6 @@
 """The scheduler of a host as a drain sees it: Slurm or Kubernetes."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,12 +24,16 @@ class Workload:
 
 @dataclass(frozen=True)
 class SchedulerHost:
-    """A host as one scheduler sees it. ``owner``: its owner in the scheduler's view, None while we drain it."""
+    """A host as one scheduler sees it. ``owner``: its owner in the scheduler's view, None while we drain it.
+
+    ``reason``: of its drain or cordon; "" also if it has none.
+    """
 
     owner: Owner | None
     gives: bool
     said: str
     work: tuple[str, ...] = ()
+    reason: str = ""
 
 
 class Scheduler(Protocol):
@@ -40,8 +45,8 @@ class Scheduler(Protocol):
         """Return the host's state; None if the scheduler does not know it."""
         ...
 
-    def take_out(self, host: str, why: Why) -> None:
-        """Stop new work on the host. A drain set by an operator stays theirs."""
+    def take_out(self, host: str, why: str, over: "Ours | None" = None) -> None:
+        """Stop new work on the host. A drain whose reason is not ``over``'s stays as it is; default: an operator's."""
         ...
 
     def clear(self, host: str, force: bool) -> list[Workload]:
@@ -51,9 +56,17 @@ class Scheduler(Protocol):
         """
         ...
 
-    def give_back(self, host: str) -> None:
-        """Return the host to work if the drain is ours."""
+    def give_back(self, host: str, ours: "Ours | None" = None) -> None:
+        """Return the host to work if the drain is ``ours``; default: of a change by this program."""
         ...
+
+    def forget(self, host: str) -> None:
+        """Delete what the scheduler itself keeps of a host that leaves the site."""
+        ...
+
+
+Ours = Callable[[str], bool]
+"""Whether a drain of this reason may be replaced or ended."""
 
 
 def is_ours(reason: str) -> bool:

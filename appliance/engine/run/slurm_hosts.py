@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterable, Sequence
 
 from appliance.adapters.process import Completed
-from appliance.engine.run.schedulers import SchedulerHost, Workload, is_ours, runs
+from appliance.engine.run.schedulers import Ours, SchedulerHost, Workload, is_ours, runs
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, CommandFailed
-from appliance.models.drain import CONTRADICTS, Why
+from appliance.models.drain import GIVEN_AWAY
 from appliance.models.site import Owner, Role
-from appliance.stages.slurm.checks import GIVEN_AWAY, is_out
+from appliance.stages.slurm.checks import is_out, state_words
 
 STATE = re.compile(r"\bState=(\S+)")
 REASON = re.compile(r"\bReason=(.*?)(?: \[[^\]]*\])?$")
@@ -35,14 +35,13 @@ class SlurmHosts:
         if reason.startswith(GIVEN_AWAY):
             owner = Owner(reason.removeprefix(GIVEN_AWAY))
         said = state.lower() + (f" ({reason})" if reason else "")
-        return SchedulerHost(
-            owner, not is_out(state), said, tuple(map(str, _work(self._jobs(host))))
-        )
+        gives = not is_out(state) and "not_responding" not in state_words(state)
+        return SchedulerHost(owner, gives, said, tuple(map(str, _work(self._jobs(host)))), reason)
 
-    def take_out(self, host: str, why: Why) -> None:
+    def take_out(self, host: str, why: str, over: Ours | None = None) -> None:
         """See Scheduler."""
         state, reason = self._node(host)
-        if state and (not is_out(state) or is_ours(reason)) and reason != why:
+        if state and (not is_out(state) or (over or is_ours)(reason)) and reason != why:
             self._ask("scontrol", "update", f"NodeName={host}", "State=DRAIN", f"Reason={why}")
 
     def clear(self, host: str, force: bool) -> list[Workload]:
@@ -55,21 +54,14 @@ class SlurmHosts:
             self._run(["timeout", "20", "scancel", *(number for number, _ in jobs)])
         return _work(jobs)
 
-    def give_back(self, host: str) -> None:
+    def give_back(self, host: str, ours: Ours | None = None) -> None:
         """See Scheduler."""
-        if is_ours(self._node(host)[1]):
+        state, reason = self._node(host)
+        if is_out(state) and (ours or is_ours)(reason):
             self._ask("scontrol", "update", f"NodeName={host}", "State=RESUME")
 
-    def hold_out(self, host: str, reason: str) -> None:
-        """Drain a node that accepts jobs, with a reason that no change ends."""
-        state, _ = self._node(host)
-        if state and not is_out(state):
-            self._ask("scontrol", "update", f"NodeName={host}", "State=DRAIN", f"Reason={reason}")
-
-    def let_in(self, host: str) -> None:
-        """End such a drain."""
-        if self._node(host)[1].startswith(CONTRADICTS):
-            self._ask("scontrol", "update", f"NodeName={host}", "State=RESUME")
+    def forget(self, host: str) -> None:
+        """See Scheduler. slurm.conf lists the nodes; a deployment without the host writes it."""
 
     def _node(self, host: str) -> tuple[str, str]:
         """Return state and reason; empty if Slurm does not know the host, or is not installed."""

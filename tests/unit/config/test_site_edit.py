@@ -7,7 +7,7 @@ import pytest
 
 from appliance.config.finding import InvalidConfig
 from appliance.config.load import LoadedSite, load_site
-from appliance.config.site_edit import give_owner, with_owner
+from appliance.config.site_edit import give_owner, with_owner, without, without_host
 from appliance.errors import ConfigError
 from appliance.models.site import Owner
 
@@ -126,3 +126,42 @@ def test_what_may_not_be_is_refused_by_line_and_the_file_is_as_it_was(site: Path
 def test_a_host_that_is_not_there_is_said(site: Path) -> None:
     with pytest.raises(ConfigError, match="has no host gpu-9"):
         with_owner(HEAD + BLOCK + TAIL, site, "gpu-9", Owner.SLURM)
+
+
+LEFT = {
+    "block": (BLOCK, BLOCK.split("  - name: gpu-1")[0]),
+    "before another": (
+        f"{BLOCK}\n  # and the quiet one\n  - name: gpu-2\n    roles: [gpu]\n    address: 10.1.0.12\n",
+        BLOCK.split("  - name: gpu-1")[0]
+        + "\n  # and the quiet one\n  - name: gpu-2\n    roles: [gpu]\n    address: 10.1.0.12\n",
+    ),
+    "nested": (
+        f"{BLOCK}    labels:\n      row: a\n  # the end\n",
+        BLOCK.split("  - name: gpu-1")[0] + "  # the end\n",
+    ),
+    "flow": (FORMS["flow"][0], FORMS["flow"][0].split('  - {name: "gpu-1"')[0]),
+}
+
+
+@pytest.mark.parametrize("form", LEFT)
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_host_goes_with_its_lines_and_every_comment_stays(
+    form: str, newline: str, site: Path
+) -> None:
+    hosts, left = ((HEAD + text + TAIL).replace("\n", newline) for text in LEFT[form])
+    assert without_host(hosts, site, "gpu-1") == left
+
+
+def test_a_list_in_brackets_is_not_edited(site: Path) -> None:
+    hosts = "hosts: [{name: head, roles: [control, storage, login], address: 10.1.0.10}]\n"
+    with pytest.raises(ConfigError, match="a list in brackets"):
+        without_host(HEAD + hosts, site, "head")
+
+
+def test_the_site_without_a_host_is_written_nowhere_before_it_is_valid(site: Path) -> None:
+    site.write_text(HEAD + BLOCK + TAIL + "mig: {hosts: {gpu-1: all-1g.10gb}}\n")
+    before = site.read_text()
+    with pytest.raises(InvalidConfig, match="gpu-1"), without(site, "gpu-1", load):
+        pass
+    assert site.read_text() == before
+    assert list(site.parent.glob(".site-*")) == []

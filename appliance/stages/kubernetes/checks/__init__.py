@@ -27,7 +27,7 @@ from appliance.checks.check import (
     warned,
 )
 from appliance.models.bound import Bound
-from appliance.models.drain import HEALTH
+from appliance.models.drain import HEALTH, Maintenance
 from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
 from appliance.models.result import CheckResult, Judgement
@@ -50,6 +50,7 @@ from appliance.stages.kubernetes.causes import (
 from appliance.stages.kubernetes.checks.certificates import judge_certificates
 from appliance.stages.kubernetes.checks.topology import judge_tiers
 from appliance.stages.kubernetes.facts import Kubernetes, KubernetesNode
+from appliance.stages.maintenance import in_maintenance
 from appliance.text import plural
 from appliance.watch.hardware import BY_OPERATORS
 
@@ -193,7 +194,7 @@ def _backup(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
         yield passed(host.name, **told)
 
 
-def _nodes_of(view: View) -> tuple[tuple[KubernetesNode, ...] | None, Gap]:
+def listed_nodes(view: View) -> tuple[tuple[KubernetesNode, ...] | None, Gap]:
     """The nodes of the first control plane that answers, or the reason why none does."""
     if view.site.external_cluster:
         if view.external is None:
@@ -230,7 +231,7 @@ def _external(view: View) -> Iterator[Judgement]:
 
 
 def _nodes(view: View) -> Iterator[Judgement]:
-    nodes, why = _nodes_of(view)
+    nodes, why = listed_nodes(view)
     by_name = {node.name: node for node in nodes or ()}
     for host in members(view):
         node = by_name.get(host.name)
@@ -248,6 +249,8 @@ def _nodes(view: View) -> Iterator[Judgement]:
 
 def _node(view: View, host: Host, node: KubernetesNode) -> Judgement:
     owner = view.site.owner(host).value
+    if planned := Maintenance.read(node.cordoned_for):
+        return in_maintenance(host.name, planned, "ready")
     if not node.ready:
         cause = f"not ready: {node.reason or 'no reason given'}"
         fix = f"journalctl -u kubelet -u containerd on {host.name}"
@@ -298,12 +301,12 @@ def _cordoned(host: Host, node: KubernetesNode) -> Judgement:
 
 def _topology(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     del facts
-    nodes, why = _nodes_of(view)
+    nodes, why = listed_nodes(view)
     yield judge_tiers(view, host, nodes, why)
 
 
 def _versions(view: View) -> Iterator[Judgement]:
-    nodes, why = _nodes_of(view)
+    nodes, why = listed_nodes(view)
     if not nodes:
         none = Gap("the cluster has no nodes")
         yield not_assessed("cluster", why if nodes is None else none)

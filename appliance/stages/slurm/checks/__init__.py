@@ -26,7 +26,7 @@ from appliance.checks.check import (
     not_assessed,
     passed,
 )
-from appliance.models.drain import CONTRADICTS, HEALTH, Why
+from appliance.models.drain import CONTRADICTS, GIVEN_AWAY, HEALTH, Maintenance, Why
 from appliance.models.facts import HostFacts
 from appliance.models.gap import Gap
 from appliance.models.gpu_counts import gpu_count
@@ -36,6 +36,7 @@ from appliance.stages.base import ids as base_ids
 from appliance.stages.base.causes import FULL_DISK, unit_failed
 from appliance.stages.base.checks.neighbours import removal
 from appliance.stages.gpu import ids as gpu_ids
+from appliance.stages.maintenance import in_maintenance
 from appliance.stages.slurm import ids
 from appliance.stages.slurm.causes import NO_CONTROLLER, NO_MUNGE, UNFIT, short_of_gpus
 from appliance.stages.slurm.facts import Slurm, SlurmNode
@@ -57,8 +58,6 @@ OUT = ("down", "drained", "draining", "drain", "fail", "failing", "error", "inva
 SLURMCTLD, SLURMDBD = 6817, 6819
 MUNGE_KEY = ("file", "/etc/munge/munge.key")
 """Its path in a receipt; a difference is found without reading its content."""
-GIVEN_AWAY = "appliance: a host of "
-"""Prefix of the drain reason of a host that another scheduler owns."""
 TOO_FEW = "gres/gpu count"
 """Part of slurmctld's reason for a node that registers with fewer GPUs than in slurm.conf."""
 SHORT = re.compile(r"gres/gpu count reported lower than configured \(([0-9]{1,9}) < ([0-9]{1,9})\)")
@@ -200,6 +199,8 @@ def _node(site: Site, host: Host, node: SlurmNode | None) -> Judgement:
         return _given_away(host, node, words, owner)
     if words and words <= WORKING:
         return passed(host.name, node.state.lower(), limit="idle, mixed or allocated")
+    if planned := Maintenance.read(node.reason):
+        return in_maintenance(host.name, planned, "idle, mixed or allocated")
     return failed(
         host.name,
         _out_of_work(node, words),

@@ -15,6 +15,8 @@ TAINT = "appliance/owner"
 DRAINED = "appliance/drained"
 ON_DEMAND, HEALTH = "appliance: MIG on demand", "appliance: health: "
 """Reasons of hosts that cordon themselves, and end that themselves."""
+MAINTENANCE = "appliance: maintenance: "
+"""Prefix of an operator's reason, who ends it; also in appliance.models.drain."""
 PATIENCE = 60.0
 
 
@@ -43,7 +45,7 @@ def differences(
     elif owner != "kubernetes" and (not right or len(taints) > 1):
         words.append(["taint", "--overwrite", "node", name, f"{TAINT}={owner}:NoExecute"])
     reason = node["metadata"].get("annotations", {}).get(DRAINED, ON_DEMAND)
-    if reason != ON_DEMAND and not reason.startswith(HEALTH):
+    if reason != ON_DEMAND and not reason.startswith((HEALTH, MAINTENANCE)):
         # The mark goes last: a run cut off between the two comes back to it.
         words += [["uncordon", name], ["annotate", "node", name, f"{DRAINED}-"]]
     return words
