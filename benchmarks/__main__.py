@@ -97,7 +97,7 @@ def _deployed(site: Path | None) -> Iterator[Path]:
         yield site
         return
     try:
-        up = _program("lab", "up", "--name", RACK, "--hosts", "3", "--json", timeout=900)
+        up = _program("lab", "up", "--name", RACK, "--count", "3", "--json", timeout=900)
         folder = Path(json.loads(up.stdout)["site"])
         click.echo("Deploying a rack of three hosts, about 3 min", err=True)
         _program("deploy", "--inventory", str(folder), "--yes", timeout=1200)

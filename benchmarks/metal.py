@@ -99,7 +99,7 @@ def main(without_peer: bool, output: Path | None) -> None:
 @contextmanager
 def _rack() -> Iterator[Rack]:
     try:
-        argv = ("lab", "up", "--name", RACK, "--machines", "vm", "--hosts", "2")
+        argv = ("lab", "up", "--name", RACK, "--machines", "vm", "--count", "2")
         run((PROGRAM, *argv), timeout=LIMIT)
         found = load(RACK)
         assert found

@@ -114,7 +114,7 @@ def _deployment(hosts: int) -> Deployment:
 @contextmanager
 def _rack(hosts: int) -> Iterator[Path]:
     try:
-        argv = ("lab", "up", "--name", RACK, "--hosts", str(hosts), "--json")
+        argv = ("lab", "up", "--name", RACK, "--count", str(hosts), "--json")
         yield Path(json.loads(run((PROGRAM, *argv), timeout=LIMIT).stdout)["site"])
     finally:
         run((PROGRAM, "lab", "down", "--name", RACK), timeout=LIMIT)

@@ -26,7 +26,6 @@ from appliance.report import junit, nagios, prometheus
 @click.option(
     "--all", "everything", is_flag=True, help="Also list optional values that were not assessed."
 )
-@options.json_option("Short for --format json.")
 @click.option(
     "--since",
     default="",

@@ -33,7 +33,7 @@ def deployed() -> Iterator[Deployed]:
     appliance("lab", "down", "--name", NAME)
     try:
         up = appliance(
-            "lab", "up", "--name", NAME, "--hosts", str(len(HOSTS)), "--json", timeout=600
+            "lab", "up", "--name", NAME, "--count", str(len(HOSTS)), "--json", timeout=600
         )
         assert up.returncode == 0, up.stderr
         site = _site_of(up.stdout)

@@ -47,7 +47,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         integrator = Integrator(raised, tmp_path_factory.mktemp("classes"))
         integrator.prepare()
         block = readme_block().replace(
-            "--hosts 4 --profile hpc", "--gpu-hosts balanced=1 --gpu-hosts hpc=1"
+            "--count 4 --profile hpc", "--gpu-hosts balanced=1 --gpu-hosts hpc=1"
         )
         assert "--gpu-hosts" in block
         yield Site(integrator, integrator.type(block))

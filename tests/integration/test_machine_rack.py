@@ -62,7 +62,7 @@ class Raised:
 @pytest.fixture(scope="module")
 def raised() -> Iterator[Raised]:
     rack.down(NAME)
-    done = lab("up", "--machines", "vm", "--hosts", "2")
+    done = lab("up", "--machines", "vm", "--count", "2")
     print(done.stdout, done.stderr)  # noqa: T201
     try:
         assert done.returncode == 0, done.stderr
@@ -76,7 +76,7 @@ def test_machines_come_off_and_blank_and_up_again_changes_nothing(raised: Raised
     assert lab("status").returncode == 1
     assert all(m.disk.stat().st_blocks * 512 < BLANK_BYTES for m in raised.machines)
     began = json.loads((raised.machines[0].folder / "hall.json").read_text())
-    again = lab("up", "--machines", "vm", "--hosts", "2")
+    again = lab("up", "--machines", "vm", "--count", "2")
     assert again.returncode == 0
     assert "appliance deploy --inventory" in again.stdout
     assert json.loads((raised.machines[0].folder / "hall.json").read_text()) == began

@@ -49,8 +49,8 @@ def _made(spec: RackSpec, folder: Path, uid: int, names: dict[str, str]) -> Iter
         integrator = Integrator(raised, folder, uid, names)
         integrator.prepare()
         block = readme_block().replace(
-            "--hosts 4 --profile hpc",
-            f"--hosts {spec.hosts} --profile {spec.profile}",
+            "--count 4 --profile hpc",
+            f"--count {spec.hosts} --profile {spec.profile}",
         )
         yield OwnSite(integrator, block, integrator.type(block))
     finally:

@@ -261,7 +261,7 @@ def site(tmp_path: Path, listener: Listener) -> Path:
         PROGRAM,
         "init",
         str(folder),
-        "--hosts",
+        "--count",
         "1",
         "-p",
         "hpc",

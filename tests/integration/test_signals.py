@@ -104,7 +104,7 @@ def work(tmp_path: Path) -> Iterator[Work]:
                 PROGRAM,
                 "init",
                 str(site),
-                "--hosts",
+                "--count",
                 "1",
                 "-p",
                 "hpc",

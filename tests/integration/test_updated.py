@@ -39,7 +39,7 @@ def aged() -> Iterator[Deployed]:
     """Hosts from before the updates, deployed."""
     appliance("lab", "down", "--name", NAME)
     try:
-        up = appliance("lab", "up", "--name", NAME, "--hosts", str(len(HOSTS)), timeout=600)
+        up = appliance("lab", "up", "--name", NAME, "--count", str(len(HOSTS)), timeout=600)
         assert up.returncode == 0, up.stderr
         for host in HOSTS:
             lines_of(host, AGED)

@@ -40,7 +40,7 @@ def needed_secrets(case: Case) -> Iterator[Finding]:
     )
     for name, user in needed.items():
         if name not in case.site.secrets and case.checked.whole("secrets", name):
-            remedy = f"add {name}: {{file: secrets/{name}}}; to generate one: appliance init DIR --hosts 4 --profile hpc"
+            remedy = f"add {name}: {{file: secrets/{name}}}; to generate one: appliance init DIR --count 4 --profile hpc"
             yield case.problem(("secrets", name), f"is missing; it is needed by {user}", remedy)
 
 

@@ -58,7 +58,7 @@ def test_a_folder_without_logs_is_unusable_input(tmp_path: Path) -> None:
     [
         (("status", "--name", "nope"), "no rack named nope"),
         (("up", "--name", "Bad Name"), "cannot name a rack"),
-        (("up", "--hosts", "1000"), "1 to 32 hosts"),
+        (("up", "--count", "1000"), "1 to 32 hosts"),
     ],
 )
 def test_a_rack_that_cannot_be_is_unusable_input(argv: tuple[str, ...], said: str) -> None:

@@ -124,14 +124,14 @@ def test_a_training_that_another_run_has_at_work_is_waited_for_first() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--resume", "r1", "--nodes", "2"], "--resume excludes all"),
+        (["--resume", "r1", "--nodes", "2"], "--resume is given without a name"),
         (["--through", "ssh"], "write slurm or kubernetes"),
         (["--nodes", "0"], "write numbers such as 1,2,4"),
         (["--nodes", "3"], "is not divisible by 3 hosts"),
         (["--nodes", "8"], "--nodes 8: Slurm has 4 GPU hosts"),
         (["--model", "7b"], "unknown model: 7b"),
         (["--model", "5b"], "has no section slurm.containers"),
-        (["--queue", "team"], "--queue needs --render"),
+        (["--queue", "team"], "--queue needs --through kubernetes"),
     ],
 )
 def test_what_the_site_cannot_carry_is_refused_before_a_host_is_asked(
