@@ -149,7 +149,7 @@ def _start(rack: Rack) -> float:
 
 
 def _program(rack: Rack, *words: str) -> str:
-    argv = (PROGRAM, *words, "--inventory", str(rack.site_dir))
+    argv = (PROGRAM, *words, "--site", str(rack.site_dir))
     return run(argv, timeout=LIMIT).stdout
 
 

@@ -105,7 +105,7 @@ def fit(made: list[Deployment]) -> Model:
 def _deployment(hosts: int) -> Deployment:
     click.echo(f"Deploying a rack of {hosts} hosts", err=True)
     with _rack(hosts) as site, TemporaryDirectory() as folder:
-        argv = (PROGRAM, "deploy", "--inventory", str(site), "--yes")
+        argv = (PROGRAM, "deploy", "--site", str(site), "--yes")
         # 3: deployed, and nobody has measured what its class promises.
         cost = alone(argv, Path(folder) / "out", ends=(0, 3), env=INSTALLED, timeout=LIMIT)
         return Deployment(hosts, cost, *_told(site))

@@ -120,9 +120,9 @@ def _summary(loaded: LoadedSite) -> str:
             f"ssh-copy-id -i {quoted}/secrets/id_ed25519.pub root@{first.address}",
             "repeat for every host",
         ),
-        (f"appliance trust --inventory {quoted}", "confirm the hosts' keys, once"),
-        (f"appliance plan --inventory {quoted}", "show what would be done"),
-        (f"appliance deploy --inventory {quoted}", "deploy the site"),
+        (f"appliance trust --site {quoted}", "confirm the hosts' keys, once"),
+        (f"appliance plan --site {quoted}", "show what would be done"),
+        (f"appliance deploy --site {quoted}", "deploy the site"),
     )
     width = max(len(command) for command, _ in steps)
     count = len(site.hosts)

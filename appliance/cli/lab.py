@@ -159,7 +159,7 @@ def up(
         click.echo(lab_status.of_plain(raised))
         return
     click.echo(f"site  {raised.site_dir}")
-    click.echo(f"next  appliance deploy --inventory {raised.site_dir}")
+    click.echo(f"next  appliance deploy --site {raised.site_dir}")
 
 
 def _refuse_what_it_sets(values: Mapping[str, Any]) -> None:

@@ -28,10 +28,10 @@ def node() -> None:
     """Show or change which scheduler owns a GPU host. And report unfit hosts to Kubernetes.
 
     \b
-    appliance node show --inventory mysite                    show the owner and the work of each host
+    appliance node show --site mysite                    show the owner and the work of each host
     appliance node assign gpu-3 slurm --wait 240              drain gpu-3 in Kubernetes, then give it to Slurm
     appliance node assign gpu-3 kubernetes --wait 0 --evict   assign it at once: running jobs are killed
-    appliance node conditions --inventory mysite              set node conditions from health, and cordon unfit hosts
+    appliance node conditions --site mysite              set node conditions from health, and cordon unfit hosts
     """
 
 
@@ -196,7 +196,7 @@ def _lines(seen: HostOwner, command: Callable[..., str]) -> list[str]:
         lines += [f"      fix: {seen.error.hint}"] if seen.error.hint else []
     elif not seen.is_known:
         lines.append(f"      {seen.declared} does not list this host: it was never deployed there")
-        lines.append(f"      fix: {command('deploy', '--limit', seen.host)}")
+        lines.append(f"      fix: {command('deploy', '--hosts', seen.host)}")
     elif not seen.settled:
         lines.append(f"      declared owner is {seen.declared}, but the actual state differs")
         lines.append(f"      fix: {command('node assign', seen.host, seen.declared)}")

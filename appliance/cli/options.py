@@ -220,7 +220,7 @@ def command_line(inventory: Path | None, profile: str | None, verb: str, *rest: 
     if profile:
         words += ["--profile", shlex.quote(profile)]
     if inventory:
-        words += ["--inventory", shlex.quote(str(inventory))]
+        words += ["--site", shlex.quote(str(inventory))]
     return " ".join([*words, *rest])
 
 

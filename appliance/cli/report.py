@@ -56,12 +56,12 @@ def report(
 ) -> int:
     """Show the last run, or write its report. As text, JSON, or one self-contained HTML page.
 
-    With verify: check the archive of a hand-over offline, every byte and the signature. With --inventory, also check that
+    With verify: check the archive of a hand-over offline, every byte and the signature. With --site, also check that
     it belongs to that site, as declared now and as its hosts last answered.
 
     \b
-    The last run as a page:  appliance report --format html -o report.html --inventory mysite
-    A hand-over:             appliance report verify handover.tar --allowed-signers signers --inventory mysite
+    The last run as a page:  appliance report --format html -o report.html --site mysite
+    A hand-over:             appliance report verify handover.tar --allowed-signers signers --site mysite
 
     Exit: that of the run's verdict. With verify: 0 unchanged, signed, of this site; 1 not; 2 not a hand-over; 3 not
     signed, or --allowed-signers is missing.

@@ -81,7 +81,7 @@ def table(status: RackStatus) -> str:
 
 def of_machines(rack: Rack) -> str:
     """The state after a rack of virtual machines was created, and the next commands."""
-    site = f"--inventory {rack.site_dir}"
+    site = f"--site {rack.site_dir}"
     return "\n".join(
         (
             f"site  {rack.site_dir}",

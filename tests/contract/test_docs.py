@@ -95,7 +95,7 @@ def test_both_first_pages_lead_to_every_page(start: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["plan", "--limit", "gpu-1"], ""),
+        (["plan", "--hosts", "gpu-1"], ""),
         (["lab", "shell", "head", "--", "srun", "--gres=gpu:8"], ""),
         (["plans"], "no command plans"),
         (["queue", "remove"], "no command remove"),

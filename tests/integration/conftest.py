@@ -38,7 +38,7 @@ def deployed() -> Iterator[Deployed]:
         assert up.returncode == 0, up.stderr
         site = _site_of(up.stdout)
         add_people(site)
-        argv = ("deploy", "--inventory", str(site), "--yes", "--json")
+        argv = ("deploy", "--site", str(site), "--yes", "--json")
         yield Deployed(site, appliance(*argv, timeout=900))
     finally:
         down = appliance("lab", "down", "--name", NAME)

@@ -46,7 +46,7 @@ def aged() -> Iterator[Deployed]:
         found = load(NAME)
         assert found is not None
         add_people(found.site_dir)
-        argv = ("deploy", "--inventory", str(found.site_dir), "--yes", "--json")
+        argv = ("deploy", "--site", str(found.site_dir), "--yes", "--json")
         yield Deployed(found.site_dir, appliance(*argv, timeout=900), NAME)
     finally:
         down = appliance("lab", "down", "--name", NAME)

@@ -188,8 +188,8 @@ def words_of(path: tuple[str, ...], command: click.Command, folder: Path) -> lis
     for parameter in command.params:
         if isinstance(parameter, click.Argument):
             words += [_value(parameter, folder)] if parameter.required else []
-        elif "--inventory" in parameter.opts:
-            words += ["--inventory", str(folder / "site")]
+        elif "--site" in parameter.opts:
+            words += ["--site", str(folder / "site")]
         elif "--yes" in parameter.opts:
             words += ["--yes"]
         elif parameter.required:

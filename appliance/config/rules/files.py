@@ -125,7 +125,7 @@ def known_hosts(case: Case) -> Iterator[Finding]:
     """Host keys are confirmed once, by the owner."""
     name = case.site.access.known_hosts
     path: KeyPath = ("access", "known_hosts")
-    trust = f"appliance trust --inventory {_quoted(case.folder)}"
+    trust = f"appliance trust --site {_quoted(case.folder)}"
     if not case.checked.whole("access"):
         return
     file = case.folder / name

@@ -60,7 +60,7 @@ def test_what_cannot_be_carried_is_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     site = ready_site(tmp_path / "site")
-    assert command(monkeypatch, "validate", *words, "--inventory", str(site)) == 2
+    assert command(monkeypatch, "validate", *words, "--site", str(site)) == 2
     assert told in " ".join(capsys.readouterr().err.split())
 
 
@@ -98,7 +98,7 @@ def test_the_bare_command_says_what_it_leaves_out(
 
     monkeypatch.setattr(action, "validate", noted)
     site = ready_site(tmp_path / "site")
-    assert command(monkeypatch, "validate", *words, "--inventory", str(site)) == 2
+    assert command(monkeypatch, "validate", *words, "--site", str(site)) == 2
     assert given[1] == names
     assert list(given[-1][:1]) == ([told] if told else [])
 

@@ -340,7 +340,7 @@ def test_an_api_without_etcd_names_the_control_hosts_that_are_silent(
 
 @pytest.mark.parametrize(
     ("lacks", "fix"),
-    [("disk", "appliance deploy --limit gpu-1"), ("memory", "--sort=-rss"), ("process IDs", "end")],
+    [("disk", "appliance deploy --hosts gpu-1"), ("memory", "--sort=-rss"), ("process IDs", "end")],
 )
 def test_a_node_whose_kubelet_lacks_something_fails_though_it_is_ready(
     lacks: str, fix: str
