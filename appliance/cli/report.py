@@ -11,10 +11,9 @@ from appliance.actions.sites import reports as action
 from appliance.actions.sites.opening import runs_of
 from appliance.cli import options, spoken
 from appliance.cli.files import InputFile, write
-from appliance.cli.tables import print_tables
+from appliance.cli.outcome import DETAILS, show_record
 from appliance.errors import ApplianceError, ConfigError
 from appliance.report import difference_lines
-from appliance.report.console import run_summary
 from appliance.report.formatting import acceptance_words
 from appliance.report.html import render
 from appliance.text import plural
@@ -37,6 +36,7 @@ from appliance.text import plural
     type=click.Path(path_type=Path),
     help="Write to this file instead of printing.",
 )
+@DETAILS
 @click.option("--list", "listed", is_flag=True, help="List the runs that have a report.")
 @click.option(
     "--allowed-signers",
@@ -51,6 +51,7 @@ def report(
     run: str | None,
     shape: str,
     output: Path | None,
+    details: bool,
     listed: bool,
     allowed_signers: Path | None,
 ) -> int:
@@ -84,10 +85,8 @@ def report(
         return 0
     kept = action.load(folder, run)
     if shape == "text" and output is None:
-        console = options.console()
-        run_summary(console, spoken.advice(kept.record), str(kept.folder / "report.html"))
-        print_tables(console, kept.record.tables)
-        return kept.record.verdict.exit_code
+        path = str(kept.folder / "report.html")
+        return show_record(kept.record, path, "table", details=details)
     record = spoken.advice_elsewhere(kept.record)
     text = render(record) if shape == "html" else record.model_dump_json(indent=1)
     if output:

@@ -65,12 +65,12 @@ def run_summary(
         whole = record.verdict is Verdict.PASSED and not record.narrowed
         shown = acceptance_fold(console, record.acceptance, stands=whole)
     waivers_list(console, record, shown)
-    if not first:
-        console.print(head)
     width = max([8, *(len(word) + 2 for word, _ in offers)])
-    for word, text in (("report", report), *offers, ("next", next_command)):
+    for word, text in (("report", report), *offers, ("", ""), ("next", next_command)):
         if text:
             console.print(f"  {word:<{width}}{text}", markup=False, highlight=False, soft_wrap=True)
+        elif not word and not first:
+            console.print(head)
 
 
 def waivers_list(console: Console, record: RunRecord, shown: Collection[Waiver] = ()) -> None:
