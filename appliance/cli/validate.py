@@ -107,7 +107,7 @@ class Benchmarks(click.Group):
         words = self._words(ctx, args)
         first = words[0]
         if first not in NAMES:
-            raise click.UsageError(f"'{first}' is none of {', '.join(NAMES)}", ctx)
+            raise click.UsageError(f"no benchmark '{first}'; names: {', '.join(NAMES)}", ctx)
         named = [word for word in words if word in NAMES]
         for name in named if len(named) > 1 else ():
             if name in TRIALS:
