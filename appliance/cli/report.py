@@ -85,8 +85,8 @@ def report(
         return 0
     kept = action.load(folder, run)
     if shape == "text" and output is None:
-        path = str(kept.folder / "report.html")
-        return show_record(kept.record, path, "table", details=details)
+        page = str(kept.folder / "report.html")
+        return show_record(kept.record, page, "table", details=details)
     record = spoken.advice_elsewhere(kept.record)
     text = render(record) if shape == "html" else record.model_dump_json(indent=1)
     if output:
