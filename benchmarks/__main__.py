@@ -62,7 +62,7 @@ def machine() -> dict[str, object]:
 
 
 def _measure(site: Path, rounds: int) -> tuple[tuple[Row, ...], int]:
-    at = ("--inventory", str(site))
+    at = ("--site", str(site))
     with playbooks(site, tuned=False) as other, playbooks(site, tuned=True) as tuned:
         tasks = other.tasks()
         works = (
@@ -80,7 +80,7 @@ def _measure(site: Path, rounds: int) -> tuple[tuple[Row, ...], int]:
 
 def _idle(site: Path) -> None:
     """A deployment that must not start a single stage."""
-    _program("deploy", "--inventory", str(site), "--yes")
+    _program("deploy", "--site", str(site), "--yes")
     with Journal(runs_of(Target(site))) as journal:
         last = journal.last("run_started")
         if last is None or list(journal.entries("host_started", run=last.run)):
@@ -97,10 +97,10 @@ def _deployed(site: Path | None) -> Iterator[Path]:
         yield site
         return
     try:
-        up = _program("lab", "up", "--name", RACK, "--hosts", "3", "--json", timeout=900)
+        up = _program("lab", "up", "--name", RACK, "--count", "3", "--json", timeout=900)
         folder = Path(json.loads(up.stdout)["site"])
         click.echo("Deploying a rack of three hosts, about 3 min", err=True)
-        _program("deploy", "--inventory", str(folder), "--yes", timeout=1200)
+        _program("deploy", "--site", str(folder), "--yes", timeout=1200)
         yield folder
     finally:
         _program("lab", "down", "--name", RACK)

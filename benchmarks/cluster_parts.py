@@ -243,7 +243,7 @@ class Bench:
         return f"{self.shape.project(own[number % len(own)])}-train"
 
     def _queue(self, verb: str, *more: str) -> tuple[str, ...]:
-        where = ("--inventory", str(self.folder), "--kubeconfig", str(self.cluster.kubeconfig))
+        where = ("--site", str(self.folder), "--kubeconfig", str(self.cluster.kubeconfig))
         return (PROGRAM, "queue", verb, *where, *more)
 
     def _own(self, what: str, count: int, of: str, *argv: str) -> Iterator[Figure]:

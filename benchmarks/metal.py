@@ -99,7 +99,7 @@ def main(without_peer: bool, output: Path | None) -> None:
 @contextmanager
 def _rack() -> Iterator[Rack]:
     try:
-        argv = ("lab", "up", "--name", RACK, "--machines", "vm", "--hosts", "2")
+        argv = ("lab", "up", "--name", RACK, "--machines", "vm", "--count", "2")
         run((PROGRAM, *argv), timeout=LIMIT)
         found = load(RACK)
         assert found
@@ -149,7 +149,7 @@ def _start(rack: Rack) -> float:
 
 
 def _program(rack: Rack, *words: str) -> str:
-    argv = (PROGRAM, *words, "--inventory", str(rack.site_dir))
+    argv = (PROGRAM, *words, "--site", str(rack.site_dir))
     return run(argv, timeout=LIMIT).stdout
 
 

@@ -105,7 +105,7 @@ def fit(made: list[Deployment]) -> Model:
 def _deployment(hosts: int) -> Deployment:
     click.echo(f"Deploying a rack of {hosts} hosts", err=True)
     with _rack(hosts) as site, TemporaryDirectory() as folder:
-        argv = (PROGRAM, "deploy", "--inventory", str(site), "--yes")
+        argv = (PROGRAM, "deploy", "--site", str(site), "--yes")
         # 3: deployed, and nobody has measured what its class promises.
         cost = alone(argv, Path(folder) / "out", ends=(0, 3), env=INSTALLED, timeout=LIMIT)
         return Deployment(hosts, cost, *_told(site))
@@ -114,7 +114,7 @@ def _deployment(hosts: int) -> Deployment:
 @contextmanager
 def _rack(hosts: int) -> Iterator[Path]:
     try:
-        argv = ("lab", "up", "--name", RACK, "--hosts", str(hosts), "--json")
+        argv = ("lab", "up", "--name", RACK, "--count", str(hosts), "--json")
         yield Path(json.loads(run((PROGRAM, *argv), timeout=LIMIT).stdout)["site"])
     finally:
         run((PROGRAM, "lab", "down", "--name", RACK), timeout=LIMIT)

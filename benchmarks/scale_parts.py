@@ -118,7 +118,7 @@ def _of(row: Row, memory: float | None = None, wall: float | None = None) -> Ite
 
 
 def _program(verb: str, site: Path, *more: str) -> tuple[str, ...]:
-    return (PROGRAM, verb, "--inventory", str(site), *more)
+    return (PROGRAM, verb, "--site", str(site), *more)
 
 
 def _expect(bench: Bench, site: Path, ill: set[str], *, limit: int | None = None) -> Cost:

@@ -86,9 +86,12 @@ def commands(command: click.Command, words: str) -> Iterator[str]:
                 inner = command.get_command(context, name)
                 assert inner is not None
                 yield from commands(inner, f"{words} {name}")
-        return
+        if not command.invoke_without_command:
+            return
     yield words
     for param in command.params:
+        if getattr(param, "hidden", False) and not param.expose_value:
+            continue
         names = ", ".join((*param.opts, *param.secondary_opts))
         if isinstance(param, click.Argument):
             names = f"<{param.human_readable_name}>"

@@ -312,14 +312,14 @@ def _refusal(endpoint: Endpoint, error: Exception) -> ConnectionFailed:
             return AnotherKey(
                 f"shows an {shown} host key, but an {pinned} key is pinned",
                 f"on its console check that sshd still reads the {pinned} key (owner and mode of "
-                f"/etc/ssh/ssh_host_{pinned}_key, sshd -T); if {name} was reinstalled: appliance trust --host {name}; "
+                f"/etc/ssh/ssh_host_{pinned}_key, sshd -T); if {name} was reinstalled: appliance trust --hosts {name}; "
                 "otherwise, treat it as an attack",
                 name,
             )
         case paramiko.BadHostKeyException():
             return AnotherKey(
                 f"host key changed: pinned {error.expected_key.fingerprint}, the host shows {error.key.fingerprint}",
-                f"if {name} was reinstalled, pin its new key: appliance trust --host {name}; otherwise, treat it as an attack",
+                f"if {name} was reinstalled, pin its new key: appliance trust --hosts {name}; otherwise, treat it as an attack",
                 name,
             )
         case _Unpinned():

@@ -166,7 +166,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     ),
     Benchmark(
         name="fio",
-        title="Scratch and shared storage: bandwidth, operations, small files",
+        title="Scratch and shared storage: bandwidth and small files",
         checks=fio.CHECKS,
         run=_run_of("fio.run"),
         minutes=5.0,

@@ -22,7 +22,7 @@ RUN_SECONDS = 60.0
 NOBODY = 65534
 SAY = 'echo "gpus=$NVIDIA_VISIBLE_DEVICES"'
 MARK = "gpus="
-WAITS = "appliance queue show --inventory SITE, and: kubectl -n {space} describe pod"
+WAITS = "appliance queue show --site SITE, and: kubectl -n {space} describe pod"
 FAILS = "appliance health --check kubernetes --check scheduler"
 
 

@@ -48,8 +48,8 @@ def accept(
     Measurements that are still valid are not repeated: the same command continues where it stopped, also days later.
 
     \b
-    List what is open:     appliance accept --look --inventory mysite
-    Continue and sign:     appliance accept --sign ~/.ssh/id_ed25519 --inventory mysite
+    List what is open:     appliance accept --look --site mysite
+    Continue and sign:     appliance accept --sign ~/.ssh/id_ed25519 --site mysite
 
     Exit: 0 accepted and handed over, 1 a level failed or hardware is simulated, 2 unusable input, 3 something is open.
     """

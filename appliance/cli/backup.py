@@ -32,10 +32,10 @@ def backup() -> None:
     """List, create, verify and restore backups off the hosts.
 
     \b
-    appliance backup list --inventory mysite                                  list the backups on the target
-    appliance backup create --inventory mysite                                write backups of control hosts and site folder now
-    appliance backup verify latest --inventory mysite                         read the newest backup back and compare it
-    appliance backup restore latest --identity age.key --inventory mysite     restore accounting and state; asks first
+    appliance backup list --site mysite                                  list the backups on the target
+    appliance backup create --site mysite                                write backups of control hosts and site folder now
+    appliance backup verify latest --site mysite                         read the newest backup back and compare it
+    appliance backup restore latest --identity age.key --site mysite     restore accounting and state; asks first
     """
 
 

@@ -22,7 +22,7 @@ def bios() -> None:
 
     \b
     appliance bios show gpu-1                     print all settings of a reference server, ready for the profile
-    appliance bios status --inventory mysite      show which settings differ, and on which hosts
+    appliance bios status --site mysite      show which settings differ, and on which hosts
     appliance bios apply gpu-1 'gpu-[2-4]'        set them, restart these hosts, and read the settings back
     """
 

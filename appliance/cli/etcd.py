@@ -23,11 +23,11 @@ def etcd() -> None:
     """List, save and restore backups of etcd; free space.
 
     \b
-    appliance etcd list --inventory mysite                        list the backups of each control host
-    appliance etcd save --inventory mysite                        write a backup now
-    appliance etcd restore 20261122T113054Z --inventory mysite    restore that backup; asks first
-    appliance etcd abandon --inventory mysite                     undo an interrupted restore
-    appliance etcd repair --inventory mysite                      free space in a full etcd; asks first
+    appliance etcd list --site mysite                        list the backups of each control host
+    appliance etcd save --site mysite                        write a backup now
+    appliance etcd restore 20261122T113054Z --site mysite    restore that backup; asks first
+    appliance etcd abandon --site mysite                     undo an interrupted restore
+    appliance etcd repair --site mysite                      free space in a full etcd; asks first
     """
 
 

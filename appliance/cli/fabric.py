@@ -16,8 +16,8 @@ def fabric() -> None:
     """Show the fabric as discovered now. Reads hosts only.
 
     \b
-    appliance fabric show --inventory mysite
-    appliance fabric topology --format slurm --inventory mysite
+    appliance fabric show --site mysite
+    appliance fabric topology --format slurm --site mysite
     """
 
 

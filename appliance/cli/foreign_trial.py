@@ -15,7 +15,7 @@ def enter(target: Target, file: Path, as_json: bool) -> int:
     if as_json:
         options.echo_json(ForeignAudit(site=found.site, run=found.run, table=found.table))
         return 0
-    print_tables(options.console(), (found.table,))
     options.echo(f"  Added to the record of site {found.site}: {found.counts}.")
     options.echo("  The result of another program closes no gate. The next report shows it.")
+    print_tables(options.console(), (found.table,))
     return 0

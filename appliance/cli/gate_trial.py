@@ -28,9 +28,19 @@ def try_gates(target: Target, as_json: bool) -> int:
 
 
 def _lines(tested: Tested) -> Iterator[str]:
+    """The sum, gates that could not be tested, then each gate."""
     gates: dict[str, list[EvidenceTrial]] = {}
     for one in tested.tried:
         gates.setdefault(one.gate, []).append(one)
+    if tested.tried:
+        count = len(tested.tried) - len(gates)
+        passed = sum(one.state is GateState.PASSED and one.case != HONEST for one in tested.tried)
+        tried_on = plural(count, "forged evidence", "forged evidences")
+        yield f"  {tested.profile}: {plural(len(gates), 'gate')}, {tried_on}, {passed} accepted"
+    else:
+        yield f"  ? profile {tested.profile} has no gate that can be tested"
+    for gate, why in tested.blocked.items():
+        yield f"  ? {gate}  not tested: {why}"
     for gate, tried in gates.items():
         wrong = [one for one in tried if not one.as_it_should]
         word = f"{len(wrong)} WRONG" if wrong else "closes"
@@ -38,15 +48,6 @@ def _lines(tested: Tested) -> Iterator[str]:
         for one in wrong:
             did = "refused" if one.state != "passed" else "ACCEPTED"
             yield f"      {did}: {one.case}{f' ({one.why})' if one.why else ''}"
-    if tested.tried:
-        count = len(tested.tried) - len(gates)
-        passed = sum(one.state is GateState.PASSED and one.case != HONEST for one in tested.tried)
-        tried_on = plural(count, "forged evidence", "forged evidences")
-        yield f"  {tested.profile}: {plural(len(gates), 'gate')}, {tried_on}, {passed} accepted"
-    for gate, why in tested.blocked.items():
-        yield f"  ? {gate}  not tested: {why}"
-    if not tested.tried:
-        yield f"  ? profile {tested.profile} has no gate that can be tested"
 
 
 def _document(tested: Tested) -> SelfTest:

@@ -1,7 +1,5 @@
-"""appliance validate gpt3 --from-logs and --table: results without a run."""
+"""appliance validate gpt3-logs: results of finished trainings, or the published tables."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -9,53 +7,54 @@ import click
 from appliance.actions.benchmarks import gpt3_logs
 from appliance.benchmarks.benchmark import Outcome
 from appliance.cli import options, outcome
-from appliance.cli.tables import print_tables
-from appliance.models.run import RunRecord
-from appliance.report.documents import PublishedTables, TrainingLogs
+from appliance.cli.named import Named
+from appliance.report.documents import TrainingLogs
 
 
-@dataclass(frozen=True)
-class Reading:
-    """The options given."""
-
-    folder: Path | None
-    table: bool
-    model: str | None
-    inventory: Path | None
-    profile: str | None
-    as_json: bool
-
-
-def show(
-    reading: Reading,
-    benchmarks: tuple[str, ...],
-    told: Callable[[RunRecord, str, bool], int],
+@click.command(cls=Named)
+@click.argument(
+    "folder", metavar="DIR", required=False, type=click.Path(path_type=Path, exists=True)
+)
+@options.target_options
+@click.option("--model", metavar="NAME", help="Only this model, such as 5b.")
+@click.option(
+    "--table",
+    is_flag=True,
+    help="Print the published tables, with their misprints, and read no logs.",
+)
+@outcome.DETAILS
+@options.format_option("junit")
+def logs(
+    folder: Path | None,
+    inventory: Path | None,
+    profile: str | None,
+    model: str | None,
+    table: bool,
+    details: bool,
+    shape: str,
+    as_json: bool,
 ) -> int:
-    """Returns the exit code. With a site, the results of logs are added to its record and shown by ``told``."""
-    flag = "--table" if reading.table else "--from-logs"
-    if benchmarks != ("gpt3",):
-        raise click.UsageError(f"{flag} needs: appliance validate gpt3")
-    if reading.folder is None:
-        return _papers(reading.as_json)
-    if reading.table:
-        raise click.UsageError("--table and --from-logs exclude each other")
-    if reading.inventory is None:
-        return _alone(reading, reading.folder)
-    target = options.target(reading.inventory, reading.profile)
-    record, report = gpt3_logs.keep_logs(target, reading.folder, options.quiet(), reading.model)
-    return told(record, report, reading.as_json)
+    """Judge the logs of finished NeMo or Megatron trainings in DIR. Contacts no host.
+
+    Without --site, the logs are judged by --profile (default: hpc), and nothing is recorded. With --site, the result is
+    added to the site's record, where it closes gates.
+
+    Exit: that of the verdict: 0 good, 1 failed, 2 unusable input, 3 incomplete.
+    """
+    shape = options.chosen_format(shape, as_json)
+    if table == bool(folder):
+        raise click.UsageError("give DIR or --table")
+    if inventory is None and shape == "junit":
+        raise click.UsageError("--format junit needs --site: no record is made without one")
+    if folder is None:
+        return outcome.papers(gpt3_logs.published_tables(), shape == "json")
+    if inventory is None:
+        read = gpt3_logs.read_logs(folder, profile or "hpc", model)
+        shown = Outcome(read.results, read.measurements, read.tables)
+        return outcome.show(shown, shape == "json", TrainingLogs, details=details)
+    target = options.target(inventory, profile)
+    record, report = gpt3_logs.keep_logs(target, folder, options.quiet(), model)
+    return outcome.show_record(record, report, shape, details=details)
 
 
-def _papers(as_json: bool) -> int:
-    tables = gpt3_logs.published_tables()
-    if as_json:
-        options.echo_json(PublishedTables(tables=tables))
-    else:
-        print_tables(options.console(), tables)
-    return 0
-
-
-def _alone(reading: Reading, folder: Path) -> int:
-    read = gpt3_logs.read_logs(folder, reading.profile or "hpc", reading.model)
-    shown = Outcome(read.results, read.measurements, read.tables)
-    return outcome.show(shown, reading.as_json, TrainingLogs)
+COMMAND = logs

@@ -1,61 +1,17 @@
-"""appliance validate gpt3 --render: the job files of the GPU trainings."""
+"""appliance validate gpt3-render: the job files of the GPU trainings."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import click
-from click.core import ParameterSource
 
 from appliance.actions.benchmarks import gpt3_jobs
+from appliance.cli.named import Named
 
-F = TypeVar("F", bound=Callable[..., object])
 WAYS = ("slurm", "kubernetes")
 QUEUE = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
 IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/#-]{0,254}")
-
-
-OPTIONS = ("nodes", "through", "queue")
-"""Options that select what is rendered or trained."""
-
-
-def render_options(command: F) -> F:
-    """--render and its options."""
-    for option in (
-        click.option(
-            "--queue",
-            default="default",
-            show_default=True,
-            help="Queue of KAI; for --render and --through kubernetes.",
-        ),
-        click.option(
-            "--through",
-            default="slurm,kubernetes",
-            show_default=True,
-            help="Scheduler for gpt3, nvbandwidth, gemm, nccl, fio and hpcc. If only this option is given: all benchmarks that need no GPU.",
-        ),
-        click.option(
-            "--nodes", default="1,2,4", show_default=True, help="gpt3 only: numbers of hosts."
-        ),
-        click.option(
-            "--render",
-            type=click.Path(path_type=Path, file_okay=False),
-            metavar="DIR",
-            help="gpt3 only: write job files for GPU trainings to this folder, to be submitted by hand.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def refuse_without(*names: str) -> None:
-    """Refuses an option of --render that would be ignored. Raises UsageError."""
-    given = click.get_current_context().get_parameter_source
-    for option in names:
-        if given(option) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{option} needs --render")
 
 
 def numbers(text: str) -> list[int]:
@@ -75,6 +31,30 @@ class RenderRequest:
     through: str
     image: str
     queue: str
+
+
+@click.command(cls=Named)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--model", metavar="NAME", help="Only this model, such as 5b.")
+@click.option("--nodes", default="1,2,4", show_default=True, help="Numbers of hosts.")
+@click.option(
+    "--through", default="slurm,kubernetes", show_default=True, help="Schedulers of the jobs."
+)
+@click.option("--queue", default="default", show_default=True, help="Queue of KAI.")
+@click.option(
+    "--container-image", default="", metavar="IMAGE", help="Container that trains (docs/gpt3.md)."
+)
+def render(
+    folder: Path, model: str | None, nodes: str, through: str, queue: str, container_image: str
+) -> int:
+    """Write job files of GPT-3 trainings on GPUs to DIR. They are submitted by hand.
+
+    Contacts no host, and needs no site. Exit: 0 written, 2 refused.
+    """
+    return write(folder, RenderRequest(model, nodes, through, container_image, queue))
+
+
+COMMAND = render
 
 
 def write(folder: Path, asked: RenderRequest) -> int:
@@ -99,5 +79,5 @@ def write(folder: Path, asked: RenderRequest) -> int:
     click.echo(
         f"tokens are synthetic; save the log of a TrainJob: kubectl logs -f POD > {folder}/MODEL/kubernetes/Nn.log"
     )
-    click.echo(f"then: appliance validate gpt3 --from-logs {folder}")
+    click.echo(f"then: appliance validate gpt3-logs {folder}")
     return 0

@@ -1,6 +1,6 @@
 """appliance validate gpt3 --model NAME --nodes 1,2 --through slurm: starts a training."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -18,34 +18,58 @@ NAME = "gpt3"
 OPTIONS = ("model", "nodes", "through", "framework")
 
 
-def refuse_framework(model: str | None, *, not_now: bool) -> None:
-    """Raises UsageError if --framework was given and no training is started (``not_now``)."""
+TRAINING = (
+    click.Option(
+        ["--model"], metavar="NAME", help="Model to train, such as 5b. Default: a small one."
+    ),
+    click.Option(["--nodes"], help="Numbers of hosts, such as 1,2,4. Default: 1, 2, 4 ... all."),
+    click.Option(
+        ["--framework"],
+        type=click.Choice([one.value for one in Framework]),
+        default=Framework.NEMO.value,
+        show_default=True,
+        help="What trains --model: NeMo in its container, or the hosts' own PyTorch.",
+    ),
+    click.Option(
+        ["--container-image"],
+        metavar="IMAGE",
+        help="Train in this container, in the notation of Pyxis (docs/gpt3.md).",
+    ),
+    click.Option(
+        ["--container-mounts"],
+        metavar="SRC:DST,...",
+        help="Paths of the hosts that are mounted in the container.",
+    ),
+)
+
+
+def refuse_framework(model: str | None) -> None:
+    """Raises UsageError if --framework was given without a model."""
     source = click.get_current_context().get_parameter_source("framework")
-    if source is ParameterSource.COMMANDLINE and (not_now or model is None):
+    if source is ParameterSource.COMMANDLINE and model is None:
         raise click.UsageError("--framework needs a model to train: --model 126m")
 
 
 def settings(
     target: Target,
     benchmarks: Sequence[str],
-    model: str | None,
-    nodes: str,
-    through: str,
+    asked: Mapping[str, Any],
     container: JobContainer | None,
-    framework: str,
 ) -> dict[str, dict[str, Any]]:
     """Settings of the benchmark; {} if none were given. Raises UsageError or ConfigError before any host is contacted."""
     source = click.get_current_context().get_parameter_source
     given = {name for name in OPTIONS if source(name) is ParameterSource.COMMANDLINE}
     if not given or NAME not in (benchmarks or (NAME,)):
         return {}
+    through = asked.get("through")
     if "through" in given and through not in WAYS:
         raise click.UsageError(
             f"--through {through}: a training uses either slurm or kubernetes; run the command once for each"
         )
-    counts = numbers(nodes) if "nodes" in given else []
+    counts = numbers(asked["nodes"]) if "nodes" in given else []
     way = Owner.KUBERNETES if "through" in given and through == WAYS[1] else Owner.SLURM
+    framework = Framework(asked.get("framework", Framework.NEMO.value))
     found = action.asked(
-        target, model, counts, options.quiet(), way, container, Framework(framework)
+        target, asked.get("model"), counts, options.quiet(), way, container, framework
     )
     return {NAME: {"request": found}}

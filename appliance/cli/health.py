@@ -26,7 +26,6 @@ from appliance.report import junit, nagios, prometheus
 @click.option(
     "--all", "everything", is_flag=True, help="Also list optional values that were not assessed."
 )
-@options.json_option("Short for --format json.")
 @click.option(
     "--since",
     default="",
@@ -75,13 +74,13 @@ def health(
     if is_local:
         if is_of_site or hosts or bundle:
             raise click.UsageError(
-                "--local excludes --inventory, --host, --since, --report and --bundle: it judges this machine alone"
+                "--local excludes --site, --hosts, --since, --report and --bundle: it judges this machine alone"
             )
         seen = action.of_this_machine(_required(profile), checks)
     elif bundle:
         if is_of_site or profile:
             raise click.UsageError(
-                "--bundle excludes --inventory, --profile, --since and --report: the archive contains the site"
+                "--bundle excludes --site, --profile, --since and --report: the archive contains the site"
             )
         seen = action.of_bundle(bundle, options.quiet(), checks, hosts)
     else:

@@ -19,7 +19,7 @@ LAST = 20
 @click.option("--all", "everything", is_flag=True, help=f"All runs, not only the last {LAST}.")
 @options.json_option("Print JSON.")
 def history(inventory: Path | None, profile: str | None, everything: bool, as_json: bool) -> int:
-    """Show who changed the site, and when.
+    """Show who changed the site, and when. The last run first.
 
     Prints verb, user and machine, options, outcome, changed stages and hosts. Reads the site's journal only. Runs that only read hosts are not listed.
     """
@@ -41,7 +41,7 @@ def history(inventory: Path | None, profile: str | None, everything: bool, as_js
             )
         )
         return 0
-    for run in shown:
+    for run in reversed(shown):
         click.echo(one_line(_line(run)))
         for word, stages in (("changed", run.changed), ("failed", run.failed)):
             for hosts in dict.fromkeys(map(tuple, stages.values())):

@@ -20,8 +20,8 @@ def images() -> None:
     """Show and lock the container images of the cluster. By digest.
 
     \b
-    Show what runs, and what was accepted:   appliance images show --inventory mysite
-    Accept it after comparing:               appliance images lock --inventory mysite
+    Show what runs, and what was accepted:   appliance images show --site mysite
+    Accept it after comparing:               appliance images lock --site mysite
     """
 
 

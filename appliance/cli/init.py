@@ -10,6 +10,7 @@ import click
 
 from appliance.actions.sites import init as action
 from appliance.cli import options
+from appliance.cli.renamed import renamed, with_options
 from appliance.config.load import LoadedSite
 
 
@@ -22,15 +23,20 @@ def _network(context: click.Context, parameter: click.Parameter, value: str) -> 
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option(
-    "--hosts", type=click.IntRange(1), help="Number of hosts: one head host, the others GPU hosts."
+@with_options(
+    renamed(
+        "--hosts",
+        *("--count", "hosts"),
+        type=click.IntRange(1),
+        help="Number of hosts: one head host, the others GPU hosts.",
+    )
 )
 @click.option(
     "--gpu-hosts",
     metavar="CLASS=N",
     multiple=True,
     callback=options.of_classes,
-    help="Number of GPU hosts of a class, in addition to a head host (repeatable); instead of --hosts.",
+    help="Number of GPU hosts of a class, in addition to a head host (repeatable); instead of --count.",
 )
 @click.option(
     "-p",
@@ -79,13 +85,13 @@ def init(
     2 refused.
 
     \b
-    One hardware class:      appliance init mysite --hosts 4 --profile hpc
+    One hardware class:      appliance init mysite --count 4 --profile hpc
     Several classes:         appliance init mysite --gpu-hosts balanced=2 --gpu-hosts hpc=2
     """
     if hosts and gpu_hosts:
-        raise click.UsageError("--hosts and --gpu-hosts exclude each other; give one of them")
+        raise click.UsageError("--count and --gpu-hosts exclude each other; give one of them")
     if not hosts and not gpu_hosts:
-        raise click.UsageError("Missing option '--hosts'; or give --gpu-hosts CLASS=N")
+        raise click.UsageError("Missing option '--count'; or give --gpu-hosts CLASS=N")
     chosen = profile or next(iter(gpu_hosts), None)
     if chosen is None:
         raise click.UsageError("Missing option '-p' / '--profile'.")
@@ -114,9 +120,9 @@ def _summary(loaded: LoadedSite) -> str:
             f"ssh-copy-id -i {quoted}/secrets/id_ed25519.pub root@{first.address}",
             "repeat for every host",
         ),
-        (f"appliance trust --inventory {quoted}", "confirm the hosts' keys, once"),
-        (f"appliance plan --inventory {quoted}", "show what would be done"),
-        (f"appliance deploy --inventory {quoted}", "deploy the site"),
+        (f"appliance trust --site {quoted}", "confirm the hosts' keys, once"),
+        (f"appliance plan --site {quoted}", "show what would be done"),
+        (f"appliance deploy --site {quoted}", "deploy the site"),
     )
     width = max(len(command) for command, _ in steps)
     count = len(site.hosts)

@@ -46,9 +46,9 @@ def kubeconfig(
     the namespaces of projects that list NAME as a user.
 
     \b
-    For a week:     appliance kubeconfig --inventory mysite
+    For a week:     appliance kubeconfig --site mysite
     Use it:         kubectl --kubeconfig mysite/kubeconfig get nodes
-    For a member:   appliance kubeconfig --inventory mysite --user alice@example.com
+    For a member:   appliance kubeconfig --site mysite --user alice@example.com
 
     Exit: 0 written, 1 no host signed it, 2 the site has no cluster of its own, or the user is not a member.
     """

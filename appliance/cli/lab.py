@@ -3,12 +3,15 @@
 import os
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 import click
 from click.core import ParameterSource
 from rich.console import Console
 
 from appliance.cli.options import of_classes
+from appliance.cli.renamed import renamed, with_options
+from appliance.cli.settings import Setting, set_options, settled
 from appliance.errors import ConfigError
 from appliance.lab import faults, image, machine_image, rack, ssh
 from appliance.lab import status as lab_status
@@ -18,16 +21,27 @@ from appliance.provision.sources import RELEASES
 from appliance.text import plural
 
 GPUS = tuple(part.key for part in parts())
+SETTINGS = (
+    Setting("gpu", "", click.Choice(("", *GPUS))),
+    Setting("driver", False, click.BOOL),
+    Setting("control", 1, click.INT),
+    Setting("debian", "12", click.Choice(tuple(RELEASES))),
+    Setting("user", "installer"),
+)
+"""Described in docs/lab.md."""
 NAME = click.option("--name", default="rack", show_default=True, help="Name of the rack.")
 
 
-def _fault_help() -> str:
+def _print_kinds(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if not asked or context.resilient_parsing:
+        return
     words = [f"{one.kind} {one.arguments}" for one in faults.FAULTS]
     width = max(map(len, words)) + 2
     lines = (
         f"{word:<{width}}{one.summary}" for word, one in zip(words, faults.FAULTS, strict=True)
     )
-    return "\b\nKinds:\n" + "\n".join(f"  {line}" for line in lines)
+    click.echo("\n".join(lines))
+    context.exit()
 
 
 @click.group()
@@ -38,30 +52,28 @@ def lab() -> None:
 @lab.command()
 @NAME
 @click.option(
-    "--hosts",
-    default=3,
-    show_default=True,
-    help="Number of hosts: one head host, the others GPU hosts.",
-)
-@click.option(
     "--complete",
     is_flag=True,
     help="Create the rack of deploy: six hosts, Kubernetes with KAI, queues and MIG, two hosts of Slurm, two example users.",
+)
+@with_options(
+    renamed(
+        "--hosts",
+        *("--count", "hosts"),
+        type=click.INT,
+        default=3,
+        show_default=True,
+        help="Number of hosts: one head host, the others GPU hosts.",
+    )
 )
 @click.option(
     "--gpu-hosts",
     metavar="CLASS=N",
     multiple=True,
     callback=of_classes,
-    help="Number of GPU hosts of a class (repeatable); instead of --hosts and --profile.",
+    help="Number of GPU hosts of a class (repeatable); instead of --count and --profile.",
 )
 @click.option("--profile", default="hpc", show_default=True, help="Hardware class of the hosts.")
-@click.option("--gpu", default="", help="GPU product instead of the profile's: " + ", ".join(GPUS))
-@click.option(
-    "--driver",
-    is_flag=True,
-    help="GPU hosts have a driver already; without it, stage gpu installs one.",
-)
 @click.option(
     "--kubernetes",
     is_flag=True,
@@ -74,26 +86,7 @@ def lab() -> None:
     help="With --kubernetes: the first N GPU hosts belong to Slurm.",
 )
 @click.option(
-    "--control",
-    default=1,
-    metavar="N",
-    help="With --kubernetes: number of control planes, one or three.",
-)
-@click.option(
     "--plain", is_flag=True, help="Hosts as Debian's installer leaves them, for a site of your own."
-)
-@click.option(
-    "--debian",
-    type=click.Choice(tuple(RELEASES)),
-    default="12",
-    show_default=True,
-    help="With --plain: the release.",
-)
-@click.option(
-    "--user",
-    default="installer",
-    show_default=True,
-    help="With --plain: the user account of the hosts.",
 )
 @click.option(
     "--machines",
@@ -107,6 +100,7 @@ def lab() -> None:
     is_flag=True,
     help="Write site.yml again, even if it was edited; a copy of the old file is kept next to it.",
 )
+@with_options(set_options(SETTINGS))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def up(
     name: str,
@@ -114,33 +108,31 @@ def up(
     complete: bool,
     gpu_hosts: Mapping[str, int],
     profile: str,
-    gpu: str,
-    driver: bool,
     kubernetes: bool,
     slurm: int,
-    control: int,
     plain: bool,
-    debian: str,
-    user: str,
     machines: str,
     reset_site: bool,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Create the rack, or start those of its hosts that are down."""
     console = Console(stderr=True)
+    asked = settled(given, SETTINGS)
+    control = asked["control"]
     if complete:
-        _refuse_what_it_sets()
+        _refuse_what_it_sets(given["values"])
     wanted = RackSpec(
         name,
         sum(gpu_hosts.values()) + control if gpu_hosts else hosts,
         next(iter(gpu_hosts), profile),
-        gpu,
+        asked["gpu"],
         kubernetes,
-        driver,
+        asked["driver"],
         slurm,
         control,
-        debian if plain else "",
-        user,
+        asked["debian"] if plain else "",
+        asked["user"],
         machines=machines,
         classes=",".join(f"{one}={count}" for one, count in gpu_hosts.items()),
     )
@@ -167,16 +159,17 @@ def up(
         click.echo(lab_status.of_plain(raised))
         return
     click.echo(f"site  {raised.site_dir}")
-    click.echo(f"next  appliance deploy --inventory {raised.site_dir}")
+    click.echo(f"next  appliance deploy --site {raised.site_dir}")
 
 
-def _refuse_what_it_sets() -> None:
+def _refuse_what_it_sets(values: Mapping[str, Any]) -> None:
     """Options that --complete decides. Raises UsageError."""
     given = click.get_current_context().get_parameter_source
+    flags = {"hosts": "--count", "gpu_hosts": "--gpu-hosts", "control": "--set control"}
     for name in ("hosts", "gpu_hosts", "kubernetes", "slurm", "control"):
-        if given(name) is ParameterSource.COMMANDLINE:
+        if given(name) is ParameterSource.COMMANDLINE or name in values:
             raise click.UsageError(
-                f"--complete decides --{name.replace('_', '-')} by itself: omit one of them"
+                f"--complete decides {flags.get(name, f'--{name}')} by itself: omit one of them"
             )
 
 
@@ -207,8 +200,16 @@ def shell(name: str, host: str, command: tuple[str, ...]) -> None:
     os.execvp(argv[0], argv)
 
 
-@lab.command(epilog=_fault_help())
+@lab.command()
 @NAME
+@click.option(
+    "--list",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_kinds,
+    help="List the kinds with their arguments, and exit.",
+)
 @click.argument("host")
 @click.argument("kind")
 @click.argument("arguments", nargs=-1)

@@ -52,15 +52,12 @@ def _show_version(context: click.Context, _: click.Parameter, asked: bool) -> No
     is_eager=True,
     expose_value=False,
     callback=_show_version,
-    help="Show the version, and packages that differ from the release's lock; exit.",
+    help="Show the version, and packages unlike the lock.",
 )
 def cli() -> None:
-    """Provision GPU clusters, verify them, and hand them over.
-
-    \b
-    Try it, no hardware needed:   appliance deploy --profile hpc
-    Start your own site:          appliance init mysite --hosts 4 --profile hpc
-    Check a site:                 appliance health --inventory mysite
+    """\b
+    Provision GPU clusters, verify them, and hand them over.
+    Try it, no hardware needed: appliance deploy --profile hpc
     """
 
 

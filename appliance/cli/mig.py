@@ -21,9 +21,9 @@ def mig() -> None:
 
     \b
     appliance mig show                        show the layout of each GPU, with UUIDs and processes
-    appliance mig plan --inventory mysite     show what would change, per GPU
+    appliance mig plan --site mysite     show what would change, per GPU
     appliance mig apply --drain --yes         wait for jobs, partition GPUs, update Slurm
-    appliance mig disable --host gpu-1        disable MIG where the site declares no layout
+    appliance mig disable --hosts gpu-1        disable MIG where the site declares no layout
     """
 
 

@@ -38,7 +38,7 @@ def node() -> None:
     """Drain and return hosts; show or change their scheduler.
 
     \b
-    appliance node show --inventory mysite                    show the owner and the work of each host
+    appliance node show --site mysite                         show the owner and the work of each host
     appliance node drain gpu-3 --reason "new power supply"    planned work: no new jobs or pods
     appliance node return gpu-3                               back to work
     appliance node replace gpu-3                              the machine or its disk is new
@@ -47,7 +47,7 @@ def node() -> None:
     appliance node reboot --all                               in waves: drained, rebooted, judged, returned
     appliance node assign gpu-3 slurm --wait 240              drain gpu-3 in Kubernetes, then give it to Slurm
     appliance node assign gpu-3 kubernetes --wait 0 --evict   assign it at once: running jobs are killed
-    appliance node conditions --inventory mysite              set node conditions from health, and cordon unfit hosts
+    appliance node conditions --site mysite                   set node conditions from health, and cordon unfit hosts
     """
 
 
@@ -135,7 +135,7 @@ def give_back(
     for one in done:
         options.echo(f"  {'✓' if one.works else '✗'} {one.host:<12} {one.said}")
         if not one.works:
-            options.echo(f"      fix: appliance health --host {one.host}")
+            options.echo(f"      fix: appliance health --hosts {one.host}")
     return 0 if all(one.works for one in done) else 1
 
 
@@ -578,7 +578,7 @@ def _lines(seen: HostOwner, command: Callable[..., str]) -> list[str]:
         lines += [f"      fix: {seen.error.hint}"] if seen.error.hint else []
     elif not seen.is_known:
         lines.append(f"      {seen.declared} does not list this host: it was never deployed there")
-        lines.append(f"      fix: {command('deploy', '--limit', seen.host)}")
+        lines.append(f"      fix: {command('deploy', '--hosts', seen.host)}")
     elif not seen.settled:
         lines.append(f"      declared owner is {seen.declared}, but the actual state differs")
         lines.append(f"      fix: {command('node assign', seen.host, seen.declared)}")

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from appliance.actions.sites.opening import Target, site_here
 from appliance.cli.files import InputFile
+from appliance.cli.renamed import renamed, with_options
 from appliance.cli.spoken import advice, advice_elsewhere, speak_of
 from appliance.engine.plan.selection import Filters
 from appliance.models.base import Document
@@ -27,22 +28,25 @@ F = TypeVar("F", bound=Callable[..., object])
 Shown = TerminalObserver | PlainObserver | JsonObserver
 
 
-def target_options(command: F) -> F:
-    """``--inventory`` and ``--profile``."""
-    command = click.option(
-        "-p", "--profile", metavar="NAME|FILE", help="Hardware class; default: the site's profile."
-    )(command)
-    return click.option(
-        "-i",
-        "--inventory",
-        type=click.Path(path_type=Path),
-        metavar="DIR",
-        help="The site's folder. Default: the current folder if it has a site.yml, else the virtual rack.",
-    )(command)
+SITE = renamed(
+    "--inventory",
+    *("-s", "--site", "inventory"),
+    short="-i",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="The site's folder; default: here, or the rack.",
+)
+PROFILE = click.Option(
+    ["-p", "--profile"],
+    metavar="NAME|FILE",
+    help="Hardware class; default: the site's profile.",
+)
+TARGET = (*SITE, PROFILE)
+target_options = with_options(TARGET)
 
 
 def narrowing_options(command: F) -> F:
-    """``--limit``, ``--stage``, ``--until`` and ``--full``."""
+    """``--hosts``, ``--stage``, ``--until`` and ``--full``."""
     stages = click.Choice(NAMES)
     for option in (
         click.option("--full", is_flag=True, help="Run every stage, regardless of receipts."),
@@ -54,19 +58,24 @@ def narrowing_options(command: F) -> F:
             multiple=True,
             help="Run only this stage (repeatable).",
         ),
-        click.option("--limit", multiple=True, metavar="HOSTS", help=HOSTS),
+        with_options(
+            renamed("--limit", "--hosts", "limit", multiple=True, metavar="HOSTS", help=HOSTS)
+        ),
     ):
         command = option(command)
     return command
 
 
-host_option = click.option("--host", "hosts", multiple=True, metavar="HOSTS", help=HOSTS)
-kubeconfig_option = click.option(
-    "--kubeconfig",
+host_option = with_options(
+    renamed("--host", "--hosts", "hosts", multiple=True, metavar="HOSTS", help=HOSTS)
+)
+KUBECONFIG = click.Option(
+    ["--kubeconfig"],
     type=InputFile(),
     metavar="FILE",
     help="Kubeconfig file of the cluster, mode 0600. Default: the site's own (appliance kubeconfig), or KUBECONFIG.",
 )
+kubeconfig_option = with_options((KUBECONFIG,))
 
 
 def json_option(text: str) -> Callable[[F], F]:
@@ -74,15 +83,23 @@ def json_option(text: str) -> Callable[[F], F]:
     return click.option("--json", "as_json", is_flag=True, help=text)
 
 
-def format_option(*shapes: str) -> Callable[[F], F]:
-    """``--format`` with a table as default; see chosen_format."""
-    return click.option(
-        "--format",
-        "shape",
-        type=click.Choice(["table", "json", *shapes]),
-        default="table",
-        show_default=True,
+def formats(*shapes: str) -> tuple[click.Option, ...]:
+    """``--format`` with a table as default, and its short form ``--json``; see chosen_format."""
+    return (
+        click.Option(
+            ["--format", "shape"],
+            type=click.Choice(["table", "json", *shapes]),
+            default="table",
+            show_default=True,
+            help="--json: short for json.",
+        ),
+        click.Option(["--json", "as_json"], is_flag=True, hidden=True),
     )
+
+
+def format_option(*shapes: str) -> Callable[[F], F]:
+    """Adds ``formats`` to a command."""
+    return with_options(formats(*shapes))
 
 
 def chosen_format(shape: str, as_json: bool) -> str:
@@ -203,7 +220,7 @@ def command_line(inventory: Path | None, profile: str | None, verb: str, *rest: 
     if profile:
         words += ["--profile", shlex.quote(profile)]
     if inventory:
-        words += ["--inventory", shlex.quote(str(inventory))]
+        words += ["--site", shlex.quote(str(inventory))]
     return " ".join([*words, *rest])
 
 

@@ -20,7 +20,6 @@ from appliance.report.console import plan_table
     help="0 nothing to do, 1 error or a host without facts, 2 changes to make.",
 )
 @options.format_option("junit")
-@options.json_option("Short for --format json.")
 def plan(
     inventory: Path | None,
     profile: str | None,

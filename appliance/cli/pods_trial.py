@@ -1,6 +1,7 @@
 """appliance validate NAME --through kubernetes: runs on hosts of Kubernetes, placed by its scheduler."""
 
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -10,8 +11,7 @@ from appliance.actions.kubernetes.kubeconfig import find
 from appliance.actions.sites.opening import Target
 from appliance.adapters.pods import PodTemplate
 from appliance.cli import options
-from appliance.cli.gpt3_render import IMAGE, QUEUE, WAYS, refuse_without
-from appliance.cli.gpt3_render import OPTIONS as TRAINED
+from appliance.cli.gpt3_render import IMAGE, QUEUE, WAYS
 
 __all__ = ["BENCHMARKS", "asked", "named_benchmarks"]
 
@@ -27,6 +27,21 @@ BY_NAME: dict[tuple[str, ...], str] = {
     ("model-load",): "needs a Python interpreter with the loaders (--python)",
     ("serving",): "needs a server to measure (--endpoint)",
 }
+_THROUGH = click.Option(["--through"], metavar="WAY", help="Run through slurm or kubernetes.")
+_QUEUE = click.Option(
+    ["--queue"],
+    default="default",
+    show_default=True,
+    help="With --through kubernetes: the queue of KAI.",
+)
+_IMAGE: dict[str, Any] = {
+    "default": "",
+    "metavar": "IMAGE",
+    "help": "With --through kubernetes: image of the pods, with sh and chroot. Default: the site's kubernetes.trial_image, or busybox 1.36.1.",
+}
+OPTIONS = (_THROUGH, _QUEUE, click.Option(["--image"], **_IMAGE), options.KUBECONFIG)
+OF_GPT3 = (_THROUGH, _QUEUE, click.Option(["--image"], hidden=True, **_IMAGE), options.KUBECONFIG)
+"""The same; only the small model runs in pods of --image."""
 LEFT_OUT: dict[str, dict[tuple[str, ...], str]] = {
     SLURM: {
         ("dcgm", "nvbandwidth", "nccl", "burnin"): ON_GPUS,
@@ -64,12 +79,11 @@ def _alone(benchmarks: tuple[str, ...]) -> str:
     """The scheduler of --through, if that option alone selects the benchmarks."""
     context = click.get_current_context()
     given = context.get_parameter_source("through") is ParameterSource.COMMANDLINE
-    chosen = benchmarks or not given or context.params["render"] or context.params["self_test"]
-    return "" if chosen else str(context.params["through"])
+    return "" if benchmarks or not given else str(context.params["through"])
 
 
 def asked(
-    benchmarks: tuple[str, ...], target: Target, kubeconfig: Path | None, queue: str, image: str
+    benchmarks: tuple[str, ...], target: Target, options_given: Mapping[str, Any]
 ) -> Pods | None:
     """Settings of the pods; None if not requested. Raises UsageError or ConfigError before any host is contacted."""
     context = click.get_current_context()
@@ -77,13 +91,12 @@ def asked(
     def given(name: str) -> bool:
         return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
-    if context.params["from_logs"] or context.params["table"]:
-        refuse_without(*TRAINED)
-        return None
-    through = context.params["through"]
+    through = options_given.get("through")
     if not set(benchmarks) & set(BENCHMARKS) or not given("through") or through == SLURM:
-        refuse_without("queue")
+        if given("queue"):
+            raise click.UsageError("--queue needs --through kubernetes")
         return None
+    queue, image = options_given["queue"], options_given["image"]
     words = ", ".join(BENCHMARKS)
     if through != KUBERNETES:
         raise click.UsageError(
@@ -103,4 +116,4 @@ def asked(
         raise click.UsageError("--image: write it as registry/name:tag")
     named = options.target(target.inventory, target.profile)
     way = PodTemplate(image or trial_image(named, options.quiet()), queue if given("queue") else "")
-    return Pods(find(kubeconfig, named, options.quiet()), way)
+    return Pods(find(options_given["kubeconfig"], named, options.quiet()), way)

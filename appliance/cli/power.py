@@ -17,7 +17,7 @@ def power() -> None:
     """Switch machines on and off through their BMCs. The machines need neither an operating system nor SSH.
 
     \b
-    appliance power status --inventory mysite     show which machines are on
+    appliance power status --site mysite     show which machines are on
     appliance power on head 'gpu-[1-4]'           switch on and wait until they are on; zsh needs the quotes
     appliance power cycle gpu-1                   shut down, off, on again; refused while gpu-1 carries work
     """

@@ -27,8 +27,8 @@ def provision() -> None:
 
     \b
     Build the image once:     appliance provision build --output images/debian-12
-    Install bare machines:    appliance provision install --inventory mysite
-    Without BMCs:             appliance provision media gpu-1 --inventory mysite --output sticks
+    Install bare machines:    appliance provision install --site mysite
+    Without BMCs:             appliance provision media gpu-1 --site mysite --output sticks
     """
 
 

@@ -23,11 +23,11 @@ def queue() -> None:
     """Show and apply the queues of departments and projects. With the GPUs that each is guaranteed, on Kubernetes.
 
     \b
-    Show and check the tree:       appliance queue show --inventory mysite
-    Show who waits, and why:       appliance queue status --inventory mysite
-    Show what would change:        appliance queue plan --inventory mysite
-    Change the cluster:            appliance queue apply --inventory mysite
-    Write files for Helm, kubectl: appliance queue render --inventory mysite --output rendered
+    Show and check the tree:       appliance queue show --site mysite
+    Show who waits, and why:       appliance queue status --site mysite
+    Show what would change:        appliance queue plan --site mysite
+    Change the cluster:            appliance queue apply --site mysite
+    Write files for Helm, kubectl: appliance queue render --site mysite --output rendered
     """
 
 

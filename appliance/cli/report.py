@@ -11,10 +11,9 @@ from appliance.actions.sites import reports as action
 from appliance.actions.sites.opening import runs_of
 from appliance.cli import options, spoken
 from appliance.cli.files import InputFile, write
-from appliance.cli.tables import print_tables
+from appliance.cli.outcome import DETAILS, show_record
 from appliance.errors import ApplianceError, ConfigError
 from appliance.report import difference_lines
-from appliance.report.console import run_summary
 from appliance.report.formatting import acceptance_words
 from appliance.report.html import render
 from appliance.text import plural
@@ -37,6 +36,7 @@ from appliance.text import plural
     type=click.Path(path_type=Path),
     help="Write to this file instead of printing.",
 )
+@DETAILS
 @click.option("--list", "listed", is_flag=True, help="List the runs that have a report.")
 @click.option(
     "--allowed-signers",
@@ -51,17 +51,18 @@ def report(
     run: str | None,
     shape: str,
     output: Path | None,
+    details: bool,
     listed: bool,
     allowed_signers: Path | None,
 ) -> int:
     """Show the last run, or write its report. As text, JSON, or one self-contained HTML page.
 
-    With verify: check the archive of a hand-over offline, every byte and the signature. With --inventory, also check that
+    With verify: check the archive of a hand-over offline, every byte and the signature. With --site, also check that
     it belongs to that site, as declared now and as its hosts last answered.
 
     \b
-    The last run as a page:  appliance report --format html -o report.html --inventory mysite
-    A hand-over:             appliance report verify handover.tar --allowed-signers signers --inventory mysite
+    The last run as a page:  appliance report --format html -o report.html --site mysite
+    A hand-over:             appliance report verify handover.tar --allowed-signers signers --site mysite
 
     Exit: that of the run's verdict. With verify: 0 unchanged, signed, of this site; 1 not; 2 not a hand-over; 3 not
     signed, or --allowed-signers is missing.
@@ -84,10 +85,8 @@ def report(
         return 0
     kept = action.load(folder, run)
     if shape == "text" and output is None:
-        console = options.console()
-        run_summary(console, spoken.advice(kept.record), str(kept.folder / "report.html"))
-        print_tables(console, kept.record.tables)
-        return kept.record.verdict.exit_code
+        page = str(kept.folder / "report.html")
+        return show_record(kept.record, page, "table", details=details)
     record = spoken.advice_elsewhere(kept.record)
     text = render(record) if shape == "html" else record.model_dump_json(indent=1)
     if output:

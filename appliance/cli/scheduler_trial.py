@@ -1,28 +1,36 @@
 """appliance validate scheduler"""
 
-from pathlib import Path
+from typing import Any
 
 import click
 
 from appliance.acceptance import PROMISES
 from appliance.acceptance.promise import Promise
-from appliance.acceptance.sandbox import Settings
 from appliance.actions.trials import scheduler as action
+from appliance.cli.named import Named
+from appliance.cli.trial_options import IN_CLUSTER, ON_SCHEDULER, trial_of
 from appliance.cli.trial_tables import show
 
-NAME = "scheduler"
 TITLES = {promise.id: promise.title for promise in PROMISES}
 
 
-def try_promises(
-    kubeconfig: Path, settings: Settings, prometheus: str, only_clean: bool, as_json: bool
-) -> int:
-    """Tests all promises and shows a verdict for each. Exit: 0 all kept, 1 one is broken, 3 one is not assessed."""
-    if only_clean:
-        action.take_away(kubeconfig)
+@click.command(cls=Named, params=[*IN_CLUSTER, *ON_SCHEDULER])
+@click.option("--gpu-image", default="", help="Image with PyTorch, to test the memory limit.")
+def promises(gpu_image: str, **given: Any) -> int:
+    """Try each promise of the scheduler in the cluster. Removes what it creates.
+
+    Exit: 0 all kept, 1 one is broken, 2 unusable input, 3 one is not assessed.
+    """
+    trial = trial_of(given, gpu_image)
+    if trial.only_clean:
+        action.take_away(trial.cluster)
         return 0
-    verdicts = action.prove(kubeconfig, settings, prometheus, _tell if not as_json else _silent)
-    return show(verdicts, TITLES, as_json, "{good} of {all} promises kept")
+    told = _silent if trial.as_json else _tell
+    verdicts = action.prove(trial.cluster, trial.settings, given["prometheus"], told)
+    return show(verdicts, TITLES, trial.as_json, "{good} of {all} promises kept")
+
+
+COMMAND = promises
 
 
 def _tell(promise: Promise) -> None:

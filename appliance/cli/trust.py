@@ -43,7 +43,7 @@ def trust(
     target = options.target(inventory, profile)
     if target.inventory is None:
         raise click.UsageError(
-            "name a site with --inventory DIR, or change to its folder; the virtual rack pins its own keys"
+            "name a site with --site DIR, or change to its folder; the virtual rack pins its own keys"
         )
     loaded = load_site(target.inventory, profile, check_ids=check_ids())
     if bmc:

@@ -1,26 +1,34 @@
 """appliance validate workloads"""
 
-from pathlib import Path
+from typing import Any
 
 import click
 
 from appliance.acceptance.hello import HELLOS
 from appliance.acceptance.hello_parts import Hello
-from appliance.actions.sites.opening import Target
 from appliance.actions.trials import workloads as action
+from appliance.cli.named import Named
+from appliance.cli.trial_options import IN_CLUSTER, trial_of
 from appliance.cli.trial_tables import show
 
-NAME = "workloads"
 TITLES = {f"workloads.{hello.key}": hello.title for hello in HELLOS}
 
 
-def try_hellos(target: Target, kubeconfig: Path, only_clean: bool, as_json: bool) -> int:
-    """Tests each add-on and shows a verdict. Exit: 0 all good, 1 one failed, 3 one is not assessed."""
-    if only_clean:
-        action.take_away(target, kubeconfig)
+@click.command(cls=Named, params=[*IN_CLUSTER])
+def hellos(**given: Any) -> int:
+    """Try each add-on of stage workloads in the cluster. Removes what it creates.
+
+    Exit: 0 all good, 1 one failed, 2 unusable input, 3 one is not assessed.
+    """
+    trial = trial_of(given)
+    if trial.only_clean:
+        action.take_away(trial.target, trial.cluster)
         return 0
-    verdicts = action.prove(target, kubeconfig, _silent if as_json else _tell)
-    return show(verdicts, TITLES, as_json, "{good} of {all} add-ons passed")
+    verdicts = action.prove(trial.target, trial.cluster, _silent if trial.as_json else _tell)
+    return show(verdicts, TITLES, trial.as_json, "{good} of {all} add-ons passed")
+
+
+COMMAND = hellos
 
 
 def _tell(hello: Hello) -> None:

@@ -135,7 +135,7 @@ def built(node: yaml.Node | None, file: Path) -> Document:
                     0,
                     "",
                     "is empty",
-                    "create a new site: appliance init DIR --hosts 4 --profile hpc",
+                    "create a new site: appliance init DIR --count 4 --profile hpc",
                 )
             ]
         )

@@ -135,12 +135,12 @@ def site_file(folder: str | Path) -> Path:
     if not is_there:
         raise ConfigError(
             f"{path} does not exist",
-            f"create a site: appliance init {shlex.quote(str(path))} --hosts 4 --profile hpc",
+            f"create a site: appliance init {shlex.quote(str(path))} --count 4 --profile hpc",
         )
     if not has_site:
         raise ConfigError(
             f"{path} contains no {SITE_FILE}",
-            f"create a site: appliance init {shlex.quote(str(path))} --hosts 4 --profile hpc",
+            f"create a site: appliance init {shlex.quote(str(path))} --count 4 --profile hpc",
         )
     return file
 

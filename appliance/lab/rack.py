@@ -91,7 +91,7 @@ def embedded(profile: str | None, *, kubernetes: bool = True) -> RackSpec:
     if standing and standing.spec.plain:
         raise ConfigError(
             f"the hosts of rack {EMBEDDED} are plain: they belong to your own site",
-            f"select it with --inventory DIR, or remove the rack: appliance lab down --name {EMBEDDED}",
+            f"select it with --site DIR, or remove the rack: appliance lab down --name {EMBEDDED}",
         )
     if standing and standing.spec.kubernetes and not kubernetes:
         raise ConfigError(

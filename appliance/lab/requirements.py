@@ -74,7 +74,7 @@ def require_room(wanted: RackSpec) -> None:
     if there < memory:
         raise ConfigError(
             f"{plural(wanted.hosts, 'machine')} take {memory} GiB of memory, of which {there} are free here",
-            "give fewer --hosts, or end what takes it",
+            "give a smaller --count, or end what takes it",
         )
     disk = wanted.hosts * MACHINE_DISK_GIB
     if mounts.free_gib(STATE_ROOT) < disk:

@@ -90,7 +90,7 @@ class RackSpec:
         folder_of(self.name)
         if not 1 <= self.hosts <= MAX_HOSTS:
             raise ConfigError(
-                f"a rack has 1 to {MAX_HOSTS} hosts, not {self.hosts}", "give another --hosts"
+                f"a rack has 1 to {MAX_HOSTS} hosts, not {self.hosts}", "give another --count"
             )
         if self.control != 1 and not (
             self.kubernetes and self.control == SEVERAL_CONTROL and self.control < self.hosts
@@ -121,7 +121,7 @@ class RackSpec:
         if self.classes and len(self.class_of_each) + self.control != self.hosts:
             raise ConfigError(
                 f"{self.classes} gives {len(self.class_of_each)} GPU hosts, but a rack of {self.hosts} hosts has {self.hosts - self.control}",
-                "omit --hosts if --gpu-hosts gives the number of hosts of each class",
+                "omit --count if --gpu-hosts gives the number of hosts of each class",
             )
         if self.classes and self.is_virtual:
             raise ConfigError(
@@ -138,7 +138,7 @@ class RackSpec:
         if self.complete and self.hosts - self.control - self.slurm < COMPLETE_GPU_HOSTS:
             raise ConfigError(
                 f"{self.hosts} hosts leave Kubernetes {max(0, self.hosts - self.control - self.slurm)} GPU hosts, and --complete needs {COMPLETE_GPU_HOSTS}",
-                f"give --hosts {self.control + self.slurm + COMPLETE_GPU_HOSTS}, or leave more to Kubernetes (--slurm)",
+                f"give --count {self.control + self.slurm + COMPLETE_GPU_HOSTS}, or leave more to Kubernetes (--slurm)",
             )
 
     def _refuse_virtual(self) -> None:
@@ -147,7 +147,7 @@ class RackSpec:
         if self.is_virtual and (self.plain or self.kubernetes or self.driver):
             raise ConfigError(
                 "virtual machines come blank, and their rack carries no cluster",
-                "leave --plain, --kubernetes and --driver out",
+                "leave --plain, --kubernetes and --set driver out",
             )
 
     def _refuse_plain(self) -> None:
@@ -158,8 +158,8 @@ class RackSpec:
             )
         if self.plain and (self.driver or self.slurm or self.control != 1):
             raise ConfigError(
-                "--plain cannot be combined with --driver, --slurm or --control",
-                "omit --driver, --slurm and --control; the site sets the roles of plain hosts",
+                "--plain cannot be combined with --slurm, --set driver or --set control",
+                "omit them; the site sets the roles of plain hosts",
             )
         if self.kubernetes and self.plain not in ("", *CGROUPS_V1):
             raise ConfigError(

@@ -81,7 +81,7 @@ def table(status: RackStatus) -> str:
 
 def of_machines(rack: Rack) -> str:
     """The state after a rack of virtual machines was created, and the next commands."""
-    site = f"--inventory {rack.site_dir}"
+    site = f"--site {rack.site_dir}"
     return "\n".join(
         (
             f"site  {rack.site_dir}",
@@ -95,7 +95,7 @@ def of_machines(rack: Rack) -> str:
 def of_plain(rack: Rack) -> str:
     """The facts that the owner of a site on plain hosts needs, and the next commands."""
     classes = " ".join(f"--gpu-hosts {one}" for one in rack.spec.classes.split(",") if one)
-    asked = classes or f"--hosts {rack.spec.hosts} --profile {rack.spec.profile}"
+    asked = classes or f"--count {rack.spec.hosts} --profile {rack.spec.profile}"
     hosts = [f"{host.address}  {host.name}, {', '.join(host.roles)}" for host in rack.hosts]
     facts = (
         ("hosts", hosts),

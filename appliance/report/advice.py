@@ -72,11 +72,11 @@ WITH_SITE = frozenset(
         "waive",
     }
 )
-"""Commands that take --inventory and --profile."""
+"""Commands that take --site and --profile."""
 _NAMES = "|".join(sorted(map(re.escape, WITH_SITE), key=len, reverse=True))
 _COMMAND = re.compile(rf"(?<![\w./-])appliance (?P<verb>{_NAMES})(?![\w-])")
 _END = re.compile(r"[;,)\n`]|(?<![\w./-])appliance ")
-_ADDRESSED = re.compile(r"(?:^|\s)(?:--inventory|-i)\b")
+_ADDRESSED = re.compile(r"(?:^|\s)(?:--site|-s|--inventory|-i)\b")
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Address:
     @property
     def words(self) -> tuple[str, ...]:
         """Return the options, quoted for a shell."""
-        given = (("--inventory", self.inventory), ("--profile", self.profile))
+        given = (("--site", self.inventory), ("--profile", self.profile))
         return tuple(f"{flag} {shlex.quote(str(value))}" for flag, value in given if value)
 
     def absolute(self) -> "Address":

@@ -16,7 +16,7 @@ def without_host(text: str, host: str | None) -> str:
 
 
 def of_hosts(text: str, host: str | None, hosts: Iterable[str]) -> str:
-    """Apply ``text`` about one host to all of these; their names are folded as ``--limit`` and ``--host`` accept them."""
+    """Apply ``text`` about one host to all of these; their names are folded as ``--hosts`` and ``--hosts`` accept them."""
     if not host or host not in text:
         return text
     names = fold(hosts).replace(", ", ",")

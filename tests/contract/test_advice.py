@@ -91,12 +91,16 @@ def command_of(words: list[str]) -> tuple[click.Command, list[str], click.Contex
         if not rest:
             raise click.UsageError(f"{found.name} needs a command")
         name = rest[0].rstrip(CLOSERS)
+        if found.invoke_without_command and PLACEHOLDER.fullmatch(name):
+            name = "fio"
         got = found.get_command(context, name)
+        if got is None and found.invoke_without_command and name.startswith("-"):
+            break
         if got is None:
             raise click.UsageError(f"no command {name}")
         context = click.Context(got, parent=context, info_name=name)
         found = got
-        ended = rest[0] != name
+        ended = rest[0].endswith(ENDS)
         rest = [] if ended else rest[1:]
     return found, rest, context
 
@@ -218,23 +222,23 @@ def test_command_that_does_not_exist_is_found(text: str, place: Path) -> None:
         parsed(of_prose(text), place)
 
 
+def opts(command: click.Command) -> set[str]:
+    return {opt for param in command.params for opt in param.opts}
+
+
 def commands(group: click.Group, *before: str) -> Iterator[tuple[str, click.Command]]:
     for name, command in group.commands.items():
-        if isinstance(command, click.Group):
+        if isinstance(command, click.Group) and not command.invoke_without_command:
             yield from commands(command, *before, name)
         else:
             yield " ".join((*before, name)), command
 
 
 def test_advice_names_the_site_for_every_command_that_takes_one_and_no_other() -> None:
-    takes = {
-        name
-        for name, command in commands(cli)
-        if {"--inventory", "--profile"} <= {opt for p in command.params for opt in p.opts}
-    }
+    takes = {name for name, command in commands(cli) if {"--site", "--profile"} <= opts(command)}
     some = {
         name
         for name, command in commands(cli)
-        if "--inventory" in {opt for p in command.params for opt in p.opts}
+        if any(param.name == "inventory" for param in command.params)
     }
     assert takes == some == WITH_SITE

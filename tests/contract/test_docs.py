@@ -49,13 +49,18 @@ def commands(page: Path) -> Iterator[list[str]]:
 def fault(words: list[str]) -> str:
     """What of a command the program does not have."""
     command: click.Command = cli
-    for word in words[: words.index("--") if "--" in words else None]:
+    given = words[: words.index("--") if "--" in words else None]
+    for before, word in zip(["", *given], given, strict=False):
         if isinstance(command, click.Group) and not word.startswith("-"):
             if not re.fullmatch(r"[a-z][a-z-]*", word):
                 return ""
-            if word not in command.commands:
+            context = click.Context(command)
+            found = command.get_command(context, word)
+            if found is None and before.startswith("--") and command.invoke_without_command:
+                continue
+            if found is None:
                 return f"no command {word}"
-            command = command.commands[word]
+            command = found
         elif word.startswith("--"):
             options = {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
             flag = word.partition("=")[0].rstrip(").,:")
@@ -95,11 +100,13 @@ def test_both_first_pages_lead_to_every_page(start: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["plan", "--limit", "gpu-1"], ""),
+        (["plan", "--hosts", "gpu-1"], ""),
         (["lab", "shell", "head", "--", "srun", "--gres=gpu:8"], ""),
         (["plans"], "no command plans"),
         (["queue", "remove"], "no command remove"),
-        (["plan", "--hosts"], "no option --hosts"),
+        (["plan", "--host"], "no option --host"),
+        (["validate", "--site", "x", "fio", "--nodse"], "no option --nodse"),
+        (["validate", "nothing"], "no command nothing"),
     ],
 )
 def test_what_the_program_does_not_have_is_named(words: list[str], said: str) -> None:

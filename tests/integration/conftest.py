@@ -33,12 +33,12 @@ def deployed() -> Iterator[Deployed]:
     appliance("lab", "down", "--name", NAME)
     try:
         up = appliance(
-            "lab", "up", "--name", NAME, "--hosts", str(len(HOSTS)), "--json", timeout=600
+            "lab", "up", "--name", NAME, "--count", str(len(HOSTS)), "--json", timeout=600
         )
         assert up.returncode == 0, up.stderr
         site = _site_of(up.stdout)
         add_people(site)
-        argv = ("deploy", "--inventory", str(site), "--yes", "--json")
+        argv = ("deploy", "--site", str(site), "--yes", "--json")
         yield Deployed(site, appliance(*argv, timeout=900))
     finally:
         down = appliance("lab", "down", "--name", NAME)

@@ -67,11 +67,11 @@ class Deployed:
 
     def program(self, verb: str, *flags: str, timeout: float = 120) -> Completed:
         """A verb of the program on this site."""
-        return appliance(verb, "--inventory", str(self.site), *flags, timeout=timeout)
+        return appliance(verb, "--site", str(self.site), *flags, timeout=timeout)
 
     def deploy(self, *flags: str, env: Mapping[str, str] | None = None) -> Completed:
         """``appliance deploy --yes``."""
-        argv = ("deploy", "--inventory", str(self.site), "--yes", *flags)
+        argv = ("deploy", "--site", str(self.site), "--yes", *flags)
         return appliance(*argv, timeout=600, env=env)
 
     def plan(self) -> Plan:

@@ -141,18 +141,18 @@ class Bench:
 
     def deploy(self, *flags: str, env: dict[str, str] | None = None) -> Deployment:
         """Starts ``appliance deploy --yes``; give ``--json`` for events."""
-        argv = (PROGRAM, "deploy", "--inventory", str(self.site), "--yes", *flags)
+        argv = (PROGRAM, "deploy", "--site", str(self.site), "--yes", *flags)
         self.started.append(Deployment(self.logs, argv, env or {}))
         return self.started[-1]
 
     def program(self, verb: str, *flags: str, seconds: float = 300) -> Completed:
         """Another verb of the program on this site, to its end."""
-        argv = (PROGRAM, verb, "--inventory", str(self.site), *flags)
+        argv = (PROGRAM, verb, "--site", str(self.site), *flags)
         return run(argv, timeout=seconds, check=False)
 
     def etcd(self, *words: str) -> str:
         """What ``appliance etcd`` printed; it must end with 0."""
-        argv = (PROGRAM, "etcd", *words, "--inventory", str(self.site))
+        argv = (PROGRAM, "etcd", *words, "--site", str(self.site))
         done = run(argv, timeout=1800, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

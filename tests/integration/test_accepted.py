@@ -53,7 +53,7 @@ def test_unmarked_site_is_deployed_and_evidence_of_every_gate_makes_it_accepted(
     assert "Deployed." in done.stdout
     assert "Accepted: not yet." in done.stdout
     said = " ".join(done.stdout.split())
-    close = f"appliance validate --inventory {unmarked.site} gpt3 --model 5b --from-logs DIR"
+    close = f"appliance validate --site {unmarked.site} gpt3 --model 5b --from-logs DIR"
     assert close in said
     record = unmarked.record(unmarked.runs()[-1])
     assert record.verdict is Verdict.PASSED

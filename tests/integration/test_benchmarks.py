@@ -107,7 +107,7 @@ def test_the_host_whose_disk_is_throttled_is_named_and_no_other(
 def test_a_line_that_is_lost_loses_no_job(with_fio: Deployed) -> None:
     """The program is killed while fio is at work; whoever comes back reads that job, and submits the next."""
     before = len(with_fio.journal("", NOTED))
-    argv = [sys.executable, "-m", "appliance", "validate", "fio", "--inventory", str(with_fio.site)]
+    argv = [sys.executable, "-m", "appliance", "validate", "fio", "--site", str(with_fio.site)]
     with limited(with_fio.site, "fio.scratch_read"):
         with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as killed:
             first = begun(with_fio, before)
@@ -236,7 +236,7 @@ def test_the_bare_command_measures_all_that_needs_no_gpu(
 @pytest.mark.slow
 def test_a_gpu_that_slows_down_by_heat_during_burn_in_is_named(deployed: Deployed) -> None:
     argv = [sys.executable, "-m", "appliance", "validate", "burnin", "--minutes", "1", "--json"]
-    argv += ["--inventory", str(deployed.site)]
+    argv += ["--site", str(deployed.site)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as program:
         try:
             time.sleep(30)

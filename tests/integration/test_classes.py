@@ -27,7 +27,7 @@ class Site:
 
     def health(self) -> dict[str, list[dict[str, Any]]]:
         """What ``health`` says, by check."""
-        said = self.integrator.program("health", "--inventory", "mysite", "--json")
+        said = self.integrator.program("health", "--site", "mysite", "--json")
         found: dict[str, list[dict[str, Any]]] = {}
         for result in json.loads(said.stdout)["results"]:
             found.setdefault(result["id"], []).append(result)
@@ -47,7 +47,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         integrator = Integrator(raised, tmp_path_factory.mktemp("classes"))
         integrator.prepare()
         block = readme_block().replace(
-            "--hosts 4 --profile hpc", "--gpu-hosts balanced=1 --gpu-hosts hpc=1"
+            "--count 4 --profile hpc", "--gpu-hosts balanced=1 --gpu-hosts hpc=1"
         )
         assert "--gpu-hosts" in block
         yield Site(integrator, integrator.type(block))
@@ -110,8 +110,6 @@ def test_only_the_class_with_switches_has_a_fabric_manager(site: Site) -> None:
 
 
 def test_deployed_again_there_is_nothing_to_do(site: Site) -> None:
-    again = site.integrator.program(
-        "plan", "--inventory", "mysite", "--detailed-exitcode", "--json"
-    )
+    again = site.integrator.program("plan", "--site", "mysite", "--detailed-exitcode", "--json")
     assert again.returncode == 0, again.stdout + again.stderr
     assert json.loads(again.stdout)["classes"] == {BUILD: "balanced", TRAIN: "hpc"}

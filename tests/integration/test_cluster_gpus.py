@@ -95,7 +95,7 @@ def test_a_lost_gpu_is_no_longer_offered_and_health_says_so(cluster: Cluster) ->
 
 def test_an_unfit_host_is_cordoned_and_given_back_by_a_person(cluster: Cluster) -> None:
     def told(code: int) -> dict[str, tuple[str, str]]:
-        argv = (PROGRAM, "node", "conditions", "--inventory", str(cluster.site), "--json")
+        argv = (PROGRAM, "node", "conditions", "--site", str(cluster.site), "--json")
         done = run_program(argv, timeout=300, check=False)
         assert done.returncode == code, done.stdout + done.stderr
         hosts = json.loads(done.stdout)["hosts"]
@@ -235,7 +235,7 @@ def test_conformance_shows_gangs_and_gpus_that_nobody_else_sees(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     """What containers find in /dev comes from kubelet, containerd and the rack's device plugin."""
-    words = ("--image", IMAGE, "--evidence", str(tmp_path), "--inventory", str(cluster.site))
+    words = ("--image", IMAGE, "--evidence", str(tmp_path), "--site", str(cluster.site))
     done = run_program((PROGRAM, "validate", "conformance", *words), timeout=900, check=False)
     assert done.returncode == 1, done.stdout + done.stderr
     product: Any = read(tmp_path / "PRODUCT.yaml").data
@@ -263,7 +263,7 @@ def test_the_cluster_declared_as_somebody_elses_has_the_queues_of_the_site(
     (tmp_path / "site/site.yml").write_text(text_of(site))
 
     def told(*words: str) -> str:
-        argv = (PROGRAM, *words, "--inventory", str(tmp_path / "site"))
+        argv = (PROGRAM, *words, "--site", str(tmp_path / "site"))
         done = run_program(argv, timeout=300, check=False)
         assert done.returncode in (0, 3), done.stdout + done.stderr
         return done.stdout
@@ -287,7 +287,7 @@ def test_the_cluster_declared_as_somebody_elses_has_the_queues_of_the_site(
 
 def test_an_interrupted_trial_leaves_nothing(cluster: Cluster) -> None:
     words = ("--scheduler-name", STOCK, "--image", IMAGE)
-    argv = (PROGRAM, "validate", "scheduler", "--inventory", str(cluster.site), *words)
+    argv = (PROGRAM, "validate", "scheduler", "--site", str(cluster.site), *words)
     trial = Deployment(cluster.logs / "trial", argv, {})
     cluster.started.append(trial)
     until(lambda: any(name.startswith("Pod gang-") for name in left(cluster)), "pods of a gang")

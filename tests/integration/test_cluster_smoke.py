@@ -118,7 +118,7 @@ BREAKAGES = {
         "kubernetes.pods",
         'configmap "coredns" not found',
         "kubeadm init phase addon coredns --config /etc/kubernetes/appliance/kubeadm.yml",
-        deploys=("--stage", "kubernetes", "--full", "--limit", "head"),
+        deploys=("--stage", "kubernetes", "--full", "--hosts", "head"),
     ),
     "certificate-expired": Breakage(
         EXPIRE,
@@ -156,7 +156,7 @@ BREAKAGES = {
         "rm /etc/cni/net.d/10-appliance.conflist",
         "kubernetes.nodes",
         "cni plugin not initialized",
-        deploys=("--limit", "gpu-2"),
+        deploys=("--hosts", "gpu-2"),
         host="gpu-2",
     ),
     "containerd-stopped": Breakage(
@@ -171,7 +171,7 @@ BREAKAGES = {
         f"{DNS_AGAIN}",
         "kubernetes.stored_images",
         "containerd lacks",
-        deploys=("--limit", "head"),
+        deploys=("--hosts", "head"),
     ),
 }
 PAIR = Path(__file__).with_name("kubernetes_projects.yaml")
@@ -200,7 +200,7 @@ def test_all_stages_are_done_and_another_deployment_has_nothing_to_do(cluster: C
     states = cluster.states(run_of(again.events))
     assert {"slurm", "kubernetes", "scheduler", "limits", "queues"} <= {s for s, _ in states}
     assert set(states.values()) == {"skipped"}, states
-    planned = (PROGRAM, "queue", "plan", "--inventory", str(cluster.site), "--detailed-exitcode")
+    planned = (PROGRAM, "queue", "plan", "--site", str(cluster.site), "--detailed-exitcode")
     assert run(planned, timeout=120, check=False).returncode == 0
 
 
@@ -269,7 +269,7 @@ def test_a_project_whose_policy_is_gone_is_reached_and_apply_closes_it_again(
     place = f"server.{ALPHA}.svc.cluster.local"
     cluster.kubectl(f"-n {ALPHA} delete networkpolicy appliance")
     finds(cluster, BETA, place, "answered")
-    applied = (PROGRAM, "queue", "apply", "--inventory", str(cluster.site), "--yes")
+    applied = (PROGRAM, "queue", "apply", "--site", str(cluster.site), "--yes")
     assert run(applied, timeout=300, check=False).returncode == 0
     finds(cluster, BETA, place, "refused")
 
@@ -312,7 +312,7 @@ def test_a_host_that_was_repaired_by_hand_is_returned_by_the_next_deployment(
     assert "gpu-2" not in cluster.ready()
     found = looked(cluster)
     assert [r["id"] for r in found] == ["kubernetes.return"], found
-    done = cluster.deploy("--stage", "kubernetes", "--limit", "gpu-2", "--json")
+    done = cluster.deploy("--stage", "kubernetes", "--hosts", "gpu-2", "--json")
     assert done.end(SECONDS) in {0, 3}, done.tail
     assert "gpu-2" in cluster.ready()
     assert not looked(cluster)
@@ -359,7 +359,7 @@ def test_what_keeps_a_member_from_work_is_named_and_its_remedy_ends_it(
     assert named, found
     assert remedy in named[0]["fix"]
     if remedy == APPLY:
-        words = (PROGRAM, "queue", "apply", "--inventory", str(cluster.site), "--yes")
+        words = (PROGRAM, "queue", "apply", "--site", str(cluster.site), "--yes")
         assert run(words, timeout=300, check=False).returncode == 0
     else:
         cluster.kubectl(remedy)

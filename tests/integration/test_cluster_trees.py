@@ -59,7 +59,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         assert deployment.end(SECONDS) in (0, 1, 3), deployment.tail
         done = found.program("kubeconfig", "--json", "--days", "1")
         assert done.returncode == 0, done.stderr
-        applied = (PROGRAM, "queue", "apply", "--inventory", str(found.site), "--yes")
+        applied = (PROGRAM, "queue", "apply", "--site", str(found.site), "--yes")
         done = run_program(applied, timeout=300, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         found.said("head", HOMES)
@@ -188,7 +188,7 @@ def test_health_names_a_tree_whose_volume_is_gone_and_apply_brings_it_back(
     cluster.kubectl(f"-n {ALPHA} delete pvc appliance-tree-home --wait=true")
     status, cause = judged()
     assert (status, "has no claim appliance-tree-home" in cause) == ("fail", True)
-    applied = (PROGRAM, "queue", "apply", "--inventory", str(cluster.site), "--yes")
+    applied = (PROGRAM, "queue", "apply", "--site", str(cluster.site), "--yes")
     done = run_program(applied, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     until(lambda: judged()[0] == "pass", "the tree is there again")

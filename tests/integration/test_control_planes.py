@@ -102,7 +102,7 @@ def test_the_host_that_made_the_cluster_is_made_anew_and_joins_it(cluster: Clust
     machine.discard(head)
     mounts.remove(head.folder)
     rack.up(cluster.rack.spec, lambda _: None)
-    states = cluster.brought_up("--limit", "head")
+    states = cluster.brought_up("--hosts", "head")
     assert states["kubernetes", "head"].startswith("done")
     assert cluster.members("head") == HEADS
     cluster.said("head", f"{KUBECTL} get configmap before-head-was-lost")

@@ -224,7 +224,7 @@ def test_health_speaks_prometheus(deployed: Deployed) -> None:
 def test_health_of_a_broken_host_fails_in_every_format(deployed: Deployed) -> None:
     deployed.said("gpu-2", "systemctl stop munge")
     try:
-        table = deployed.program("health", "--host", "gpu-2")
+        table = deployed.program("health", "--hosts", "gpu-2")
         told = json.loads(deployed.program("health", "--json").stdout)
         nagios = deployed.program("health", "--format", "nagios")
     finally:
@@ -307,7 +307,7 @@ def test_gpt3_goes_on_without_the_program_and_resume_ends_with_its_record(
     deployed: Deployed,
 ) -> None:
     before = len(deployed.journal("", NOTED))
-    words = ("validate", "gpt3", "--nodes", "2", "--inventory", str(deployed.site))
+    words = ("validate", "gpt3", "--nodes", "2", "--site", str(deployed.site))
     argv = [sys.executable, "-m", "appliance", *words]
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
         run_id = _submitted(deployed, before)
@@ -391,7 +391,7 @@ def test_another_checkout_of_the_same_files_has_nothing_to_do(
 
 
 def test_part_of_a_deployment_is_good_as_far_as_it_goes(deployed: Deployed) -> None:
-    done = deployed.deploy("--stage", "base", "--limit", "gpu-1")
+    done = deployed.deploy("--stage", "base", "--hosts", "gpu-1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "The selected part passed." in done.stdout
     (said,) = [line for line in done.stdout.splitlines() if "not judged" in line]
@@ -399,7 +399,7 @@ def test_part_of_a_deployment_is_good_as_far_as_it_goes(deployed: Deployed) -> N
     assert "validate" in said
     assert "hosts head, gpu-2" in said
     record = deployed.record(deployed.runs()[-1])
-    assert record.narrowed == "--limit gpu-1 --stage base"
+    assert record.narrowed == "--hosts gpu-1 --stage base"
     assert {r.host for r in record.results} == {"gpu-1"}
     assert {r.id.split(".")[0] for r in record.results} == {"base", "host"}
 
@@ -413,6 +413,6 @@ def test_site_held_by_another_run_is_refused(deployed: Deployed) -> None:
 
 
 def test_declined_deployment_changes_nothing(deployed: Deployed) -> None:
-    done = appliance("deploy", "--inventory", str(deployed.site))
+    done = appliance("deploy", "--site", str(deployed.site))
     assert done.returncode == 2
     assert "--yes" in done.stderr

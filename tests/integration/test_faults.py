@@ -75,13 +75,13 @@ def test_what_only_root_may_see_is_unknown_to_an_ordinary_user_and_never_good(
     text = (site / "site.yml").read_text()
     assert "  user: root\n" in text
     (site / "site.yml").write_text(text.replace("  user: root\n", f"  user: {ADMIN}\n", 1))
-    done = appliance("health", "--inventory", str(site), "--json")
+    done = appliance("health", "--site", str(site), "--json")
     assert done.returncode == 3, done.stderr
     said = [CheckResult.model_validate(item) for item in json.loads(done.stdout)["results"]]
     unknown = [r for r in said if r.status is Status.NOT_ASSESSED and r.required]
     assert {r.target for r in unknown} >= {"head", "gpu-1", "gpu-2"}
     assert all("access.become" in r.fix for r in unknown)
-    assert appliance("plan", "--inventory", str(site)).returncode == 2
+    assert appliance("plan", "--site", str(site)).returncode == 2
 
 
 @pytest.mark.parametrize("fault", TOLD, ids=lambda fault: fault.kind)

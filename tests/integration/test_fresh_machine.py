@@ -50,7 +50,7 @@ step look .venv/bin/python -m tests.integration.complete_rack
 step gone make down
 step quick .venv/bin/appliance deploy --profile hpc --without kubernetes --yes
 step over make down
-step plain .venv/bin/appliance lab up --plain --hosts 4
+step plain .venv/bin/appliance lab up --plain --count 4
 step own .venv/bin/python -m tests.integration.own_site rack /root/own
 step cleared make down
 """

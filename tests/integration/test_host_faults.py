@@ -43,7 +43,7 @@ FAULTS = (
         "gpu-3",
         "host-key",
         rf"host key changed: pinned {FINGERPRINT}, the host shows {FINGERPRINT}",
-        r"appliance trust --inventory \S+ --host gpu-3",
+        r"appliance trust --site \S+ --hosts gpu-3",
     ),
     Fault("gpu-4", "full-disk", r"disk is full", r"free space on gpu-4"),
 )

@@ -208,7 +208,7 @@ def test_whatever_a_host_answers_others_are_left_and_judged_as_they_were(
     for kind, lie_of in KINDS.items():
         _lies(deployed, **{"facts": None, **lie_of(taken_over)})
         others.are_judged_as_before()
-        judged = deployed.program("health", "--host", HOSTILE, "--json")
+        judged = deployed.program("health", "--hosts", HOSTILE, "--json")
         bad = [one["status"] in BAD for one in json.loads(judged.stdout)["results"]]
         assert any(bad) or kind == OF_NOBODY, kind
     others.are_as_they_were()

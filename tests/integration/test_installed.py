@@ -90,7 +90,7 @@ def test_a_site_is_made_judged_and_planned(place: Path, elsewhere: Path) -> None
     judged = typed(program, "profile", "validate", "mysite", cwd=elsewhere)
     assert judged.returncode == 0, judged.stdout + judged.stderr
     # Nothing is contacted before the keys are pinned; the plan has read the site and says so.
-    planned = typed(program, "plan", "--inventory", "mysite", cwd=elsewhere)
+    planned = typed(program, "plan", "--site", "mysite", cwd=elsewhere)
     assert planned.returncode == 2
     assert "appliance trust" in planned.stderr
 

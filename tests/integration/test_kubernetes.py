@@ -119,7 +119,7 @@ def test_people_get_a_certificate_of_their_own_and_nodes_their_place_in_the_fabr
         assert api.find("v1", "Secret", "")
     found = {n["metadata"]["name"]: n["metadata"]["labels"] for n in nodes}
     tiers = {host: {k: v for k, v in found[host].items() if k.startswith(FAMILY)} for host in found}
-    argv = ("fabric", "topology", "--format", "json", "--inventory", str(cluster.site))
+    argv = ("fabric", "topology", "--format", "json", "--site", str(cluster.site))
     told = run((PROGRAM, *argv), timeout=300)
     labels = json.loads(told.stdout)["labels"]
     assert {host: found for host, found in tiers.items() if found} == labels
@@ -133,7 +133,7 @@ def test_people_get_a_certificate_of_their_own_and_nodes_their_place_in_the_fabr
 def test_a_host_that_was_lost_joins_again(cluster: Cluster) -> None:
     cluster.said("gpu-2", "kubeadm reset --force >/dev/null 2>&1; rm -rf /etc/kubernetes/pki", 240)
     cluster.kubectl("delete node gpu-2")
-    states = cluster.states(run_of(cluster.brought_up("--limit", "gpu-2")))
+    states = cluster.states(run_of(cluster.brought_up("--hosts", "gpu-2")))
     assert states["kubernetes", "gpu-2"] == "done"
     assert cluster.ready() == set(cluster.hosts)
     # With a bootstrap token, root on that host would have got the certificate of any node.

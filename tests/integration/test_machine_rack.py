@@ -40,7 +40,7 @@ class Raised:
     def appliance(self, *words: str) -> Completed:
         """The program, as its owner calls it; its time and its last words are printed."""
         began = time.monotonic()
-        argv = (PROGRAM, *words, "--inventory", str(self.rack.site_dir))
+        argv = (PROGRAM, *words, "--site", str(self.rack.site_dir))
         done = run(argv, timeout=DEPLOY_S, check=False)
         print(f"{' '.join(words)}: exit {done.returncode} in {time.monotonic() - began:.0f} s")  # noqa: T201
         print(done.stdout[-8000:], done.stderr[-3000:])  # noqa: T201
@@ -62,7 +62,7 @@ class Raised:
 @pytest.fixture(scope="module")
 def raised() -> Iterator[Raised]:
     rack.down(NAME)
-    done = lab("up", "--machines", "vm", "--hosts", "2")
+    done = lab("up", "--machines", "vm", "--count", "2")
     print(done.stdout, done.stderr)  # noqa: T201
     try:
         assert done.returncode == 0, done.stderr
@@ -76,9 +76,9 @@ def test_machines_come_off_and_blank_and_up_again_changes_nothing(raised: Raised
     assert lab("status").returncode == 1
     assert all(m.disk.stat().st_blocks * 512 < BLANK_BYTES for m in raised.machines)
     began = json.loads((raised.machines[0].folder / "hall.json").read_text())
-    again = lab("up", "--machines", "vm", "--hosts", "2")
+    again = lab("up", "--machines", "vm", "--count", "2")
     assert again.returncode == 0
-    assert "appliance deploy --inventory" in again.stdout
+    assert "appliance deploy --site" in again.stdout
     assert json.loads((raised.machines[0].folder / "hall.json").read_text()) == began
 
 

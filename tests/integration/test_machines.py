@@ -188,7 +188,7 @@ def test_each_fails_by_itself_and_the_bare_machine_gets_its_system(raised: Bare)
     assert "of 1 GB" in told["small"][0]
     assert "is smaller than the image" in told["small"][0]
     assert "differs from the pinned one" in told["other"][0]
-    assert told["other"][1].endswith(f"appliance trust --inventory {raised.site} --bmc")
+    assert told["other"][1].endswith(f"appliance trust --site {raised.site} --bmc")
     assert raised.other.orders == 0
     assert set(recovers.failed.values()) == {2}
     assert "answers 500: out of memory" in told["ill"][0]

@@ -45,7 +45,7 @@ class World:
 
     def cause(self) -> str:
         """Why stage kubernetes failed on the head; the other host would wait a minute for a cluster that never comes."""
-        deployment = self.bench.deploy("--json", "--stage", "kubernetes", "--limit", "head")
+        deployment = self.bench.deploy("--json", "--stage", "kubernetes", "--hosts", "head")
         assert deployment.end() == 1, deployment.tail
         run = self.bench.journal("run_started")[-1]["run"]
         failures = {e["host"]: str(e["cause"]) for e in self.bench.journal("host_failed", run)}

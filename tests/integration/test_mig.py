@@ -32,7 +32,7 @@ def plain(deployed: Deployed) -> Iterator[str]:
     yield before
     deployed.shell(HOST, "rm -f /run/appliance-lab/gpu.processes; pkill -f '^sleep 86'")
     file.write_text(before)
-    mig(deployed, "disable", "--host", HOST, "--yes")
+    mig(deployed, "disable", "--hosts", HOST, "--yes")
     mended = deployed.deploy()
     assert mended.returncode in (0, 3), mended.stdout
     assert not parts(deployed)
@@ -46,7 +46,7 @@ def plain(deployed: Deployed) -> Iterator[str]:
 
 
 def mig(deployed: Deployed, verb: str, *flags: str) -> Completed:
-    argv = ("mig", verb, "--inventory", str(deployed.site), *flags)
+    argv = ("mig", verb, "--site", str(deployed.site), *flags)
     return appliance(*argv, timeout=600)
 
 
@@ -102,7 +102,7 @@ def test_declared_parts_are_made_survive_a_reboot_and_never_cost_a_process_its_g
     ).strip()
     other = DECLARED.replace("all-balanced", "7g.80gb").replace("7 x 1g.10gb", "3g.40gb")
     file.write_text(plain + other)
-    planned = mig(deployed, "plan", "--host", HOST, "--json")
+    planned = mig(deployed, "plan", "--hosts", HOST, "--json")
     gpus = json.loads(planned.stdout)["hosts"][HOST]["gpus"]
     assert [gpu["state"] for gpu in gpus] == ["refused", "differs"]
     refused = mig(deployed, "apply", "--yes")

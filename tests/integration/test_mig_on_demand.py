@@ -43,7 +43,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         deployment = found.deploy("--stage", "scheduler", "--stage", "limits", "--json")
         assert deployment.end(SECONDS) in (0, 3), deployment.tail
         for words in (("kubeconfig", "--days", "1"), ("queue", "apply", "--yes")):
-            argv = (PROGRAM, *words, "--inventory", str(found.site))
+            argv = (PROGRAM, *words, "--site", str(found.site))
             done = run(argv, timeout=300, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
         yield found

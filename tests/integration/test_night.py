@@ -326,9 +326,9 @@ def test_what_was_changed_by_hand_is_named_and_a_deployment_puts_it_back(sound: 
     for host, changes in DRIFT.items():
         for _, what in changes:
             assert what in found[host].names
-        assert f"--limit {host} restores them" in found[host].fix
+        assert f"--hosts {host} restores them" in found[host].fix
     hosts = ",".join(DRIFT)
-    done = sound.deploy("--limit", hosts)
+    done = sound.deploy("--hosts", hosts)
     assert done.returncode == 0, done.stdout + done.stderr
     until_good(sound)
 

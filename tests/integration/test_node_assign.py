@@ -27,7 +27,7 @@ def cluster(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
 def begun(cluster: Cluster, *words: str) -> Deployment:
     """``appliance node assign gpu-1``, at work."""
     site = str(cluster.site)
-    argv = (PROGRAM, "node", "assign", "gpu-1", *words, "--inventory", site, "--yes", "--json")
+    argv = (PROGRAM, "node", "assign", "gpu-1", *words, "--site", site, "--yes", "--json")
     cluster.started.append(Deployment(cluster.logs, argv, {}))
     return cluster.started[-1]
 
@@ -87,5 +87,5 @@ def test_a_move_killed_while_it_waits_for_a_job_goes_on_and_pods_run_there(
     assert "owner: kubernetes" in site_of(cluster)
     # The job of the cluster waited for its host all the time.
     cluster.kubectl("wait pod -l app=train --for=condition=Ready --timeout=240s", 300)
-    run((PROGRAM, "node", "show", "--inventory", str(cluster.site)), timeout=300)
+    run((PROGRAM, "node", "show", "--site", str(cluster.site)), timeout=300)
     cluster.kubectl("delete deployment/server job/train --wait=false")

@@ -26,7 +26,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 
 def node(bench: Bench, *words: str) -> tuple[int, str]:
-    argv = (PROGRAM, "node", words[0], "--inventory", str(bench.site), *words[1:])
+    argv = (PROGRAM, "node", words[0], "--site", str(bench.site), *words[1:])
     done = run(argv, timeout=600, check=False)
     return done.returncode, done.stdout + done.stderr
 

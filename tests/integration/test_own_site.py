@@ -49,8 +49,8 @@ def _made(spec: RackSpec, folder: Path, uid: int, names: dict[str, str]) -> Iter
         integrator = Integrator(raised, folder, uid, names)
         integrator.prepare()
         block = readme_block().replace(
-            "--hosts 4 --profile hpc",
-            f"--hosts {spec.hosts} --profile {spec.profile}",
+            "--count 4 --profile hpc",
+            f"--count {spec.hosts} --profile {spec.profile}",
         )
         yield OwnSite(integrator, block, integrator.type(block))
     finally:
@@ -91,7 +91,7 @@ def test_typed_again_there_is_nothing_to_do(own: OwnSite) -> None:
 
 
 def test_a_relative_folder_says_the_same_from_another_one(own: OwnSite) -> None:
-    inside = own.integrator.type("cd mysite && appliance plan --inventory . --detailed-exitcode\n")
+    inside = own.integrator.type("cd mysite && appliance plan --site . --detailed-exitcode\n")
     assert inside.code == 0, inside.text
 
 
@@ -121,7 +121,7 @@ def test_hardware_nobody_marked_is_deployed_and_its_open_gates_are_named(own: Ow
     try:
         for file, text in marks.items():
             file.write_text(json.dumps(json.loads(text) | {"areas": []}))
-        done = own.integrator.program("deploy", "--inventory", "mysite", "--yes")
+        done = own.integrator.program("deploy", "--site", "mysite", "--yes")
     finally:
         for file, text in marks.items():
             file.write_text(text)
@@ -129,6 +129,6 @@ def test_hardware_nobody_marked_is_deployed_and_its_open_gates_are_named(own: Ow
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Deployed." in said
     assert "Accepted: not yet." in said
-    assert "appliance validate --inventory mysite burnin" in said
+    assert "appliance validate --site mysite burnin" in said
     if found.spec.profile == "hpc":
-        assert "gpt3.5b: appliance validate --inventory mysite gpt3 --model 5b --from-logs" in said
+        assert "gpt3.5b: appliance validate --site mysite gpt3 --model 5b --from-logs" in said

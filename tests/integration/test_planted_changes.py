@@ -98,7 +98,7 @@ def noise(rack: Deployed) -> list[object]:
 
 
 def baseline(rack: Deployed, verb: str, *flags: str) -> Completed:
-    return appliance("baseline", verb, "--inventory", str(rack.site), *flags)
+    return appliance("baseline", verb, "--site", str(rack.site), *flags)
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def test_updates_of_the_distribution_are_versions_and_no_finding(deployed: Deplo
     assert [line.split(": ")[1] for _, line in lines[Verb.SINCE]] == [
         f"package {name}" for name in updated
     ]
-    done = deployed.deploy("--stage", "base", "--limit", "head", "--full")
+    done = deployed.deploy("--stage", "base", "--hosts", "head", "--full")
     assert done.returncode == 0, done.stdout
     assert deployed.said("head", "dpkg-query -W -f '${Version}' numactl").endswith("+deb12u9")
     assert pending(deployed.plan()) == set()

@@ -261,7 +261,7 @@ def site(tmp_path: Path, listener: Listener) -> Path:
         PROGRAM,
         "init",
         str(folder),
-        "--hosts",
+        "--count",
         "1",
         "-p",
         "hpc",
@@ -286,7 +286,7 @@ def site(tmp_path: Path, listener: Listener) -> Path:
 
 def test_sound_site_is_contacted(site: Path, listener: Listener) -> None:
     """Otherwise the next test could not fail."""
-    argv = (PROGRAM, "plan", "--inventory", str(site))
+    argv = (PROGRAM, "plan", "--site", str(site))
     caller = threading.Thread(target=lambda: run(argv, check=False, timeout=60))
     caller.start()
     assert listener.take(60)
@@ -299,7 +299,7 @@ def test_malformed_site_is_refused_before_anything_is_contacted(
 ) -> None:
     with (site / "site.yml").open("a") as file:
         file.write("\nnonsense: true\n")
-    done = run((PROGRAM, *verb, "--inventory", str(site)), check=False, timeout=60)
+    done = run((PROGRAM, *verb, "--site", str(site)), check=False, timeout=60)
     assert done.returncode == 2
     assert "nonsense" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr

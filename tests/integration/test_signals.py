@@ -57,7 +57,7 @@ class Work:
             "ansible": lambda command: bool(OF_ANSIBLE.match(command)),
         }[hang]
         return subprocess.Popen(
-            (PROGRAM, *words, "--inventory", str(self.site)),
+            (PROGRAM, *words, "--site", str(self.site)),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -104,7 +104,7 @@ def work(tmp_path: Path) -> Iterator[Work]:
                 PROGRAM,
                 "init",
                 str(site),
-                "--hosts",
+                "--count",
                 "1",
                 "-p",
                 "hpc",
@@ -209,7 +209,7 @@ def test_run_at_work_is_left_alone_by_others(work: Work) -> None:
 
 def test_terminal_that_is_closed_ends_the_run_clean(work: Work) -> None:
     work.server.slow = lambda command: bool(OF_ANSIBLE.match(command))
-    argv = (PROGRAM, *DEPLOY, "--inventory", str(work.site))
+    argv = (PROGRAM, *DEPLOY, "--site", str(work.site))
     child, master = pty.fork()
     if child == 0:
         os.execv(argv[0], argv)
@@ -231,7 +231,7 @@ def test_terminal_that_is_closed_ends_the_run_clean(work: Work) -> None:
 def test_run_that_was_started_by_nohup_goes_on_when_its_terminal_ends(work: Work) -> None:
     work.server.slow = lambda command: bool(OF_ANSIBLE.match(command))
     program = subprocess.Popen(
-        ("sh", "-c", 'trap "" HUP; exec "$@"', "sh", PROGRAM, *DEPLOY, "-i", str(work.site)),
+        ("sh", "-c", 'trap "" HUP; exec "$@"', "sh", PROGRAM, *DEPLOY, "-s", str(work.site)),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

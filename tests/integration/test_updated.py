@@ -39,14 +39,14 @@ def aged() -> Iterator[Deployed]:
     """Hosts from before the updates, deployed."""
     appliance("lab", "down", "--name", NAME)
     try:
-        up = appliance("lab", "up", "--name", NAME, "--hosts", str(len(HOSTS)), timeout=600)
+        up = appliance("lab", "up", "--name", NAME, "--count", str(len(HOSTS)), timeout=600)
         assert up.returncode == 0, up.stderr
         for host in HOSTS:
             lines_of(host, AGED)
         found = load(NAME)
         assert found is not None
         add_people(found.site_dir)
-        argv = ("deploy", "--inventory", str(found.site_dir), "--yes", "--json")
+        argv = ("deploy", "--site", str(found.site_dir), "--yes", "--json")
         yield Deployed(found.site_dir, appliance(*argv, timeout=900), NAME)
     finally:
         down = appliance("lab", "down", "--name", NAME)

@@ -125,7 +125,7 @@ def test_no_deployment_gives_back_what_a_person_drained(deployed: Deployed, reas
     deployed.said("head", f"scontrol update nodename=gpu-1 state=drain reason='{reason}'")
     deployed.said("gpu-1", f"systemctl start scratch.mount; {ACT}")
     try:
-        done = deployed.deploy("--stage", "slurm", "--full", "--limit", "gpu-1")
+        done = deployed.deploy("--stage", "slurm", "--full", "--hosts", "gpu-1")
         assert reason in state(deployed, "gpu-1"), done.stdout
     finally:
         give_back(deployed)

@@ -36,7 +36,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         assert deployment.end(SECONDS) in (0, 3), deployment.tail
         done = found.program("kubeconfig", "--json", "--days", "1")
         assert done.returncode == 0, done.stderr
-        applied = (PROGRAM, "queue", "apply", "--inventory", str(found.site), "--yes")
+        applied = (PROGRAM, "queue", "apply", "--site", str(found.site), "--yes")
         done = run_program(applied, timeout=300, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         yield found

@@ -84,7 +84,7 @@ class Cluster(Bench):
 
     def restores(self, name: str) -> Deployment:
         """``appliance etcd restore``, at work."""
-        argv = (PROGRAM, "etcd", "restore", name, "--inventory", str(self.site), "--yes", "--json")
+        argv = (PROGRAM, "etcd", "restore", name, "--site", str(self.site), "--yes", "--json")
         self.started.append(Deployment(self.logs, argv, {}))
         return self.started[-1]
 

@@ -33,7 +33,7 @@ SECONDS = 120
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPD3fvc9ojzzmnW5Gb2AQXUtwJVfPv6VeOMOMcXqRgOI"
 WORDS = {"hosts": "2", "profile": "hpc", "host": "gpu-1", "name": "hpc"}
 """What arguments and required options are given by their names; "x" else."""
-EITHER: dict[tuple[str, ...], tuple[str, ...]] = {("init",): ("--hosts", "2", "--profile", "hpc")}
+EITHER: dict[tuple[str, ...], tuple[str, ...]] = {("init",): ("--count", "2", "--profile", "hpc")}
 """Options of which a verb requires one of several, so that none of them is required."""
 CLONE_NEWNS = 0x00020000
 ALL: tuple[str, ...] = ()
@@ -188,8 +188,8 @@ def words_of(path: tuple[str, ...], command: click.Command, folder: Path) -> lis
     for parameter in command.params:
         if isinstance(parameter, click.Argument):
             words += [_value(parameter, folder)] if parameter.required else []
-        elif "--inventory" in parameter.opts:
-            words += ["--inventory", str(folder / "site")]
+        elif "--site" in parameter.opts:
+            words += ["--site", str(folder / "site")]
         elif "--yes" in parameter.opts:
             words += ["--yes"]
         elif parameter.required:

@@ -193,7 +193,7 @@ class Bench:
         self.file, self.world, self.recorder = file, world, recorder
 
     def run(self, *argv: str) -> Result:
-        words = ["etcd", argv[0], "--inventory", str(self.file), *argv[1:]]
+        words = ["etcd", argv[0], "--site", str(self.file), *argv[1:]]
         return CliRunner().invoke(cli, words, standalone_mode=False)
 
     def restore(self, name: str = NAME) -> Result:

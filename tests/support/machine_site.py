@@ -127,7 +127,7 @@ class Hall:
 
     def command(self, *words: str) -> tuple[str, ...]:
         """How the program is called on this site."""
-        return (PROGRAM, *words, "--inventory", str(self.site))
+        return (PROGRAM, *words, "--site", str(self.site))
 
     def appliance(self, *words: str) -> Completed:
         """The program, as an integrator calls it."""

@@ -57,7 +57,7 @@ class World:
         return found
 
     def run(self, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-        argv = ["appliance", "queue", words[0], "--inventory", os.fspath(self.folder), *words[1:]]
+        argv = ["appliance", "queue", words[0], "--site", os.fspath(self.folder), *words[1:]]
         monkeypatch.setattr(sys, "argv", argv)
         with pytest.raises(SystemExit) as ended:
             program.main()

@@ -71,10 +71,10 @@ def test_site_is_read_without_contact(folder: Path) -> None:
     [
         (lambda site: api.Site(site.folder / "nowhere"), "nowhere does not exist"),
         (lambda site: api.Site(site.folder, "nothing"), "nothing"),
-        (lambda site: site.plan(limit=["gpu-9"]), "--limit gpu-9: no such host"),
+        (lambda site: site.plan(limit=["gpu-9"]), "--hosts gpu-9: no such host"),
         (lambda site: site.plan(stages=["nope"]), "no stage is called nope"),
         (lambda site: site.plan(until="nope"), "no stage is called nope"),
-        (lambda site: site.health(hosts=["gpu-9"]), "--host gpu-9: no such host"),
+        (lambda site: site.health(hosts=["gpu-9"]), "--hosts gpu-9: no such host"),
         (lambda site: site.health(checks=["nope"]), "unknown check: nope"),
     ],
 )
@@ -145,7 +145,7 @@ def test_health_is_the_document_of_the_command(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     health = api.Site(folder).health(checks=["base.clock"])
-    code = run(monkeypatch, "health", "--json", "--check", "base.clock", "--inventory", str(folder))
+    code = run(monkeypatch, "health", "--json", "--check", "base.clock", "--site", str(folder))
     printed = api.Health.model_validate_json(capsys.readouterr().out)
     assert code == health.verdict.exit_code
     assert printed.model_copy(update={"seconds": health.seconds}) == health

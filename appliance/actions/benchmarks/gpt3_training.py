@@ -81,7 +81,7 @@ def _refuse_nemo(request: Request, site: Site, gpus: int, *, contained: bool) ->
     if gpus != GPUS:
         raise ConfigError(
             f"the published configuration of {request.model} needs {GPUS} GPUs per host, but site {site.name} has {gpus}",
-            "train 126M with the hosts' software: --model 126m --framework pytorch; or judge your own logs: --from-logs DIR",
+            "train 126M with the hosts' software: --model 126m --framework pytorch; or judge your own logs: appliance validate gpt3-logs DIR",
         )
 
 
@@ -96,7 +96,7 @@ def _refuse_none(request: Request, site: Site, way: Owner, gpus: int) -> None:
     if hosts and not any(request.divides(count, gpus) for count in range(1, hosts + 1)):
         raise ConfigError(
             f"the global batch of {request.model} is not divisible by hosts of {plural(gpus, 'GPU')}",
-            "judge your own logs: appliance validate gpt3 --from-logs DIR",
+            "judge your own logs: appliance validate gpt3-logs DIR",
         )
 
 

@@ -21,7 +21,7 @@ def offers(
 
     Raises ConfigError for an unknown host, and if none of them has a BMC that is pinned.
     """
-    only = named_hosts(hosts, [h.name for h in loaded.site.hosts], flag="--host")
+    only = named_hosts(hosts, [h.name for h in loaded.site.hosts], flag="--hosts")
     bmcs = {
         h.name: h.bmc
         for h in loaded.site.hosts

@@ -191,7 +191,7 @@ def _install(
         session.journal.append(session.run, "run_finished", exit=1)
         raise ApplianceError(
             f"{fold([one.host for one in failed])}: not installed, so nothing was deployed",
-            "fix the cause and deploy again, which continues from there; or exclude these hosts with --limit",
+            "fix the cause and deploy again, which continues from there; or exclude these hosts with --hosts",
         )
     return True
 

@@ -50,7 +50,7 @@ def add_host(
     if name in {host.name for host in loaded.site.hosts}:
         raise ConfigError(
             f"{name} is in the site already",
-            f"to deploy it: appliance deploy --limit {name}; for a new machine: appliance node replace {name}",
+            f"to deploy it: appliance deploy --hosts {name}; for a new machine: appliance node replace {name}",
         )
     file = loaded.site_document.file
 

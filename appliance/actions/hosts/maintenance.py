@@ -116,7 +116,7 @@ def looked(session: Session, hosts: Iterable[Host]) -> tuple[HostOwner, ...]:
         if not seen.held:
             raise ConfigError(
                 f"{seen.host}: no scheduler lists this host",
-                f"it was never deployed: appliance deploy --limit {seen.host}",
+                f"it was never deployed: appliance deploy --hosts {seen.host}",
             )
     return found
 

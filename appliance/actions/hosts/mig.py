@@ -137,7 +137,7 @@ def _planned(session: Session, hosts: tuple[str, ...]) -> MigAnswers:
 
 def _chosen(session: Session, hosts: tuple[str, ...]) -> list[Host]:
     known = session.site.with_role(Role.GPU)
-    only = named_hosts(hosts, [host.name for host in known], flag="--host", kind="GPU host")
+    only = named_hosts(hosts, [host.name for host in known], flag="--hosts", kind="GPU host")
     return [host for host in known if not only or host.name in only]
 
 

@@ -122,7 +122,7 @@ def _wave(
 def _with_state(one: Rebooted, idle: Mapping[str, str]) -> Rebooted:
     if one.host not in idle:
         return one
-    fix = f"appliance health --host {one.host}"
+    fix = f"appliance health --hosts {one.host}"
     return Rebooted(one.host, error=ApplianceError(f"gets no work: {idle[one.host]}", fix))
 
 

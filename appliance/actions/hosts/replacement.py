@@ -132,7 +132,7 @@ def replaceable(site: Site, name: str) -> Host:
     if Role.STORAGE in host.roles:
         raise ConfigError(
             f"{name} is a storage host: its disks hold the users' data, which this program cannot restore",
-            f"copy the data, install the host, then: appliance trust --host {name}; appliance deploy --limit {name}",
+            f"copy the data, install the host, then: appliance trust --hosts {name}; appliance deploy --hosts {name}",
         )
     if Role.CONTROL in host.roles and len(site.with_role(Role.CONTROL)) == 1:
         raise ConfigError(

@@ -35,7 +35,7 @@ def offers(
 ) -> tuple[list[Offer], dict[str, ApplianceError]]:
     """Reads the keys of the hosts, in parallel; hosts that do not answer are returned with the reason. In the site's order."""
     site = loaded.site
-    only = named_hosts(hosts, [h.name for h in site.hosts], flag="--host")
+    only = named_hosts(hosts, [h.name for h in site.hosts], flag="--hosts")
     pinned = _pinned(loaded.folder / site.access.known_hosts)
     addresses = {h.name: str(h.address) for h in site.hosts if not only or h.name in only}
     found: list[Offer] = []

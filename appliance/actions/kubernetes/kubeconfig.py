@@ -52,7 +52,7 @@ def find(flag: Path | None, target: Target, observer: Observer) -> Path:
             return given
         raise ConfigError(
             "no kubeconfig was given",
-            "select a site with --inventory DIR, or a file with --kubeconfig or KUBECONFIG",
+            "select a site with --site DIR, or a file with --kubeconfig or KUBECONFIG",
         ) from None
 
 

@@ -114,7 +114,7 @@ def look(
     checks = tuple(map(current, checks))
     ids = _ids(checks)
     with open_session(target, "health", observer, only_looks=True, keeps=keep) as session:
-        only = named_hosts(hosts, [h.name for h in session.site.hosts], flag="--host")
+        only = named_hosts(hosts, [h.name for h in session.site.hosts], flag="--hosts")
         then = reference_day(session, since) if since else None
         findings = Findings()
         started = time.monotonic()
@@ -191,7 +191,7 @@ def of_bundle(
     ids = _ids(checks)
     files = first_files(path, bundled.FOLDER)
     with bundled.opened(path, files, observer) as (session, found, site):
-        only = named_hosts(hosts, [h.name for h in session.site.hosts], flag="--host")
+        only = named_hosts(hosts, [h.name for h in session.site.hosts], flag="--hosts")
         try:
             results, stands = judged(session, found, ids, checks, only)
             waivers = active(session)

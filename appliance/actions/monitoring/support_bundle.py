@@ -97,7 +97,7 @@ def make(
     """Writes the bundle; hosts that cannot be read are named in it. Raises ConfigError if the file exists."""
     with open_session(target, "support-bundle", observer, only_looks=True) as session:
         names = [host.name for host in session.site.hosts]
-        chosen = named_hosts(hosts, names, flag="--host") or tuple(names)
+        chosen = named_hosts(hosts, names, flag="--hosts") or tuple(names)
         top = f"support-{session.site.name}-{session.run}"
         path = (output or Path(f"{top}.tar.gz")).absolute()
         with writing(path, top) as archive:

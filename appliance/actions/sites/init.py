@@ -140,8 +140,8 @@ def _refuse_count(hosts: int, profile: Profile) -> None:
     low, high = profile.gpu_hosts.minimum, profile.gpu_hosts.maximum
     if not low <= gpu_hosts <= high:
         raise ConfigError(
-            f"--hosts {hosts} gives {plural(gpu_hosts, 'GPU host')}, but profile {profile.name} supports {low} to {high}",
-            "change --hosts, or gpu_hosts in a profile of your own",
+            f"--count {hosts} gives {plural(gpu_hosts, 'GPU host')}, but profile {profile.name} supports {low} to {high}",
+            "change --count, or gpu_hosts in a profile of your own",
         )
 
 

@@ -69,7 +69,7 @@ def site_here() -> Path | None:
     except OSError as error:
         raise ConfigError(
             f"the current folder cannot be read ({error.strerror}); a {SITE_FILE} in it cannot be found",
-            "name the site with --inventory DIR, or change to another folder",
+            "name the site with --site DIR, or change to another folder",
         ) from None
     return Path()
 
@@ -88,10 +88,10 @@ def locate(
     if raise_rack and (found or target.profile):
         found = _raised(target, observer, is_new=found is None)
     if found is None:
-        said = f"no --inventory was given, and the current folder has no {SITE_FILE}"
-        way = "name a site with --inventory DIR or change to its folder"
+        said = f"no --site was given, and the current folder has no {SITE_FILE}"
+        way = "name a site with --site DIR or change to its folder"
         if virtual_rack.is_installed():
-            said = f"no --inventory was given, the current folder has no {SITE_FILE}, and no virtual rack is running"
+            said = f"no --site was given, the current folder has no {SITE_FILE}, and no virtual rack is running"
             # Deploying an unwanted rack would end with "all good" in a script that runs in the wrong folder.
             first = "to try a virtual rack: appliance deploy --profile hpc"
             way += f"; {first if raise_rack else 'or start the rack: appliance lab up'}"
@@ -110,7 +110,7 @@ def _raised(target: Target, observer: Observer | None, *, is_new: bool) -> Path:
     wanted = rack.embedded(target.profile, kubernetes=target.kubernetes)
     if is_new:
         tell(
-            f"no --inventory, and no {SITE_FILE} here: starting a virtual rack of profile {target.profile}, {rack.described(wanted)}"
+            f"no --site, and no {SITE_FILE} here: starting a virtual rack of profile {target.profile}, {rack.described(wanted)}"
         )
     return Path(rack.up(wanted, tell).site_dir)
 
@@ -126,7 +126,7 @@ def _runs_of(target: Target) -> Path:
     if target.inventory is None:
         return RACK_RUNS
     if not target.inventory.exists():
-        raise ConfigError(f"{target.inventory} does not exist", "name the site with --inventory")
+        raise ConfigError(f"{target.inventory} does not exist", "name the site with --site")
     folder = target.inventory if target.inventory.is_dir() else target.inventory.parent
     if virtual_rack.is_its_site(folder):
         # The same site, named: it has one lock and one journal, and both outlive the rack.

@@ -43,7 +43,7 @@ def load(folder: Path, run: str | None = None) -> SavedRun:
     if not kept:
         raise ApplianceError(
             f"no reports in {folder}",
-            "name the site with --inventory, or create a report: appliance deploy",
+            "name the site with --site, or create a report: appliance deploy",
         )
     file = kept[-1] / "report.json"
     try:

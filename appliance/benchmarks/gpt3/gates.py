@@ -34,7 +34,7 @@ def gates(view: View) -> tuple[Requirement, ...]:
             part=model,
             check=THROUGHPUT,
             targets=of_cluster(hosts, *_targets(view, reference, model)),
-            close=f"appliance validate gpt3 --model {model} --from-logs DIR",
+            close=f"appliance validate gpt3-logs DIR --model {model}",
             limit=bound,
             by_run=False,
             unit="tokens/s",

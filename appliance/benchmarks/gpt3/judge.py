@@ -29,7 +29,7 @@ MOST_APART = 10.0
 """% between the slowest and the fastest of several equal runs. Own choice: the published runs repeat within 3 %."""
 ONE_SLOW = "find out why the slowest run was slow, fix that, and train again; or use logs of only one configuration"
 FINER = "use the TensorBoard file of the same run, or the JSON of NeMo's DLLogger: both have seven digits"
-WITH_NEMO = "train it with NeMo, or use logs of NeMo: appliance validate gpt3 --from-logs DIR"
+WITH_NEMO = "train it with NeMo, or use logs of NeMo: appliance validate gpt3-logs DIR"
 SLOW_FIX = (
     "first look for one slow host: train on each host alone (1n logs) and compare; then check clocks, power limits, "
     "errors of GPUs and fabric (appliance health), and the training configuration"

@@ -147,7 +147,7 @@ def _at_least(
 
 
 def _reseat(host: Host) -> str:
-    return f"power the machine off, reseat the missing parts, then: appliance discover --host {host.name}"
+    return f"power the machine off, reseat the missing parts, then: appliance discover --hosts {host.name}"
 
 
 def _off(facts: BmcFacts) -> str:

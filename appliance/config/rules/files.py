@@ -41,7 +41,7 @@ def needed_secrets(case: Case) -> Iterator[Finding]:
     )
     for name, user in needed.items():
         if name not in case.site.secrets and case.checked.whole("secrets", name):
-            remedy = f"add {name}: {{file: secrets/{name}}}; to generate one: appliance init DIR --hosts 4 --profile hpc"
+            remedy = f"add {name}: {{file: secrets/{name}}}; to generate one: appliance init DIR --count 4 --profile hpc"
             yield case.problem(("secrets", name), f"is missing; it is needed by {user}", remedy)
 
 
@@ -126,7 +126,7 @@ def known_hosts(case: Case) -> Iterator[Finding]:
     """Host keys are confirmed once, by the owner."""
     name = case.site.access.known_hosts
     path: KeyPath = ("access", "known_hosts")
-    trust = f"appliance trust --inventory {_quoted(case.folder)}"
+    trust = f"appliance trust --site {_quoted(case.folder)}"
     if not case.checked.whole("access"):
         return
     file = case.folder / name

@@ -118,7 +118,7 @@ def _by_stage(view: View, host: Host, wanted: Mapping[str, frozenset[str]]) -> l
                 not_assessed(
                     host.name,
                     f"stage {stage.name} is not finished here, so its checks did not run",
-                    fix=f"appliance deploy --limit {host.name}",
+                    fix=f"appliance deploy --hosts {host.name}",
                 ).of(f"stage.{stage.name}")
             )
     return results
@@ -130,7 +130,7 @@ def _unproved(view: View, host: Host, stage: Stage) -> list[CheckResult]:
     if cause is None:
         return []
     why = f"stage {stage.name} failed here and has not passed since: {cause}"
-    fix = f"appliance deploy --limit {host.name}"
+    fix = f"appliance deploy --hosts {host.name}"
     return [not_assessed(host.name, why, fix=fix).of(f"stage.{stage.name}")]
 
 

@@ -26,7 +26,7 @@ class Filters:
     @property
     def words(self) -> str:
         """The options that narrow a run, as typed."""
-        flags = [f"--limit {quote(name)}" for name in self.limit]
+        flags = [f"--hosts {quote(name)}" for name in self.limit]
         flags += [f"--stage {name}" for name in self.stages]
         return " ".join(flags + ([f"--until {self.until}"] if self.until else []))
 
@@ -75,7 +75,7 @@ class Selection:
 
 def select(site: Site, filters: Filters) -> Selection:
     """Return the selected hosts and stages. Raises ConfigError for an unknown name."""
-    hosts = frozenset(named_hosts(filters.limit, [h.name for h in site.hosts], flag="--limit"))
+    hosts = frozenset(named_hosts(filters.limit, [h.name for h in site.hosts], flag="--hosts"))
     for name in (*filters.stages, *([filters.until] if filters.until else [])):
         if name not in NAMES:
             raise ConfigError(f"no stage is called {name}", f"stages: {', '.join(NAMES)}")

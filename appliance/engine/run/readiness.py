@@ -69,7 +69,7 @@ def _of_leaders(
         for result in judge_host(view, host, readiness.proofs):
             if result.status not in SOUND:
                 text = f"{host.name}: {result.id} does not pass: {result.cause}"
-                yield ConfigError(text, result.fix or f"appliance health --host {host.name}")
+                yield ConfigError(text, result.fix or f"appliance health --hosts {host.name}")
 
 
 def _refusal(stage: Stage, problems: list[ApplianceError]) -> ConfigError:

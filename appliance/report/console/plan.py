@@ -29,11 +29,11 @@ _TODO = {"validate": "benchmarks to run"}
 
 
 def plan_table(console: Console, plan: Plan, facts_seconds: float | None = None) -> None:
-    """Print ``plan``: one line per stage, one column per host, the reasons, and the totals."""
+    """Print ``plan``: the totals, then one line per stage, one column per host, and the reasons."""
     columns = _columns(plan, console.width)
     whys = {stage: _whys(plan, stage) for stage in plan.stages}
     console.print(_title(plan, facts_seconds))
-    for line in _silent(plan):
+    for line in (*_sums(plan), *_silent(plan)):
         console.print(Padding(line, (0, 0, 0, 2), expand=False))
     console.print()
     beside = _fits_why(plan, columns, whys, console.width)
@@ -45,7 +45,7 @@ def plan_table(console: Console, plan: Plan, facts_seconds: float | None = None)
         _print_whys(console, whys)
     console.print()
     console.print(_legend(console, plan))
-    for line in (*_sums(plan), *_restarts(plan)):
+    for line in _restarts(plan):
         console.print(Padding(line, (0, 0, 0, 2), expand=False))
     # A host that does not answer is listed at the top already.
     silent = set(plan.unreachable)

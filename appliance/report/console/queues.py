@@ -84,12 +84,7 @@ def _known(gpus: float | None) -> str:
 
 
 def plan_lines(plan: QueuePlan) -> Iterator[str]:
-    """Print one line per resource with each field that differs; obstacles are printed with their remedy."""
-    for change in plan.changes:
-        said = f": {', '.join(change.details)}" if change.details else ""
-        yield f"  {SIGNS[change.step]} {change.kind} {change.title}{said}"
-        if change.remedy:
-            yield f"      fix: {change.remedy}"
+    """Print the totals, then one line per resource with each field that differs; obstacles are printed with their remedy."""
     counts = [
         f"{n} to {step.value}"
         for step in (Step.CREATE, Step.CHANGE, Step.REPLACE, Step.DELETE)
@@ -98,6 +93,11 @@ def plan_lines(plan: QueuePlan) -> Iterator[str]:
     if plan.refused:
         counts.append(f"{len(plan.refused)} refused: nothing is applied")
     yield f"  {', '.join(counts) or 'nothing to do'} ({plan.unchanged} as described)"
+    for change in plan.changes:
+        said = f": {', '.join(change.details)}" if change.details else ""
+        yield f"  {SIGNS[change.step]} {change.kind} {change.title}{said}"
+        if change.remedy:
+            yield f"      fix: {change.remedy}"
 
 
 def _table(rows: list[QueueRow]) -> Table:

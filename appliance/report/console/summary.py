@@ -34,13 +34,19 @@ def run_summary(
     next_command: str = "",
     *,
     stages: bool = True,
+    first: bool = False,
     offers: Sequence[tuple[str, str]] = (),
 ) -> None:
-    """Print stages, failed hosts with cause and fix, failed checks, the verdict and the next step.
+    """Print stages, failed hosts with cause and fix, failed checks, the gates, the verdict and the next step.
+
+    The verdict is among the last lines, for readers who watched the run; with ``first``, it is the first line.
 
     ``stages`` False omits the stages if they were shown just above. ``offers``: further lines before the last
     one, each a word and a text.
     """
+    head, *rest = (Padding(line, (0, 0, 0, 2), expand=False) for line in _verdict(record))
+    if first:
+        console.print(head)
     if record.outcomes and stages:
         console.print(_stages(console, record))
         console.print()
@@ -50,8 +56,8 @@ def run_summary(
     results = [r for r in record.results if not tells_of(r, record.outcomes)]
     open_points = [f for f in findings(results) if f.result.status in COMPLAINTS]
     findings_list(console, open_points)
-    for line in _verdict(record):
-        console.print(Padding(line, (0, 0, 0, 2), expand=False))
+    for note in rest:
+        console.print(note)
     shown: set[Waiver] = set()
     if record.acceptance and record.verb in _MEASURING:
         shown = acceptance_lines(console, record.acceptance)
@@ -60,9 +66,11 @@ def run_summary(
         shown = acceptance_fold(console, record.acceptance, stands=whole)
     waivers_list(console, record, shown)
     width = max([8, *(len(word) + 2 for word, _ in offers)])
-    for word, text in (("report", report), *offers, ("next", next_command)):
+    for word, text in (("report", report), *offers, ("", ""), ("next", next_command)):
         if text:
             console.print(f"  {word:<{width}}{text}", markup=False, highlight=False, soft_wrap=True)
+        elif not word and not first:
+            console.print(head)
 
 
 def waivers_list(console: Console, record: RunRecord, shown: Collection[Waiver] = ()) -> None:

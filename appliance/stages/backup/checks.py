@@ -38,7 +38,7 @@ def _known(facts: HostFacts, host: Host) -> tuple[Backup | None, Iterator[Judgem
     if facts.backup is not None:
         return facts.backup, iter(())
     why = facts.gap("backup", "the program is not installed")
-    fix = f"appliance deploy --stage backup --limit {host.name}"
+    fix = f"appliance deploy --stage backup --hosts {host.name}"
     return None, iter((not_assessed(host.name, why, fix=fix),))
 
 

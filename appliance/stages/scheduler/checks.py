@@ -167,7 +167,7 @@ def _rdma(view: View) -> Iterator[Judgement]:
             yield not_assessed(host.name, missing(view, NODES))
         elif host.name not in known.rdma:
             cause = f"the cluster has no node {host.name}"
-            yield failed(host.name, cause, f"{DEPLOY} --limit {host.name}")
+            yield failed(host.name, cause, f"{DEPLOY} --hosts {host.name}")
         elif offered := known.rdma[host.name]:
             yield passed(host.name, offered, unit="pods")
         else:

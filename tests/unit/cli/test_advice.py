@@ -25,7 +25,7 @@ from tests.support.left_reports import leave
 __all__ = ["hosts", "recorder", "session"]
 
 SITE = "my site"
-FIX = "appliance deploy --limit gpu-1; then appliance health --check gpu"
+FIX = "appliance deploy --hosts gpu-1; then appliance health --check gpu"
 RESULT = CheckResult(
     id="stage.gpu", target="gpu-1", status=Status.FAIL, cause="it is not finished", fix=FIX
 )
@@ -58,7 +58,7 @@ def test_a_fix_that_health_prints_addresses_the_site_it_judged(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")
-    run(monkeypatch, "health", "--inventory", SITE, "--profile", "hpc", *flags)
+    run(monkeypatch, "health", "--site", SITE, "--profile", "hpc", *flags)
     shown = capsys.readouterr().out
     fix = json.loads(shown)["results"][0]["fix"] if "--json" in flags else shown.split("fix: ")[1]
     first, second = pasted(fix.partition("\n")[0])
@@ -78,15 +78,15 @@ def test_an_error_names_the_site(
         )
 
     monkeypatch.setattr(action, "look", fail)
-    run(monkeypatch, "health", "--inventory", SITE)
-    assert "then: appliance trust --inventory 'my site'\n" in capsys.readouterr().err
+    run(monkeypatch, "health", "--site", SITE)
+    assert "then: appliance trust --site 'my site'\n" in capsys.readouterr().err
 
 
 def test_without_an_inventory_advice_is_for_the_embedded_rack(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")
-    run(monkeypatch, "health", "--inventory", SITE)
+    run(monkeypatch, "health", "--site", SITE)
     run(monkeypatch, "health")
     assert capsys.readouterr().out.count(FIX) == 1
 
@@ -98,24 +98,24 @@ def test_a_report_names_the_site_by_its_whole_path(site: Path, session: Session)
     )
     record = record_of(session, Round({}, {}), Findings(results=[RESULT], outcomes=[failed]))
     save(session, record)
-    command = f"appliance deploy --inventory {shlex.quote(str(site))}"
+    command = f"appliance deploy --site {shlex.quote(str(site))}"
     kept = json.loads((session.folder_of_run / "report.json").read_text())
     assert [r["fix"] for r in kept["results"]] == [
         command,
-        f"{command} --limit gpu-1; then appliance health --inventory {shlex.quote(str(site))} --check gpu",
+        f"{command} --hosts gpu-1; then appliance health --site {shlex.quote(str(site))} --check gpu",
     ]
     assert kept["outcomes"][0]["fix"] == command
     page = (session.folder_of_run / "report.html").read_text()
-    assert page.count("appliance deploy --inventory") >= 2
-    assert "appliance deploy --limit" not in page
+    assert page.count("appliance deploy --site") >= 2
+    assert "appliance deploy --hosts" not in page
 
 
 def test_a_report_of_another_time_is_shown_with_the_site_it_is_asked_for(
     site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     leave(site / "runs", "r1")
-    assert run(monkeypatch, "report", "--inventory", SITE, "--run", "r9") == 2
-    assert "appliance report --inventory 'my site' --list" in capsys.readouterr().err
+    assert run(monkeypatch, "report", "--site", SITE, "--run", "r9") == 2
+    assert "appliance report --site 'my site' --list" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_a_report_of_another_time_is_shown_with_the_site_it_is_asked_for(
             "appliance mig plan -S, then appliance mig apply -S",
         ),
         (
-            "appliance deploy --inventory other; appliance plan",
-            "appliance deploy --inventory other; appliance plan -S",
+            "appliance deploy --site other; appliance plan",
+            "appliance deploy --site other; appliance plan -S",
         ),
         ("appliance deploy --stage gpu -i other", "appliance deploy --stage gpu -i other"),
         ("(appliance health)", "(appliance health -S)"),
@@ -141,7 +141,7 @@ def test_a_report_of_another_time_is_shown_with_the_site_it_is_asked_for(
 )
 def test_only_commands_that_take_a_site_and_name_none_are_given_one(text: str, made: str) -> None:
     site = Address(Path("a b"))
-    words = "--inventory 'a b'"
+    words = "--site 'a b'"
     assert addressed(text, site) == made.replace("-S", words)
     assert addressed(addressed(text, site), site) == made.replace("-S", words)
     assert addressed(text, Address()) == text

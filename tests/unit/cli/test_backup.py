@@ -61,7 +61,7 @@ class Bench:
         return Completed(tuple(argv), code, said.getvalue(), wrong.getvalue())
 
     def cli(self, *argv: str) -> Result:
-        words = ["backup", argv[0], "--inventory", str(self.file), *argv[1:]]
+        words = ["backup", argv[0], "--site", str(self.file), *argv[1:]]
         return CliRunner().invoke(cli, words, standalone_mode=False)
 
 

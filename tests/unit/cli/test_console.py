@@ -60,7 +60,7 @@ def test_without_a_terminal_it_prints_and_exits_as_health(
     looked(status)
     said = []
     for name in ("console", "health"):
-        assert command_line.run(monkeypatch, name, "-i", str(tmp_path)) == code
+        assert command_line.run(monkeypatch, name, "-s", str(tmp_path)) == code
         said.append(capsys.readouterr())
     assert said[0] == said[1]
     assert "acme" in said[0].out
@@ -92,7 +92,7 @@ def test_without_textual_one_line_says_how_to_install_it(
 ) -> None:
     monkeypatch.setattr(verb, "_is_screen", lambda: True)
     monkeypatch.setattr(verb, "find_spec", lambda name: None if name == "textual" else 1)
-    assert command_line.run(monkeypatch, "console", "-i", str(tmp_path)) == 1
+    assert command_line.run(monkeypatch, "console", "-s", str(tmp_path)) == 1
     assert capsys.readouterr().err == (
         "the console needs Textual, which is not installed\n"
         "  fix: pip install 'appliance[console]', in the environment of this program\n"

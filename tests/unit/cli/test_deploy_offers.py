@@ -11,7 +11,7 @@ from appliance.stages.mig.site import MigOptions
 from appliance.stages.scheduler.site import Project, Queue, SchedulerOptions
 from tests.support.sites import site_of
 
-MEMBER = "appliance kubeconfig --inventory mysite && appliance kubeconfig --inventory mysite --user alice"
+MEMBER = "appliance kubeconfig --site mysite && appliance kubeconfig --site mysite --user alice"
 SLURM = site_of("head", "gpu-1", "gpu-2")
 KAI = {
     "kubernetes": KubernetesOptions(),

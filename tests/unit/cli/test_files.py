@@ -67,7 +67,7 @@ def special(tmp_path: Path) -> Iterator[list[Path]]:
         ("report", "verify", "x.tar", "--allowed-signers"),
         ("report", "verify"),
         ("profile", "validate"),
-        ("plan", "--inventory"),
+        ("plan", "--site"),
     ],
 )
 def test_what_is_no_file_is_refused_in_one_line(

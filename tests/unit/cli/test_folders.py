@@ -63,7 +63,7 @@ def _run(words: Sequence[str], folder: str, monkeypatch: pytest.MonkeyPatch) -> 
         raise ConnectionRefusedError
 
     monkeypatch.setattr(socket, "create_connection", refuse)
-    done = CliRunner().invoke(cli, [*words, f"--inventory={folder}"], standalone_mode=False)
+    done = CliRunner().invoke(cli, [*words, f"--site={folder}"], standalone_mode=False)
     error = done.exception
     assert error is None or isinstance(error, ApplianceError | click.ClickException), error
     code = error.exit_code if error else done.return_value

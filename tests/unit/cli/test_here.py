@@ -85,7 +85,7 @@ def test_a_deployment_without_a_site_raises_no_rack_that_nobody_asked_for(
 
 
 def test_a_site_is_not_deployed_without_a_part_of_it(site_folder: Path) -> None:
-    error = run("deploy", "--yes", "--inventory", str(site_folder), "--without", "kubernetes")
+    error = run("deploy", "--yes", "--site", str(site_folder), "--without", "kubernetes")
     assert isinstance(error.exception, click.UsageError)
     assert "take section kubernetes out of its site.yml" in error.exception.message
 
@@ -137,7 +137,7 @@ def test_a_profile_asks_for_the_rack_and_the_first_line_says_so(
         locate(Target(None, "hpc"), raise_rack=True, observer=observer)
     (first,) = observer.events
     assert isinstance(first, Message)
-    assert "no --inventory, and no site.yml here: starting a virtual rack" in first.text
+    assert "no --site, and no site.yml here: starting a virtual rack" in first.text
     assert "6 hosts with Kubernetes and KAI, 2 of them Slurm's (about " in first.text
 
 

@@ -62,7 +62,7 @@ class Cluster:
         return image_lock.read(self.session.folder)[0]
 
     def run(self, *argv: str) -> Result:
-        words = ["images", *argv, "--inventory", str(self.session.folder)]
+        words = ["images", *argv, "--site", str(self.session.folder)]
         return CliRunner().invoke(cli, words, standalone_mode=False)
 
 
@@ -117,7 +117,7 @@ def test_nothing_is_written_unless_somebody_says_yes(
     refused = cluster.run("lock")
     assert isinstance(refused.exception, click.UsageError)
     monkeypatch.setattr(options, "require_answer", lambda *_: None)
-    words = ["images", "lock", "--inventory", str(cluster.session.folder)]
+    words = ["images", "lock", "--site", str(cluster.session.folder)]
     declined = CliRunner().invoke(cli, words, input="n\n", standalone_mode=False)
     assert declined.return_value == 1
     assert "Nothing was changed" in declined.stdout

@@ -63,9 +63,9 @@ def test_readme_names_every_verb() -> None:
         ("validate", "workloads", "--gpu-image", "x"),
         ("health", "--format", "prometheus", "--json"),
         ("health", "--check", "gpu.nothing"),
-        ("report", "--inventory", "/no/such/folder"),
+        ("report", "--site", "/no/such/folder"),
         ("trust",),
-        ("plan", "--inventory", "/no/such/folder"),
+        ("plan", "--site", "/no/such/folder"),
         ("explain", "no.such.check"),
         ("profile", "show", "no-such-class"),
     ],
@@ -84,7 +84,7 @@ def test_a_report_goes_where_it_can_be_written_and_a_damaged_one_hides_no_other(
 ) -> None:
     leave(tmp_path / "runs", "r1")
     leave(tmp_path / "runs", "r2")
-    of_site = ("report", "--inventory", str(tmp_path))
+    of_site = ("report", "--site", str(tmp_path))
     assert run(monkeypatch, *of_site, "--output", str(tmp_path / "none" / "x.html")) == 2
     assert "cannot be written (No such file or directory)" in capsys.readouterr().err
     assert run(monkeypatch, *of_site, "--run", "r9") == 2
@@ -99,7 +99,7 @@ def test_a_report_goes_to_no_path_that_is_none_and_runs_nobody_may_read_are_not_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     leave(tmp_path / "runs", "r1")
-    of_site = ("report", "--inventory", str(tmp_path))
+    of_site = ("report", "--site", str(tmp_path))
     (tmp_path / "loop").symlink_to("loop")
     assert run(monkeypatch, *of_site, "--output", str(tmp_path / "loop")) == 2
     assert "cannot be written (Too many levels" in capsys.readouterr().err
@@ -113,7 +113,7 @@ def test_a_report_goes_to_no_path_that_is_none_and_runs_nobody_may_read_are_not_
 
 
 @pytest.mark.parametrize(
-    "argv", [("plan", "--inventory"), ("report", "--inventory"), ("profile", "validate")]
+    "argv", [("plan", "--site"), ("report", "--site"), ("profile", "validate")]
 )
 def test_a_path_that_cannot_be_is_told_in_a_line(
     argv: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -166,7 +166,7 @@ def test_nobody_to_ask_means_nothing_is_changed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", (ROOT / "README.md").open())
-    assert run(monkeypatch, "deploy", "--inventory", "/no/such/folder") == 2
+    assert run(monkeypatch, "deploy", "--site", "/no/such/folder") == 2
     assert "--yes" in capsys.readouterr().err
     sys.stdin.close()
 
@@ -325,7 +325,7 @@ def test_a_defect_keeps_its_traceback(error: Exception, monkeypatch: pytest.Monk
 def test_the_kinds_of_faults_stand_apart_from_what_they_do(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, "lab", "fault", "--help") == 0
+    assert run(monkeypatch, "lab", "fault", "--list") == 0
     shown = capsys.readouterr().out.splitlines()
     for fault in faults.FAULTS:
         words = f"  {fault.kind} {fault.arguments}".rstrip()

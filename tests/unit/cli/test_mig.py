@@ -85,8 +85,8 @@ def test_a_host_that_cannot_answer_is_1_and_the_others_are_shown(
 
 def test_one_host_can_be_named_and_an_unknown_one_is_refused(said: dict[str, Any]) -> None:
     said |= {"gpu-2": {"error": "the driver does not answer"}}
-    assert "the driver does not answer" in run("show", "--host", "gpu-2").output
-    assert "no such GPU host" in str(run("show", "--host", "head").exception)
+    assert "the driver does not answer" in run("show", "--hosts", "gpu-2").output
+    assert "no such GPU host" in str(run("show", "--hosts", "head").exception)
 
 
 def test_nothing_is_disabled_that_the_site_declares(said: dict[str, Any], hosts: FakeHosts) -> None:

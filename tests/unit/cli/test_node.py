@@ -38,7 +38,7 @@ class Bench:
         self.code = 0
 
     def run(self, *argv: str) -> Result:
-        words = ["node", argv[0], "--inventory", str(self.file), *argv[1:]]
+        words = ["node", argv[0], "--site", str(self.file), *argv[1:]]
         return CliRunner().invoke(cli, words, standalone_mode=False)
 
     def move(self, *argv: str) -> Result:
@@ -193,7 +193,7 @@ def test_show_tells_owner_and_work(bench: Bench) -> None:
     wrong = bench.run("show")
     assert wrong.return_value == 1
     assert "job 7 of ada" in wrong.output
-    assert f"fix: appliance node assign --inventory {bench.file} gpu-1 kubernetes" in wrong.output
+    assert f"fix: appliance node assign --site {bench.file} gpu-1 kubernetes" in wrong.output
 
 
 def test_show_says_what_it_does_not_know(bench: Bench) -> None:
@@ -209,6 +209,6 @@ def test_a_host_its_owner_has_never_heard_of_is_not_good(bench: Bench) -> None:
     done = bench.run("show")
     assert done.return_value == 1
     assert "? gpu-1" in done.output
-    assert f"fix: appliance deploy --inventory {bench.file} --limit gpu-1" in done.output
+    assert f"fix: appliance deploy --site {bench.file} --hosts gpu-1" in done.output
     told = json.loads(bench.run("show", "--json").output)["hosts"]["gpu-1"]
     assert told["as_declared"] is None

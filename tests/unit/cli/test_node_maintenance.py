@@ -38,7 +38,7 @@ class Bench:
         self.world, self.session = world, session
 
     def run(self, *argv: str) -> Result:
-        words = ["node", argv[0], "--inventory", str(self.file), *argv[1:]]
+        words = ["node", argv[0], "--site", str(self.file), *argv[1:]]
         return CliRunner().invoke(cli, words, standalone_mode=False)
 
     def drain(self, *argv: str) -> Result:
@@ -94,7 +94,7 @@ def test_both_schedulers_keep_who_since_and_why_and_running_work_is_told(bench: 
     assert Maintenance.read(kept) == bench.planned
     assert bench.world.cordoned
     assert "job 7 of ada" in done.output
-    assert f"back to work: appliance node return --inventory {bench.file} gpu-1" in done.output
+    assert f"back to work: appliance node return --site {bench.file} gpu-1" in done.output
     assert bench.world.jobs  # Nobody's work is cut off.
     (entry,) = bench.session.journal.entries(action.BEGAN)
     assert (entry.host, entry.data["who"]) == ("gpu-1", ME)

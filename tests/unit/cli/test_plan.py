@@ -15,8 +15,8 @@ PLAN = Plan(site="s", profile="hpc", hosts=("gpu-1",), stages=("base",), cells=(
     ("flags", "told"),
     [
         ((), "appliance deploy"),
-        (("--limit", "gpu-1", "--until", "base"), "appliance deploy --limit gpu-1 --until base"),
-        (("--limit", "gpu-[1-2]"), "appliance deploy --limit 'gpu-[1-2]'"),
+        (("--hosts", "gpu-1", "--until", "base"), "appliance deploy --hosts gpu-1 --until base"),
+        (("--hosts", "gpu-[1-2]"), "appliance deploy --hosts 'gpu-[1-2]'"),
         (("--stage", "base", "--full"), "appliance deploy --stage base --full"),
     ],
 )

@@ -16,8 +16,8 @@ __all__ = ["site_folder"]
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--inventory", "/no/such/folder"), "/no/such/folder does not exist"),
-        (("--host", "gpu-99"), "--host gpu-99: no such host"),
+        (("--site", "/no/such/folder"), "/no/such/folder does not exist"),
+        (("--hosts", "gpu-99"), "--hosts gpu-99: no such host"),
         (("--nonsense",), "No such option"),
         (("--check", "no.such"), "unknown check: no.such"),
         (("--json",), "--json and --format nagios exclude each other"),

@@ -26,7 +26,10 @@ from tests.support.site_files import ready_site
             ["fio", "storage", "--through", "kubernetes"],
             "supports only gpt3, dcgm, nvbandwidth, gemm, nccl, perftest, fio, hpcc, burnin",
         ),
-        (["storage", "--through", "kubernetes"], "--through needs: appliance validate gpt3"),
+        (
+            ["storage", "--through", "kubernetes"],
+            "--through needs: appliance validate gpt3 or dcgm",
+        ),
         (["fio", "--through", "kubernetes", "--queue", "A b"], "not a valid name of a KAI queue"),
         (["fio", "--through", "kubernetes", "--image", "; rm"], "--image: write it as"),
         (
@@ -44,8 +47,8 @@ from tests.support.site_files import ready_site
         ),
         (["gpt3", "--through", "kubernetes", "--nodes", "2"], "Kubernetes has 0 GPU hosts"),
         (["--through", "kubernetes"], "site mysite has no GPU host that Kubernetes owns"),
-        (["--through", "ssh"], "--through needs: appliance validate gpt3"),
-        (["fio", "--queue", "team-a"], "--queue needs --render"),
+        (["--through", "ssh"], "'ssh' is not one of 'slurm', 'kubernetes'"),
+        (["fio", "--queue", "team-a"], "--queue needs --through kubernetes"),
         (["fio", "--through", "kubernetes"], "site mysite has no GPU host that Kubernetes owns"),
     ],
 )
@@ -57,7 +60,7 @@ def test_what_cannot_be_carried_is_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     site = ready_site(tmp_path / "site")
-    assert command(monkeypatch, "validate", *words, "--inventory", str(site)) == 2
+    assert command(monkeypatch, "validate", *words, "--site", str(site)) == 2
     assert told in " ".join(capsys.readouterr().err.split())
 
 
@@ -95,7 +98,7 @@ def test_the_bare_command_says_what_it_leaves_out(
 
     monkeypatch.setattr(action, "validate", noted)
     site = ready_site(tmp_path / "site")
-    assert command(monkeypatch, "validate", *words, "--inventory", str(site)) == 2
+    assert command(monkeypatch, "validate", *words, "--site", str(site)) == 2
     assert given[1] == names
     assert list(given[-1][:1]) == ([told] if told else [])
 

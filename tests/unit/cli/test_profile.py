@@ -60,7 +60,7 @@ def test_schema_is_printed_as_json(flags: tuple[str, ...], key: str) -> None:
 
 def test_init_refuses_a_network_that_is_none() -> None:
     result = CliRunner().invoke(
-        init, ["x", "--hosts", "2", "-p", "hpc", "--network", "10.0.0.1/24"]
+        init, ["x", "--count", "2", "-p", "hpc", "--network", "10.0.0.1/24"]
     )
     assert result.exit_code == 2
     assert "10.0.0.0/24" in result.output

@@ -26,7 +26,7 @@ def test_a_container_needs_a_site_that_brings_containers(tmp_path: Path) -> None
     (tmp_path / "site.yml").write_text(SITE)
     (tmp_path / "known_hosts").write_text("")
     write_secrets(tmp_path / "secrets")
-    argv = ["validate", "gpt3", "--inventory", str(tmp_path), *IMAGE]
+    argv = ["validate", "gpt3", "--site", str(tmp_path), *IMAGE]
     with pytest.raises(ConfigError, match=r"site acme has no section slurm\.containers") as raised:
         cli.main(argv, standalone_mode=False)
     assert "docs/containers.md" in raised.value.hint
@@ -58,7 +58,7 @@ def test_a_folder_without_logs_is_unusable_input(tmp_path: Path) -> None:
     [
         (("status", "--name", "nope"), "no rack named nope"),
         (("up", "--name", "Bad Name"), "cannot name a rack"),
-        (("up", "--hosts", "1000"), "1 to 32 hosts"),
+        (("up", "--count", "1000"), "1 to 32 hosts"),
     ],
 )
 def test_a_rack_that_cannot_be_is_unusable_input(argv: tuple[str, ...], said: str) -> None:

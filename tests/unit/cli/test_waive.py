@@ -23,7 +23,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def _waive(monkeypatch: pytest.MonkeyPatch, site: Path, *words: str) -> int:
-    return run(monkeypatch, "waive", *words, "--inventory", str(site))
+    return run(monkeypatch, "waive", *words, "--site", str(site))
 
 
 def test_a_waiver_is_kept_listed_and_withdrawn(

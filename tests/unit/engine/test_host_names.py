@@ -39,17 +39,17 @@ def test_what_output_shows_can_be_typed_again(hosts: list[str]) -> None:
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("gpu-[1-4]", "--limit gpu-4: no such host"),
-        ("gpu-[1-999999999]", "--limit gpu-4: no such host"),
-        ("gpu-[3-1]", r"--limit gpu-\[3-1\]: no such host"),
-        ("gpu-[1,3-2]", r"--limit gpu-\[1,3-2\]: no such host"),
-        ("gpu-1,", "--limit: no such host"),
-        ("", "--limit: no such host"),
-        ("gpu-[1-", r"--limit gpu-\[1-: no such host"),
-        ("gpu-[a]", r"--limit gpu-\[a\]: no such host"),
+        ("gpu-[1-4]", "--hosts gpu-4: no such host"),
+        ("gpu-[1-999999999]", "--hosts gpu-4: no such host"),
+        ("gpu-[3-1]", r"--hosts gpu-\[3-1\]: no such host"),
+        ("gpu-[1,3-2]", r"--hosts gpu-\[1,3-2\]: no such host"),
+        ("gpu-1,", "--hosts: no such host"),
+        ("", "--hosts: no such host"),
+        ("gpu-[1-", r"--hosts gpu-\[1-: no such host"),
+        ("gpu-[a]", r"--hosts gpu-\[a\]: no such host"),
     ],
 )
 def test_a_name_that_is_no_host_is_refused_with_the_hosts_there_are(word: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said) as refused:
-        named_hosts([word], SITE, flag="--limit")
+        named_hosts([word], SITE, flag="--hosts")
     assert refused.value.hint == "hosts: head, gpu-[1-3,10]"

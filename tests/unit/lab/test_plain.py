@@ -132,5 +132,5 @@ def test_what_stands_in_for_hardware_is_a_layer_below_the_hosts_own_files(
 
 def test_the_owner_is_told_what_a_site_needs() -> None:
     told = status.of_plain(OLD)
-    for word in ("10.93.5.41  node-a17", "installer, with sudo", "appliance init mysite --hosts 3"):
+    for word in ("10.93.5.41  node-a17", "installer, with sudo", "appliance init mysite --count 3"):
         assert word in told

@@ -143,7 +143,7 @@ def test_plain_hosts_are_no_embedded_rack(tmp_path: Path, monkeypatch: pytest.Mo
     spec.save(numbered(RackSpec("rack", 2, plain="12"), 1, {}))
     with pytest.raises(ConfigError, match="are plain") as caught:
         rack.embedded(None)
-    assert "--inventory" in caught.value.hint
+    assert "--site" in caught.value.hint
 
 
 def test_a_saved_rack_is_read_back_as_it_was(

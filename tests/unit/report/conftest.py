@@ -260,7 +260,7 @@ def _gpu_results(host: str, index: int) -> list[CheckResult]:
                 limit="Gen4 x16",
                 limit_source="profile hpc",
                 cause="GPU 5 runs at Gen4 x8, the profile says Gen4 x16" if slow else "",
-                fix="reseat GPU 5 (slot 7, serial 132242104541); then appliance validate single --host gpu-3"
+                fix="reseat GPU 5 (slot 7, serial 132242104541); then appliance validate single --hosts gpu-3"
                 if slow
                 else "",
                 evidence="facts.json" if slow else "",

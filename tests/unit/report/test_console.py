@@ -462,7 +462,7 @@ def test_three_causes_on_three_hosts_fit_twenty_lines() -> None:
             "gpu-1",
             fail,
             cause="its munge key is not the site's: no other host accepts what it signs",
-            fix="appliance deploy --inventory mysite --stage slurm --limit gpu-1, which restores the site's key",
+            fix="appliance deploy --site mysite --stage slurm --hosts gpu-1, which restores the site's key",
         ),
         result("base.drift", "gpu-1", fail, explained_by="slurm.munge gpu-1"),
         result(
@@ -482,7 +482,7 @@ def test_three_causes_on_three_hosts_fit_twenty_lines() -> None:
         for n in (1, 2)
     ]
     shown = console(120)
-    commands = ("appliance explain CHECK", "appliance plan --inventory mysite")
+    commands = ("appliance explain CHECK", "appliance plan --site mysite")
     health_view(shown, "acme", results, findings(results), hosts=3, seconds=1.4, commands=commands)
     lines = text(shown).splitlines()
     assert len(["Simulated here: fabric, gpu.", *lines]) <= 20, "\n".join(lines)

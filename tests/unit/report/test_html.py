@@ -257,16 +257,16 @@ def test_hosts_whose_words_differ_in_their_own_name_share_a_row(build: RecordBui
             target=name,
             status=Status.FAIL,
             cause=f"{name} does not see gpu-1",
-            fix=f"appliance deploy --limit {name}",
+            fix=f"appliance deploy --hosts {name}",
         )
         for name in ("gpu-2", "gpu-3", "gpu-10")
     ]
-    words = {"cause": "gpu-9 does not see gpu-1", "fix": "appliance deploy --limit gpu-9"}
+    words = {"cause": "gpu-9 does not see gpu-1", "fix": "appliance deploy --hosts gpu-9"}
     other = results[0].model_copy(update={"target": "gpu-4", **words})
     record = build(results=(*results, other))
     assert _rows(record) == [
-        ("gpu-[2-3,10]", "HOST does not see gpu-1", "appliance deploy --limit HOST"),
-        ("gpu-4", "gpu-9 does not see gpu-1", "appliance deploy --limit gpu-9"),
+        ("gpu-[2-3,10]", "HOST does not see gpu-1", "appliance deploy --hosts HOST"),
+        ("gpu-4", "gpu-9 does not see gpu-1", "appliance deploy --hosts gpu-9"),
     ]
     assert _rows(build(results=results[:1])) == [("gpu-2", results[0].cause, results[0].fix)]
 

@@ -4,7 +4,7 @@ import pytest
 
 from appliance.report.merged_hosts import of_hosts, without_host
 
-FIX = "appliance plan --limit gpu-1 shows all"
+FIX = "appliance plan --hosts gpu-1 shows all"
 
 
 def test_words_of_two_hosts_are_the_same_without_their_names() -> None:
@@ -18,7 +18,7 @@ def test_another_name_that_holds_the_hosts_is_left_alone(text: str) -> None:
 
 def test_a_remedy_names_all_hosts_as_an_option_takes_them() -> None:
     said = of_hosts(FIX, "gpu-1", ["head", "gpu-1", "gpu-2", "gpu-3"])
-    assert said == "appliance plan --limit head,gpu-[1-3] shows all"
+    assert said == "appliance plan --hosts head,gpu-[1-3] shows all"
 
 
 def test_a_name_is_no_pattern_and_no_template() -> None:

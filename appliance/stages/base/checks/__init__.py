@@ -122,7 +122,7 @@ def judge_units(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
         if unit is None or unit.active == "unknown":
             yield not_assessed(target, facts.gap("units"))
         elif complaint := _complaint(unit):
-            fix = f"journalctl -u {name} on the host shows why; appliance deploy --stage base --limit {host.name} starts it"
+            fix = f"journalctl -u {name} on the host shows why; appliance deploy --stage base --hosts {host.name} starts it"
             fix = revived(unit, name, host.name, fix)
             yield failed(target, complaint, fix, value=unit.active)
         else:

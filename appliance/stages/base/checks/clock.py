@@ -35,16 +35,16 @@ def judge_clock(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
         if clock.sources:
             cause += f": {', '.join(clock.sources)} {'does' if len(clock.sources) == 1 else 'do'} not answer"
             fix = (
-                f"if these are not the servers of base.ntp_servers: appliance deploy --stage base --limit {host.name}; "
+                f"if these are not the servers of base.ntp_servers: appliance deploy --stage base --hosts {host.name}; "
                 f"else open port 123/udp from {host.name} to them"
             )
         elif clock.sources is not None:
             cause += ": no server is configured"
-            fix = f"on {host.name}: systemctl restart chrony || systemctl restart chronyd; if it still has none: appliance deploy --stage base --limit {host.name}"
+            fix = f"on {host.name}: systemctl restart chrony || systemctl restart chronyd; if it still has none: appliance deploy --stage base --hosts {host.name}"
         return [failed(host.name, cause, fix, **common)]
     if clock.online == 0:
         cause = "chronyd queries no server: all were set offline or removed since it started, so the clock drifts"
-        fix = f"on {host.name}: systemctl restart chrony || systemctl restart chronyd; if it still queries none: appliance deploy --stage base --limit {host.name}"
+        fix = f"on {host.name}: systemctl restart chrony || systemctl restart chronyd; if it still queries none: appliance deploy --stage base --hosts {host.name}"
         return [failed(host.name, cause, fix, **common)]
     if clock.synchronised is None or clock.offset is None:
         why = facts.gap("clock", "the time daemon reported no offset")

@@ -22,7 +22,7 @@ def judge_drift(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
         yield failed(
             host.name,
             f"changed since the deployment: {first_few(what)}",
-            f"appliance plan --limit {host.name} lists all changes, appliance deploy --limit {host.name} restores them",
+            f"appliance plan --hosts {host.name} lists all changes, appliance deploy --hosts {host.name} restores them",
             value=len(changed),
             unit="changes",
             limit=0,

@@ -323,7 +323,7 @@ def _names(view: View, asked: Mapping[str, object]) -> Iterator[Judgement]:
                 yield failed(
                     place(who, peer.name),
                     f"{who} resolves {peer.name} to {found}, the site has {peer.address}",
-                    f"on {who}: getent ahosts {peer.name}; check /etc/hosts and /etc/nsswitch.conf; appliance deploy --stage base --limit {who} restores /etc/hosts",
+                    f"on {who}: getent ahosts {peer.name}; check /etc/hosts and /etc/nsswitch.conf; appliance deploy --stage base --hosts {who} restores /etc/hosts",
                     value=found,
                     limit=peer.address,
                     names=(peer.name,),

@@ -37,7 +37,7 @@ def judge_weekly(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
         yield judge(
             host.name,
             f"the weekly run {span} ago found {first_few([_change_text(c) for c in changes])}{rest}",
-            f"if the change is correct: appliance baseline accept --reason TEXT; otherwise compare: appliance health --since baseline --deep --host {host.name}",
+            f"if the change is correct: appliance baseline accept --reason TEXT; otherwise compare: appliance health --since baseline --deep --hosts {host.name}",
             value=len(changes) + last.more,
             unit="changes",
             limit=0,

@@ -69,7 +69,7 @@ UNITS = (
 """The checks of an external cluster, which no stage creates."""
 RELIEF = {
     "disk": "on {0}: du -xah /var /opt | sort -h | tail shows what can be removed, until 15 % are free; "
-    f"then {DEPLOY} --limit {{0}}, which imports removed images; pods start after 5 minutes",
+    f"then {DEPLOY} --hosts {{0}}, which imports removed images; pods start after 5 minutes",
     "memory": "ps aux --sort=-rss on {0} shows the largest processes; end or limit those that are not needed",
     "process IDs": "ps -eo user= | sort | uniq -c | sort -n on {0} shows whose processes these are; end those that are not needed",
 }
@@ -239,7 +239,7 @@ def _nodes(view: View) -> Iterator[Judgement]:
             yield not_assessed(host.name, why)
         elif node is None:
             cause = f"the cluster has no node {host.name}"
-            fix = f"{DEPLOY} --limit {host.name}"
+            fix = f"{DEPLOY} --hosts {host.name}"
             if view.site.external_cluster:
                 fix = f"join {host.name} to the cluster under this name, or give it owner: slurm"
             yield failed(host.name, cause, fix, limit="ready")
@@ -255,7 +255,7 @@ def _node(view: View, host: Host, node: KubernetesNode) -> Judgement:
         cause = f"not ready: {node.reason or 'no reason given'}"
         fix = f"journalctl -u kubelet -u containerd on {host.name}"
         if NO_NETWORK in node.reason.lower():
-            fix = f"{DEPLOY} --limit {host.name} writes the network's files again; {fix}"
+            fix = f"{DEPLOY} --hosts {host.name} writes the network's files again; {fix}"
         return failed(host.name, cause, fix, value="not ready", limit="ready")
     if node.owner != owner:
         cause = f"has the taint of {node.owner}, but its owner in the site is {owner}"
@@ -289,7 +289,7 @@ def _cordoned(host: Host, node: KubernetesNode) -> Judgement:
     cause += f" ({node.cordoned_for})"
     if node.cordoned_for.startswith(HEALTH):
         check = node.cordoned_for[len(HEALTH) :].partition(" ")[0]
-        fix = f"fix the fault, then {DEPLOY} --limit {host.name}; or wait: a fit host returns by itself (kubernetes.watch)"
+        fix = f"fix the fault, then {DEPLOY} --hosts {host.name}; or wait: a fit host returns by itself (kubernetes.watch)"
         if check in BY_OPERATORS:
             fix = f"fix the fault, which a reboot hides; then on {host.name}: appliance-node-watch resume"
         return failed(host.name, cause, fix, names=(check,), **told)

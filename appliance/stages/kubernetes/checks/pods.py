@@ -163,7 +163,7 @@ def _ill(view: View, known: Kubernetes, one: Workload, pod: PlatformPod, at: Pla
     elif pod.kind in NO_CONTENT:
         fix = f"{look}; {_content_fix(view, one)}"
     elif pod.kind in NO_NETWORK:
-        fix = f"{DEPLOY} --limit {pod.host} writes the network's files again; {look}"
+        fix = f"{DEPLOY} --hosts {pod.host} writes the network's files again; {look}"
     elif pod.kind == "CrashLoopBackOff":
         fix = f"kubectl -n {one.namespace} logs {pod.name} --previous"
     else:
@@ -187,7 +187,7 @@ def _waits_for_etcd(pod: PlatformPod) -> bool:
 def _content_fix(view: View, one: Workload) -> str:
     """What only kubeadm creates, no deployment creates again; that phase also resets what the stage adds to CoreDNS."""
     first = control_hosts(view.site)[0].name
-    again = f"{DEPLOY} --stage kubernetes --full --limit {first}"
+    again = f"{DEPLOY} --stage kubernetes --full --hosts {first}"
     if one.name in ADDONS and one.namespace == NAME_SERVER.partition("/")[0]:
         return f"on {first}: kubeadm init phase addon {one.name} --config {KUBEADM}; then {again}"
     return f"create the Secret, ConfigMap or volume that it names, or {again}"
@@ -195,7 +195,7 @@ def _content_fix(view: View, one: Workload) -> str:
 
 def _image_fix(view: View, pod: PlatformPod) -> str:
     if options(view.site).offline("images"):
-        return f"{DEPLOY} --limit {pod.host} imports it from kubernetes.source; if the image is missing in the source, add it to images/hosts"
+        return f"{DEPLOY} --hosts {pod.host} imports it from kubernetes.source; if the image is missing in the source, add it to images/hosts"
     return f"crictl pull {pod.image} on {pod.host} shows why; check the registry, its mirror and its certificate"
 
 
@@ -208,7 +208,7 @@ def _stored(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
         yield not_assessed(host.name, why)
     elif known.images_gone:
         cause = f"containerd lacks {first_few(known.images_gone)}, which no registry serves here"
-        fix = f"{DEPLOY} --limit {host.name}"
+        fix = f"{DEPLOY} --hosts {host.name}"
         yield failed(host.name, cause, fix, value=len(known.images_gone), limit=0, unit="images")
     else:
         yield passed(host.name, 0, limit=0, unit="images")

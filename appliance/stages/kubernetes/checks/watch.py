@@ -61,7 +61,7 @@ def judge_return(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
         return [not_assessed(host.name, _gap(facts) if seen is None else old)]
     if seen.state != "out":
         return [passed(host.name, "not out")]
-    fix = f"{STAGE} --limit {host.name}"
+    fix = f"{STAGE} --hosts {host.name}"
     minutes = _options(view).return_after_minutes
     return [judge_out(host, facts, seen, "node_watch", "cordoned", fix, minutes)]
 

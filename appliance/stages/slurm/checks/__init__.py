@@ -244,7 +244,7 @@ def _back_to_work(site: Site, host: Host, node: SlurmNode, words: frozenset[str]
     if "not_responding" in words:
         return f"on {host.name}: systemctl restart slurmd; if it stays silent, journalctl -u slurmd shows why; otherwise check the network to the controller"
     if node.reason.startswith(tuple(HEALTH + check for check in BY_OPERATORS)):
-        return f"fix the fault, which a reboot hides; then {DEPLOY} --stage slurm --full --limit {host.name}"
+        return f"fix the fault, which a reboot hides; then {DEPLOY} --stage slurm --full --hosts {host.name}"
     if node.reason.startswith(HEALTH):
         return f"fix that, then {DEPLOY}; or wait: a fit host resumes automatically (slurm.watch)"
     if node.reason.startswith(CONTRADICTS):
@@ -377,7 +377,7 @@ def _munge(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
     changed = [d for receipt in facts.receipts.values() for d in receipt.drift]
     if any((d.kind, d.name) == MUNGE_KEY for d in changed):
         cause = "its munge key is not the site's: no other host accepts what it signs"
-        fix = f"{DEPLOY} --stage slurm --limit {host.name}, which restores the site's key"
+        fix = f"{DEPLOY} --stage slurm --hosts {host.name}, which restores the site's key"
         yield failed(host.name, cause, fix)
         return
     of_unit = _unit(host.name, host, facts, "munge")

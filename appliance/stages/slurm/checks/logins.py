@@ -29,7 +29,7 @@ def judge_logins(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
         yield judged(host.name, cause, fix, value="nothing", **told)
     elif any(d.name == PAM for receipt in facts.receipts.values() for d in receipt.drift):
         cause = f"{PAM} was changed by hand: it may accept users without a job"
-        fix = f"{DEPLOY} --stage slurm --limit {host.name}, which {LEFT}"
+        fix = f"{DEPLOY} --stage slurm --hosts {host.name}, which {LEFT}"
         yield failed(host.name, cause, fix, value="unknown", **told)
     else:
         yield passed(host.name, "a job", **told)

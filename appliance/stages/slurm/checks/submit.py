@@ -166,7 +166,7 @@ def _emptied(cluster: str, head: str) -> Judgement:
         place("cluster", "accounts"),
         f"the table of accounts of cluster {cluster} is empty (it was lost and recreated): every job is refused",
         f'on {head}: mysql slurm_acct_db -e "{query}"; systemctl restart slurmdbd; sleep 5; sacctmgr -i add cluster {cluster}; '
-        f"then {DEPLOY} --stage slurm --limit {head} --full adds the accounts; limits that were set by hand are lost",
+        f"then {DEPLOY} --stage slurm --hosts {head} --full adds the accounts; limits that were set by hand are lost",
         limit="slurm.accounts and base.users of the site",
         evidence="sacctmgr show assoc",
     )
@@ -178,7 +178,7 @@ def _unknown(account: str, users: list[str], head: str) -> Judgement:
     return failed(
         place("cluster", f"account {account}"),
         f"Slurm's accounting lacks {lost}{' of ' + account if users else ' ' + account}: jobs that charge it are refused",
-        f"{DEPLOY} --stage slurm --limit {head} --full adds it; limits that were set by hand are lost with it",
+        f"{DEPLOY} --stage slurm --hosts {head} --full adds it; limits that were set by hand are lost with it",
         names=tuple(users[:20]),
         limit="slurm.accounts and base.users of the site",
         evidence="sacctmgr show assoc",

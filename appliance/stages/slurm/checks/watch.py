@@ -85,7 +85,7 @@ def judge_return(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
     if seen.state != "out" or _is_at_work(view, host):
         return [passed(host.name, "not out")]
     minutes = view.site.slurm_options.watch.return_after_minutes
-    fix = f"{DEPLOY} --limit {host.name}"
+    fix = f"{DEPLOY} --hosts {host.name}"
     return [judge_out(host, facts, seen, "watch", "drained", fix, minutes)]
 
 

@@ -568,7 +568,7 @@ def test_verb_verifies_and_names_what_is_wrong(
     written = handed(site, key)
     allowed = str(signers(key))
     words = ("report", "verify", str(written.archive), "--allowed-signers", allowed)
-    assert run(monkeypatch, *words, "--inventory", str(site)) == 0
+    assert run(monkeypatch, *words, "--site", str(site)) == 0
     shown = capsys.readouterr().out
     assert "UNCHANGED SINCE HAND-OVER" in shown
     assert "signed by acme" in shown
@@ -576,7 +576,7 @@ def test_verb_verifies_and_names_what_is_wrong(
     assert run(monkeypatch, *words[:3]) == 3
     assert "NOT VERIFIED" in capsys.readouterr().out
     _tell(site, **{"gpu-1": _facts("gpu-1", first=1)})
-    assert run(monkeypatch, *words, "--inventory", str(site)) == 1
+    assert run(monkeypatch, *words, "--site", str(site)) == 1
     assert "THE SITE HAS CHANGED SINCE" in capsys.readouterr().out
     assert run(monkeypatch, "report", "verify") == 2
     assert run(monkeypatch, "report", "verify", str(site / "site.yml")) == 2

@@ -156,11 +156,11 @@ def test_the_verb_records_and_the_report_shows_it(
             for log in folder.glob(f"*/*/{name}.*"):
                 log.unlink()
     monkeypatch.chdir(site.parent)
-    argv = ("validate", "gpt3", "--from-logs", "logs", "--inventory", "my site")
+    argv = ("validate", "gpt3", "--from-logs", "logs", "--site", "my site")
     assert run(monkeypatch, *argv) == code
     shown = capsys.readouterr().out
     assert "Accepted: not yet." in shown
-    assert run(monkeypatch, "report", "--inventory", "my site") == code
+    assert run(monkeypatch, "report", "--site", "my site") == code
     assert f"logs in {folder}" in " ".join(capsys.readouterr().out.split())
 
 

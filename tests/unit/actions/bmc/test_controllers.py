@@ -100,20 +100,20 @@ def pin(folder: Path, bmc: Bmc, value: str = "") -> None:
 def test_without_a_pin_nothing_is_sent(
     site: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, "discover", "-i", str(site)) == 1
+    assert run(monkeypatch, "discover", "-s", str(site)) == 1
     said = capsys.readouterr().out
     assert "is not pinned" in said
-    assert f"appliance trust --inventory {site} --bmc" in said
+    assert f"appliance trust --site {site} --bmc" in said
     assert bmc.asked == []
 
 
 def test_a_certificate_is_pinned_by_the_users_word(
     site: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, "trust", "--bmc", "-i", str(site), "--yes") == 0
+    assert run(monkeypatch, "trust", "--bmc", "-s", str(site), "--yes") == 0
     assert f"SHA256:{fingerprint(bmc.pem)}  pinned now" in capsys.readouterr().out
     assert bmc.asked == []
-    assert run(monkeypatch, "discover", "-i", str(site)) in {0, 1, 3}
+    assert run(monkeypatch, "discover", "-s", str(site)) in {0, 1, 3}
     assert "NVIDIA DGXH100 · serial 1663623000001 · power On" in capsys.readouterr().out
 
 
@@ -122,7 +122,7 @@ def test_a_changed_certificate_is_never_pinned_unasked(
 ) -> None:
     pin(site, bmc, "0" * 64)
     monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
-    run(monkeypatch, "trust", "--bmc", "-i", str(site), "--yes")
+    run(monkeypatch, "trust", "--bmc", "-s", str(site), "--yes")
     assert "CHANGED from the pinned key" in capsys.readouterr().out
     assert "0" * 64 in (site / "known_bmcs").read_text()
 
@@ -131,7 +131,7 @@ def test_the_report_holds_the_inventory_and_no_password(
     site: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pin(site, bmc)
-    run(monkeypatch, "discover", "-i", str(site), "--json", "--report")
+    run(monkeypatch, "discover", "-s", str(site), "--json", "--report")
     found = json.loads(capsys.readouterr().out)
     (machine,) = found["machines"].values()
     assert machine["machine"]["model"] == "DGXH100"
@@ -148,7 +148,7 @@ def test_a_damaged_list_of_pins_is_refused(
     site: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (site / "known_bmcs").write_text("# pins\n127.0.0.1 SHA256:xyz\n")
-    assert run(monkeypatch, "discover", "-i", str(site)) == 2
+    assert run(monkeypatch, "discover", "-s", str(site)) == 2
     said = capsys.readouterr().err
     assert "known_bmcs: 1 problem" in said
     assert ":2  known_bmcs  contains no fingerprint" in said
@@ -163,7 +163,7 @@ def test_a_host_without_a_controller_is_refused(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run(monkeypatch, "discover", "-i", str(site), "--host", name) == 2
+    assert run(monkeypatch, "discover", "-s", str(site), "--hosts", name) == 2
     assert words in capsys.readouterr().err
 
 
@@ -220,7 +220,7 @@ def test_who_insists_is_obeyed(
 ) -> None:
     pin(site, bmc)
     obedient(bmc)
-    words = ("power", "off", "gpu-1", "--hard", "--force", "--yes", "-i", str(site))
+    words = ("power", "off", "gpu-1", "--hard", "--force", "--yes", "-s", str(site))
     assert run(monkeypatch, *words) == 0
     assert bmc.bodies == [{"ResetType": "ForceOff"}]
     assert run(monkeypatch, "power", "status", "-i", str(site)) == 0
@@ -233,7 +233,7 @@ def test_a_free_host_is_shut_down(
     pin(site, bmc)
     obedient(bmc)
     monkeypatch.setattr(machines_in_use, "schedulers", lambda _: (Slurm(),))
-    assert run(monkeypatch, "power", "off", "gpu-1", "--yes", "-i", str(site)) == 0
+    assert run(monkeypatch, "power", "off", "gpu-1", "--yes", "-s", str(site)) == 0
     assert bmc.bodies == [{"ResetType": "GracefulShutdown"}]
 
 
@@ -250,7 +250,7 @@ def test_without_an_answer_nothing_is_switched(
 def test_power_of_an_untrusted_controller_is_not_touched(
     site: Path, bmc: Bmc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, "power", "on", "gpu-1", "--yes", "-i", str(site)) == 1
+    assert run(monkeypatch, "power", "on", "gpu-1", "--yes", "-s", str(site)) == 1
     assert "is not pinned" in capsys.readouterr().out
     assert bmc.asked == []
 
@@ -266,13 +266,13 @@ def test_a_controller_that_repeats_its_password_is_told_without_it(
     pin(site, bmc)
     monkeypatch.setattr(machines_in_use, "schedulers", lambda _: (Slurm(),))
     bmc.before[RESET] = bmc.before["/redfish/v1/Systems/DGX/Memory"] = repeat
-    assert run(monkeypatch, "power", "off", "gpu-1", "--yes", "-i", str(site)) == 1
-    run(monkeypatch, "discover", "-i", str(site), "--json")
+    assert run(monkeypatch, "power", "off", "gpu-1", "--yes", "-s", str(site)) == 1
+    run(monkeypatch, "discover", "-s", str(site), "--json")
     settings = with_settings(bmc)
     settings["SetupPassword"] = PASSWORD
     bmc.tree[SYSTEM]["SerialNumber"] = PASSWORD
     bmc.before.clear()
-    run(monkeypatch, "discover", "-i", str(site))
+    run(monkeypatch, "discover", "-s", str(site))
     assert run(monkeypatch, "bios", "show", "gpu-1", "-i", str(site)) == 0
     said = capsys.readouterr()
     assert "answers 400: admin with *** may not" in said.out
@@ -326,11 +326,11 @@ def test_settings_that_differ_are_judged_shown_set_and_good(
 ) -> None:
     settings = with_settings(bmc)
     monkeypatch.setattr(machines_in_use, "schedulers", lambda _: (Slurm(),))
-    where = ("-i", str(wanting))
+    where = ("-s", str(wanting))
     assert run(monkeypatch, "discover", *where) == 1
     said = capsys.readouterr().out
     assert "NumaNodesPerSocket is NPS1, expected NPS4" in said
-    assert f"appliance bios apply --inventory {wanting} gpu-1" in said
+    assert f"appliance bios apply --site {wanting} gpu-1" in said
     assert run(monkeypatch, "bios", "status", *where) == 1
     assert capsys.readouterr().out.splitlines() == [
         "  gpu-1            1 of 2 settings to set",

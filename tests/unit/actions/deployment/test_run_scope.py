@@ -69,7 +69,7 @@ def test_run_of_a_host_is_judged_by_that_host(
 def test_what_was_left_out_is_named(session: Session) -> None:
     narrow = scope(session, stages=("base", "slurm"), limit=("gpu-1",))
     (said,) = narrow.sentences([])
-    assert "--limit gpu-1 --stage base --stage slurm" in said
+    assert "--hosts gpu-1 --stage base --stage slurm" in said
     assert "validate" in said
     assert "fabric" in said
     assert "hosts head, gpu-2" in said

@@ -85,7 +85,7 @@ def test_a_host_that_could_not_be_asked_here_is_not_told_as_silent(
 def test_a_host_that_is_none_of_the_sites_is_refused_with_those_there_are(
     loaded: LoadedSite,
 ) -> None:
-    with pytest.raises(ConfigError, match="--host gpu-9: no such host") as refused:
+    with pytest.raises(ConfigError, match="--hosts gpu-9: no such host") as refused:
         trust.offers(loaded, ["gpu-9"])
     assert refused.value.hint == "hosts: head, gpu-1"
 
@@ -119,7 +119,7 @@ def test_one_key_of_several_hosts_is_told_in_one_line(
     assert trust.shared(loaded, trust.offers(loaded)[0]) == []
     monkeypatch.setitem(KEYS, "10.1.0.11", KEYS["10.1.0.10"])
     assert trust.shared(loaded, trust.offers(loaded)[0]) == [("head", "gpu-1")]
-    told = CliRunner().invoke(cli, ["trust", "--inventory", str(loaded.folder), "--yes"])
+    told = CliRunner().invoke(cli, ["trust", "--site", str(loaded.folder), "--yes"])
     (line,) = [line for line in told.stderr.splitlines() if "warning" in line]
     assert "head, gpu-1 show the same host key" in line
     assert "ssh-keygen -A" in line

@@ -87,7 +87,7 @@ def test_kubectl_builds_the_folder_without_a_loss(
     words: tuple[str, ...], site: tuple[LoadedSite, Rendered], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = site[0].folder / "rendered"
-    argv = ("queue", "render", "-i", str(site[0].folder), "-o", str(folder), *words)
+    argv = ("queue", "render", "-s", str(site[0].folder), "-o", str(folder), *words)
     assert appliance(monkeypatch, *argv) == 0
     listed = yaml.safe_load((folder / KUSTOMIZATION).read_text())["resources"]
     written = [one for name in listed for one in objects((folder / name).read_text())]

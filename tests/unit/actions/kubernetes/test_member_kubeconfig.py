@@ -161,7 +161,7 @@ def test_a_cluster_that_signs_nothing_says_why_and_keeps_nothing(
 def test_what_makes_no_sense_is_refused(
     loaded: LoadedSite, words: tuple[str, ...], said: str
 ) -> None:
-    done = CliRunner().invoke(cli, ["kubeconfig", "--inventory", str(loaded.folder), *words])
+    done = CliRunner().invoke(cli, ["kubeconfig", "--site", str(loaded.folder), *words])
     assert (done.exit_code, said in done.output) == (2, True), done.output
 
 
@@ -177,7 +177,7 @@ def test_the_command_writes_one_object(loaded: LoadedSite, monkeypatch: pytest.M
 
     monkeypatch.setattr("appliance.cli.kubeconfig.KubernetesApi", Door)
     monkeypatch.setattr("appliance.actions.kubernetes.member_kubeconfig.time.sleep", lambda _: None)
-    words = ["kubeconfig", "--inventory", str(loaded.folder), "--user", USER]
+    words = ["kubeconfig", "--site", str(loaded.folder), "--user", USER]
     done = CliRunner().invoke(cli, [*words, "--json"])
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)

@@ -284,7 +284,7 @@ class Bench:
                 api.put(f"/api/v1/{plural}/{name}", body)
                 # The API of the test keeps no subresources.
                 api.put(f"/api/v1/{plural}/{name}/status", {"metadata": {"name": name}})
-            words = ("--inventory", str(self.folder), "--kubeconfig", str(config))
+            words = ("--site", str(self.folder), "--kubeconfig", str(config))
             argv = ["node", "conditions", *words, *flags]
             done = CliRunner().invoke(cli, argv, standalone_mode=False)
             self.seen = list(api.seen)
@@ -332,7 +332,7 @@ def test_an_unfit_host_ends_with_1_and_one_that_is_silent_with_3(bench: Bench) -
 def test_a_site_whose_gpu_hosts_are_all_slurms_is_refused(bench: Bench) -> None:
     text = (bench.folder / "site.yml").read_text().replace(CLUSTER, "")
     (bench.folder / "site.yml").write_text(text)
-    argv = ["node", "conditions", "--inventory", str(bench.folder), "--kubeconfig", "none"]
+    argv = ["node", "conditions", "--site", str(bench.folder), "--kubeconfig", "none"]
     with pytest.raises(ConfigError, match="no GPU host that Kubernetes"):
         cli.main(argv, standalone_mode=False)
     assert bench.asked == []

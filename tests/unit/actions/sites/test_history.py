@@ -63,7 +63,7 @@ def test_a_verb_that_only_reads_is_not_listed(site_folder: Path) -> None:
 
 def test_a_deployment_lists_what_it_changed_and_its_verdict(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
-        journal.append("r1", "run_started", verb="deploy", scope="--limit gpu-1", appliance="0.1.0")
+        journal.append("r1", "run_started", verb="deploy", scope="--hosts gpu-1", appliance="0.1.0")
         for host, changes in (("gpu-2", 1), ("gpu-1", 3), ("head", 0)):
             journal.append("r1", "host_done", stage="slurm", host=host, changes=changes)
         journal.append("r1", "host_failed", stage="base", host="head")
@@ -71,7 +71,7 @@ def test_a_deployment_lists_what_it_changed_and_its_verdict(tmp_path: Path) -> N
         journal.append("r2", "run_started", verb="validate")
     first, second = history(tmp_path)
     assert (first.changed, first.failed) == ({"slurm": ["gpu-1", "gpu-2"]}, {"base": ["head"]})
-    assert (first.scope, first.outcome, second.outcome) == ("--limit gpu-1", "failed", "unfinished")
+    assert (first.scope, first.outcome, second.outcome) == ("--hosts gpu-1", "failed", "unfinished")
 
 
 def test_the_command_prints_the_last_runs_and_json(
@@ -82,7 +82,7 @@ def test_the_command_prints_the_last_runs_and_json(
             journal.append(f"r{number:02}", "run_started", verb="deploy")
         journal.append("r24", "host_done", stage="base", host="gpu-1", changes=1)
         journal.append("r24", "run_finished", verdict="passed")
-    words = ("history", "--inventory", str(site_folder))
+    words = ("history", "--site", str(site_folder))
     assert command_line.run(monkeypatch, *words) == 0
     printed = capsys.readouterr().out
     assert "r04" not in printed

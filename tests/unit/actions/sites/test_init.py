@@ -160,7 +160,7 @@ def test_a_site_that_would_be_refused_is_not_written_and_can_be_asked_for_anew(
 
 def test_what_a_shell_would_split_is_quoted_where_it_is_to_be_copied(tmp_path: Path) -> None:
     loaded = action.init(tmp_path / "my site", 2, "hpc", "acme", NETWORK)
-    quoted = f"appliance trust --inventory '{tmp_path}/my site'"
+    quoted = f"appliance trust --site '{tmp_path}/my site'"
     assert quoted in (tmp_path / "my site/site.yml").read_text()
     assert quoted in loaded.todo[0].remedy
 

@@ -64,9 +64,7 @@ def unmarked(value: Any) -> Any:
 def script(tmp_path: Path, site: Path) -> Path:
     """An inventory script as docs/interfaces.md shows it."""
     file = tmp_path / "hosts"
-    file.write_text(
-        f'#!/bin/sh\nexec {BIN}/appliance inventory --ansible --inventory "{site}" "$@"\n'
-    )
+    file.write_text(f'#!/bin/sh\nexec {BIN}/appliance inventory --ansible --site "{site}" "$@"\n')
     file.chmod(0o755)
     return file
 
@@ -169,7 +167,7 @@ def test_unknown_site_is_named_with_its_remedy(tmp_path: Path) -> None:
 def test_host_prints_one_hosts_variables(
     site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    argv = ("inventory", "--ansible", "--inventory", str(site))
+    argv = ("inventory", "--ansible", "--site", str(site))
     assert appliance(monkeypatch, *argv, "--host", "gpu-2") == 0
     tree: Any = action.ansible_tree(load_site(site))
     assert json.loads(capsys.readouterr().out) == tree["_meta"]["hostvars"]["gpu-2"]

@@ -23,7 +23,7 @@ def states(found: SiteRecord) -> dict[str, str]:
 
 def begin(journal: Journal) -> None:
     journal.append(RUN, "opened", verb="deploy", who="ada")
-    journal.append(RUN, "run_started", verb="deploy", scope="--limit a")
+    journal.append(RUN, "run_started", verb="deploy", scope="--hosts a")
     journal.append(RUN, "plan", cells=PLAN)
     for host in ("a", "b"):
         journal.append(RUN, "host_started", stage="base", host=host, why="first")

@@ -147,7 +147,7 @@ def test_it_is_entered_with_its_digest_and_its_failures_fail_nothing(
     audit: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     site = ready_site(tmp_path / "site")
-    words = ("validate", "--foreign", str(audit), "--inventory", str(site))
+    words = ("validate", "--foreign", str(audit), "--site", str(site))
     assert command(monkeypatch, *words) == 0
     assert "closes no gate" in capsys.readouterr().out
     with Journal(site / "runs") as journal:
@@ -165,7 +165,7 @@ def test_a_file_that_is_refused_leaves_nothing_behind(
 ) -> None:
     site = ready_site(tmp_path / "site")
     audit.write_text("{}")
-    words = ("validate", "--foreign", str(audit), "--inventory", str(site))
+    words = ("validate", "--foreign", str(audit), "--site", str(site))
     assert command(monkeypatch, *words) == 2
     assert "is not an audit of ClusterMAX" in capsys.readouterr().err
     assert not (site / "runs/journal.sqlite").exists()

@@ -179,7 +179,7 @@ def test_it_is_entered_with_its_digest_and_its_failures_fail_nothing(
 ) -> None:
     site, file = ready_site(tmp_path / "site"), tmp_path / "x.xml"
     file.write_text(REPORT)
-    words = ("validate", "--foreign", str(file), "--inventory", str(site))
+    words = ("validate", "--foreign", str(file), "--site", str(site))
     assert command(monkeypatch, *words) == 0
     assert "3 passed, 1 failed, 2 errored, 2 skipped" in capsys.readouterr().out
     file.write_text(REPORT.replace("bare_metal/", "slurm/"))
@@ -199,7 +199,7 @@ def test_a_file_that_is_refused_leaves_nothing_behind(
 ) -> None:
     site, file = ready_site(tmp_path / "site"), tmp_path / "x.xml"
     file.write_text("<!DOCTYPE a [<!ENTITY b SYSTEM 'file:///etc/passwd'>]><a>&b;</a>")
-    words = ("validate", "--foreign", str(file), "--inventory", str(site))
+    words = ("validate", "--foreign", str(file), "--site", str(site))
     assert command(monkeypatch, *words) == 2
     assert "declares a document type" in capsys.readouterr().err
     assert not (site / "runs/journal.sqlite").exists()

@@ -190,7 +190,7 @@ def test_it_is_entered_with_its_digest_and_its_failures_fail_nothing(
     site, file = ready_site(tmp_path / "site"), tmp_path / "x.json"
     file.write_text(json.dumps(REPORT))
     os.utime(file, (NOW.timestamp() - 60, NOW.timestamp() - 60))
-    words = ("validate", "--foreign", str(file), "--inventory", str(site))
+    words = ("validate", "--foreign", str(file), "--site", str(site))
     assert command(monkeypatch, *words) == 0
     assert "closes no gate" in capsys.readouterr().out
     with Journal(site / "runs") as journal:

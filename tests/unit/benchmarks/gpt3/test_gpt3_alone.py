@@ -195,8 +195,8 @@ def test_a_rank_waits_for_its_gpu_and_not_for_ever() -> None:
         (("--model", "5b"), "keeps all of 5b on each GPU, 75 GiB with its optimizer"),
         (("--model", "126m", "--through", "kubernetes"), "PyTorch alone trains only through Slurm"),
         (("--model", "126m", "--nodes", "3"), "is not divisible by 3 hosts of 8 GPUs"),
-        (("--model", "126m", "--from-logs", "."), "--framework needs a model"),
-        (("--model", "126m", "--render", "jobs"), "--framework needs a model"),
+        (("--model", "126m", "--from-logs", "."), "--framework needs: appliance validate gpt3"),
+        (("--model", "126m", "--render", "jobs"), "--framework needs: appliance validate gpt3"),
     ],
 )
 def test_what_it_does_not_train_is_refused_before_a_host_is_asked(
@@ -207,7 +207,7 @@ def test_what_it_does_not_train_is_refused_before_a_host_is_asked(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     site = ready_site(tmp_path / "site")
-    where = () if "--render" in words else ("--inventory", str(site))
+    where = () if "--render" in words else ("--site", str(site))
     asked = ("validate", "gpt3", *where, "--framework", "pytorch", *words)
     assert command(monkeypatch, *asked) == 2
     assert told in " ".join(capsys.readouterr().err.split())
@@ -216,7 +216,7 @@ def test_what_it_does_not_train_is_refused_before_a_host_is_asked(
 
 def refused(site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
     """What is said of a training of 126M by PyTorch alone; no report was made."""
-    where = ("--inventory", str(site))
+    where = ("--site", str(site))
     asked = ("validate", "gpt3", "--model", "126m", "--framework", "pytorch", *where)
     assert command(monkeypatch, *asked) == 2
     assert not list((site / "runs").glob("*/report.json"))

@@ -100,4 +100,4 @@ def test_bad_words_write_nothing(words: list[str], told: str, tmp_path: Path) ->
 def test_options_of_rendering_go_with_it_alone() -> None:
     done = CliRunner().invoke(cli, ["validate", "gpt3", "--queue", "team-a"])
     assert done.exit_code == 2
-    assert "--queue needs --render" in done.output
+    assert "--queue needs --through kubernetes" in done.output

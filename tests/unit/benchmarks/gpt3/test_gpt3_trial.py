@@ -124,14 +124,14 @@ def test_a_training_that_another_run_has_at_work_is_waited_for_first() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--resume", "r1", "--nodes", "2"], "--resume excludes all"),
+        (["--resume", "r1", "--nodes", "2"], "--resume is given without a name"),
         (["--through", "ssh"], "write slurm or kubernetes"),
         (["--nodes", "0"], "write numbers such as 1,2,4"),
         (["--nodes", "3"], "is not divisible by 3 hosts"),
         (["--nodes", "8"], "--nodes 8: Slurm has 4 GPU hosts"),
         (["--model", "7b"], "unknown model: 7b"),
         (["--model", "5b"], "has no section slurm.containers"),
-        (["--queue", "team"], "--queue needs --render"),
+        (["--queue", "team"], "--queue needs --through kubernetes"),
     ],
 )
 def test_what_the_site_cannot_carry_is_refused_before_a_host_is_asked(
@@ -142,7 +142,7 @@ def test_what_the_site_cannot_carry_is_refused_before_a_host_is_asked(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     site = ready_site(tmp_path / "site")
-    assert command(monkeypatch, "validate", "gpt3", "--inventory", str(site), *words) == 2
+    assert command(monkeypatch, "validate", "gpt3", "--site", str(site), *words) == 2
     assert told in " ".join(capsys.readouterr().err.split())
     assert not list((site / "runs").glob("*/report.json"))
 
@@ -153,7 +153,7 @@ def test_simulated_gpus_train_nothing(
     site = ready_site(tmp_path / "site")
     with (site / "site.yml").open("a") as file:
         file.write("simulated: [gpu]\n")
-    words = ("validate", "gpt3", "--inventory", str(site), "--model", "5b")
+    words = ("validate", "gpt3", "--site", str(site), "--model", "5b")
     assert command(monkeypatch, *words) == 2
     assert "the GPUs of site mysite are simulated" in " ".join(capsys.readouterr().err.split())
 
@@ -162,5 +162,5 @@ def test_a_run_that_nobody_knows_cannot_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     site = ready_site(tmp_path / "site")
-    assert command(monkeypatch, "validate", "--resume", "r1", "--inventory", str(site)) == 2
+    assert command(monkeypatch, "validate", "--resume", "r1", "--site", str(site)) == 2
     assert "there is no run r1" in capsys.readouterr().err

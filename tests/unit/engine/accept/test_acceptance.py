@@ -77,8 +77,8 @@ def test_evidence_that_meets_every_gate_on_a_proved_deployment_is_acceptance(
     ("later", "narrowed", "verdict"),
     [
         (Verdict.FAILED, "", Accepted.NOT_YET),
-        (Verdict.INCOMPLETE, "--limit gpu-1", Accepted.NOT_YET),
-        (Verdict.PASSED, "--limit gpu-1", Accepted.YES),
+        (Verdict.INCOMPLETE, "--hosts gpu-1", Accepted.NOT_YET),
+        (Verdict.PASSED, "--hosts gpu-1", Accepted.YES),
     ],
 )
 def test_site_is_accepted_while_its_deployment_is_proved(
@@ -92,7 +92,7 @@ def test_site_is_accepted_while_its_deployment_is_proved(
 
 def test_part_of_a_site_that_was_deployed_proves_no_whole(session: Session) -> None:
     measured(session)
-    deployed(session, narrowed="--limit gpu-1")
+    deployed(session, narrowed="--hosts gpu-1")
     assert seen(session).verdict is Accepted.NOT_YET
 
 

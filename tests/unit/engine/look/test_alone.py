@@ -77,9 +77,9 @@ def test_a_check_that_needs_the_site_is_refused() -> None:
 
 
 def test_a_remedy_says_where_to_type_a_command_of_the_site() -> None:
-    fix = "systemctl start x; if that fails: appliance deploy --limit gpu-1, then appliance health"
+    fix = "systemctl start x; if that fails: appliance deploy --hosts gpu-1, then appliance health"
     assert for_the_control_machine(fix) == (
-        "systemctl start x; if that fails: on the control machine: appliance deploy --limit gpu-1, then appliance health"
+        "systemctl start x; if that fails: on the control machine: appliance deploy --hosts gpu-1, then appliance health"
     )
     assert for_the_control_machine("appliance profile list") == "appliance profile list"
 
@@ -88,7 +88,7 @@ def test_a_remedy_says_where_to_type_a_command_of_the_site() -> None:
     ("words", "refusal"),
     [
         ((), "--local needs --profile"),
-        (("--profile", "hpc", "--host", "gpu-1"), "--local excludes"),
+        (("--profile", "hpc", "--hosts", "gpu-1"), "--local excludes"),
         (("--profile", "hpc", "--since", "baseline"), "--local excludes"),
         (("--profile", "no-such"), 'unknown profile: "no-such"'),
     ],

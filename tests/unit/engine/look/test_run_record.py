@@ -72,7 +72,7 @@ def test_what_follows_from_a_failure_the_run_did_not_judge_is_still_not_assessed
         cause="the mount hangs",
         explained_by="storage.server storage-1",
     )
-    record = _record(session, [], [GOOD, unknown], narrowed="--limit gpu-1")
+    record = _record(session, [], [GOOD, unknown], narrowed="--hosts gpu-1")
     assert record.not_assessed == ("storage.mount: the mount hangs (gpu-1)",)
     bare = record.model_copy(update={"not_assessed": ()})
     assert checks.unassessed(bare) == ("storage.mount on gpu-1: the mount hangs",)

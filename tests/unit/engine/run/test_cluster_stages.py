@@ -146,7 +146,7 @@ def test_a_silent_host_it_concerns_is_unknown(session: Session, licenses: Licens
 def test_hosts_of_a_stage_that_is_named_join_a_plan_of_a_few(
     session: Session, licenses: Licenses
 ) -> None:
-    """``--limit gpu-1 --stage validate`` ended with KeyError: its cells were on hosts that the plan did not list."""
+    """``--hosts gpu-1 --stage validate`` ended with KeyError: its cells were on hosts that the plan did not list."""
     plan = planned(session, limit=("gpu-1",))
     assert plan.hosts == ("head", "gpu-1")
     assert [(c.host, c.action) for c in plan.pending()] == [("head", Action.RUN)]

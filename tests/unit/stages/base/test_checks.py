@@ -286,7 +286,7 @@ def test_servers_that_do_not_answer_and_servers_that_are_not_asked_are_told_apar
     lost = {"synchronised": False, "offset": None, "sources": ["192.0.2.7"]}
     (silent,) = judge("base.clock", facts(clock=lost))
     assert "192.0.2.7 does not answer" in silent.cause
-    assert "appliance deploy --stage base --limit gpu-1" in silent.fix
+    assert "appliance deploy --stage base --hosts gpu-1" in silent.fix
     (none,) = judge("base.clock", facts(clock={**lost, "sources": []}))
     assert "no server is configured" in none.cause
     (alone,) = judge("base.clock", facts(clock={"online": 0}))

@@ -98,7 +98,7 @@ def test_a_node_without_its_network_gets_its_files_again() -> None:
     said = "container runtime network not ready: Network plugin returns error: cni plugin not initialized"
     seen = view(nodes=(node("head"), node("gpu-1", ready=False, reason=said), node("gpu-2")))
     found = judge("kubernetes.nodes", seen)["gpu-1"]
-    assert found.fix.startswith("appliance deploy --limit gpu-1 writes the network's files again")
+    assert found.fix.startswith("appliance deploy --hosts gpu-1 writes the network's files again")
 
 
 def test_the_program_that_has_taken_kubelet_s_port_is_to_be_ended() -> None:
@@ -354,7 +354,7 @@ def test_an_api_without_etcd_names_the_control_hosts_that_are_silent(
 
 @pytest.mark.parametrize(
     ("lacks", "fix"),
-    [("disk", "appliance deploy --limit gpu-1"), ("memory", "--sort=-rss"), ("process IDs", "end")],
+    [("disk", "appliance deploy --hosts gpu-1"), ("memory", "--sort=-rss"), ("process IDs", "end")],
 )
 def test_a_node_whose_kubelet_lacks_something_fails_though_it_is_ready(
     lacks: str, fix: str

@@ -60,8 +60,8 @@ def test_a_cluster_whose_pods_are_ready_passes() -> None:
         ("CrashLoopBackOff", "it ended with 1", "it ended with 1", "--previous"),
         ("OOMKilled", "", "OOMKilled", "memory limit"),
         ("CreateContainerConfigError", 'secret "x" not found', 'secret "x"', "addon coredns"),
-        ("FailedMount", 'secret "x" not found', 'secret "x"', "--full --limit head"),
-        ("FailedCreatePodSandBox", "no CNI", "no CNI", "appliance deploy --limit gpu-1"),
+        ("FailedMount", 'secret "x" not found', 'secret "x"', "--full --hosts head"),
+        ("FailedCreatePodSandBox", "no CNI", "no CNI", "appliance deploy --hosts gpu-1"),
         ("RunContainerError", "no", "RunContainerError: no", "describe pod coredns-a"),
     ],
 )
@@ -99,7 +99,7 @@ def test_a_pod_of_the_control_plane_names_the_control_hosts_that_are_silent(
 
 def test_an_image_of_the_offline_source_comes_back_with_a_deployment() -> None:
     (result,) = judged(workload(ill("ImagePullBackOff")), site=OFFLINE)
-    assert result.fix.startswith("appliance deploy --limit gpu-1 imports it")
+    assert result.fix.startswith("appliance deploy --hosts gpu-1 imports it")
 
 
 def test_pods_of_one_host_with_one_reason_are_one_finding() -> None:
@@ -188,7 +188,7 @@ def test_an_imported_image_that_is_gone_is_named() -> None:
     (result,) = stored((IMAGE,))
     assert result.status is Status.FAIL
     assert IMAGE in result.cause
-    assert result.fix == "appliance deploy --limit gpu-1"
+    assert result.fix == "appliance deploy --hosts gpu-1"
     assert [r.status for r in stored(())] == [Status.PASS]
     assert [r.status for r in stored(None)] == [Status.NOT_ASSESSED]
     assert stored((IMAGE,), SITE) == []

@@ -109,7 +109,7 @@ def test_the_time_of_the_return_is_the_site_s() -> None:
     out = Watch(age_s=3.0, state="out", returns=True, fit=True)
     assert "after 10 min without a fault" in judge(out, ids.RETURN).fix
     never = site(return_after_minutes=None)
-    fix = "appliance deploy --stage kubernetes --limit gpu-1"
+    fix = "appliance deploy --stage kubernetes --hosts gpu-1"
     assert judge(out, ids.RETURN, never).fix == fix
 
 

@@ -44,7 +44,7 @@ def server(tmp_path: Path) -> Iterator[Answers]:
 
 
 def ran(folder: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    argv = ["appliance", "queue", words[0], "--inventory", os.fspath(folder), *words[1:]]
+    argv = ["appliance", "queue", words[0], "--site", os.fspath(folder), *words[1:]]
     monkeypatch.setattr(sys, "argv", argv)
     with pytest.raises(SystemExit) as ended:
         program.main()

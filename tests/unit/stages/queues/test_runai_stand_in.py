@@ -76,7 +76,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 def ran(site: Site, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    argv = ["appliance", "queue", words[0], "--inventory", os.fspath(site.folder), *words[1:]]
+    argv = ["appliance", "queue", words[0], "--site", os.fspath(site.folder), *words[1:]]
     monkeypatch.setattr(sys, "argv", argv)
     with pytest.raises(SystemExit) as ended:
         program.main()

@@ -137,7 +137,7 @@ def test_a_host_out_of_work_fails_with_slurms_reason(state: str, reason: str, ca
     ("reason", "fix"),
     [
         ("health: storage.scratch nothing is there", "fix that, then appliance deploy; or wait"),
-        ("health: gpu.ecc GPU 3: 2 errors", "--stage slurm --full --limit gpu-1"),
+        ("health: gpu.ecc GPU 3: 2 errors", "--stage slurm --full --hosts gpu-1"),
         ("the driver is changed", "fix that, then appliance deploy (it resumes the host)"),
         ("waits for a fan", "scontrol update nodename=gpu-1 state=resume"),
     ],
@@ -391,4 +391,4 @@ def test_a_munge_key_that_is_not_the_site_s_is_named() -> None:
     found = one("slurm.munge", replace(seen, facts={**seen.facts, "gpu-1": changed}), "gpu-1")
     assert found.status is Status.FAIL
     assert found.cause.startswith("its munge key is not the site's")
-    assert "--limit gpu-1" in found.fix
+    assert "--hosts gpu-1" in found.fix

@@ -69,7 +69,7 @@ def test_a_file_that_was_changed_by_hand_is_named() -> None:
     found = {r.target: r for r in said(receipts=receipt(PAM))}
     assert (found["gpu-1"].status, found["gpu-2"].status) == (Status.FAIL, Status.PASS)
     assert "/etc/pam.d/sshd was changed by hand" in found["gpu-1"].cause
-    assert "--limit gpu-1" in found["gpu-1"].fix
+    assert "--hosts gpu-1" in found["gpu-1"].fix
 
 
 @pytest.mark.parametrize(

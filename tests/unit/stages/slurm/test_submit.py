@@ -120,7 +120,7 @@ def test_a_lost_account_and_a_lost_user_are_named() -> None:
     assert "lacks the account default" in only(judged(associations=ROWS[:1])).cause
     found = only(judged(associations=ROWS[:2]))
     assert "lacks its user root of default" in found.cause
-    assert "--stage slurm --limit head --full" in found.fix
+    assert "--stage slurm --hosts head --full" in found.fix
 
 
 def test_users_of_the_site_charge_the_default_account() -> None:

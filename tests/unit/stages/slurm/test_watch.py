@@ -110,7 +110,7 @@ def test_a_host_whose_own_return_is_switched_off_is_told_of_no_time() -> None:
     options = SITE.slurm_options
     off = options.watch.model_copy(update={"return_after_minutes": None})
     site = SITE.model_copy(update={"slurm": options.model_copy(update={"watch": off})})
-    assert judge(out, ids.RETURN, site).fix == "appliance deploy --limit gpu-1"
+    assert judge(out, ids.RETURN, site).fix == "appliance deploy --hosts gpu-1"
 
 
 @pytest.mark.parametrize(

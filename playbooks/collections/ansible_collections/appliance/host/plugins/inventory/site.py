@@ -67,7 +67,7 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]
         super().parse(inventory, loader, path, cache)
         self._read_config_data(path)
         site = os.path.join(os.path.dirname(os.path.abspath(path)), self.get_option("site"))
-        command = [self._program(), "inventory", "--ansible", "--list", "--inventory", site]
+        command = [self._program(), "inventory", "--ansible", "--list", "--site", site]
         if self.get_option("profile"):
             command += ["--profile", self.get_option("profile")]
         tree = _answer(command)
