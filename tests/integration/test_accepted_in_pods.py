@@ -10,6 +10,7 @@ from appliance.adapters import process
 from appliance.lab.spec import RackSpec
 from tests.integration.entered import enter_passes, training_logs, unmarked_hosts
 from tests.integration.rack import own_name, raised
+from tests.integration.tenants_at_work import SMALL_SITE
 from tests.support.rack_cluster import SECONDS, Cluster
 
 pytestmark = pytest.mark.cluster
@@ -20,9 +21,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A head and two GPU hosts, all stages, no Slurm; its hardware is not marked as simulated."""
     spec = RackSpec(own_name("accepted"), 3, kubernetes=True)
     with raised(spec, tmp_path_factory.mktemp("accepted"), Cluster) as found:
-        assert "\nslurm:" not in (found.site / "site.yml").read_text()
+        site = found.site / "site.yml"
+        # Up to version 1, a site without the section has Slurm.
+        text = site.read_text().replace("\nversion: 1\n", "\nversion: 2\n")
+        site.write_text(text.partition("# Containers in Slurm jobs")[0] + SMALL_SITE)
         with unmarked_hosts(found):
-            assert found.deploy("--json").end(SECONDS) == 0
+            deployment = found.deploy("--json")
+            assert deployment.end(SECONDS) == 0, deployment.tail
             yield found
 
 

@@ -7,6 +7,7 @@ from appliance.checks.causes import UNASKED, Cause, Reach
 from appliance.checks.check import Check, ClusterCheck, Nature, View, failed, not_assessed, passed
 from appliance.models.gap import Gap
 from appliance.models.result import Judgement, place
+from appliance.models.site import Owner
 from appliance.stages.slurm import ids
 from appliance.stages.slurm.causes import NO_CONTROLLER
 from appliance.stages.slurm.checks import DEPLOY, controller_of, slurm_of
@@ -43,7 +44,7 @@ def judge_submit(view: View) -> Iterable[Judgement]:
         return [not_assessed("cluster", Gap("the controller is down"))]
     head = getattr(controller_of(view), "name", "")
     found = [*_partitions(view, slurm, head), *_accounts(view, slurm, head)]
-    found += [*_reservations(view, slurm, head), *_tried(slurm)]
+    found += [*_reservations(view, slurm, head), *_tried(view, slurm)]
     if found:
         return found
     if not slurm.submissions:
@@ -227,9 +228,18 @@ def _held(who: str, row: Association, limit: str, head: str) -> Judgement:
     )
 
 
-def _tried(slurm: Slurm) -> Iterator[Judgement]:
+def _tried(view: View, slurm: Slurm) -> Iterator[Judgement]:
+    is_for_jobs = bool(view.site.gpu_hosts_of(Owner.SLURM))
     for one in slurm.submissions or ():
-        if one.refused:
+        if one.refused and not is_for_jobs:
+            cause = "no job can start: all GPU hosts belong to Kubernetes"
+            yield not_assessed(
+                place("cluster", f"partition {one.partition}", f"user {one.user}"),
+                cause,
+                fix="to give Slurm a host: appliance node assign HOST slurm",
+                required=False,
+            )
+        elif one.refused:
             yield failed(
                 place("cluster", f"partition {one.partition}", f"user {one.user}"),
                 f"Slurm refuses a job of {one.user} in partition {one.partition}: {one.refused}",

@@ -186,6 +186,25 @@ def test_a_job_that_slurm_refuses_is_named_with_its_words() -> None:
     assert found.cause == f"Slurm refuses a job of bea in partition gpu: {refusal}"
 
 
+def test_a_refused_job_is_no_fault_where_all_hosts_belong_to_kubernetes() -> None:
+    """Such as a rack whose last host of Slurm was assigned to Kubernetes."""
+    refusal = "allocation failure: Requested node configuration is not available"
+    refused = (Submission(user="root", partition="gpu", refused=refusal),)
+    given: dict[str, Any] = {
+        "kubernetes": {},
+        "hosts": [
+            {"name": "head", "roles": ["control", "storage", "login"], "address": "10.0.0.10"},
+            {"name": "gpu-1", "roles": ["gpu"], "address": "10.0.0.11", "owner": "kubernetes"},
+            {"name": "gpu-2", "roles": ["gpu"], "address": "10.0.0.12", "owner": "kubernetes"},
+        ],
+    }
+    found = only(judged(given, submissions=refused))
+    assert (found.status, found.required) == (Status.NOT_ASSESSED, False)
+    assert found.cause == "no job can start: all GPU hosts belong to Kubernetes"
+    given["hosts"][2]["owner"] = "slurm"
+    assert only(judged(given, submissions=refused)).status is Status.FAIL
+
+
 @pytest.mark.parametrize("missing", ["partitions", "associations", "submissions"])
 def test_what_was_not_read_is_no_pass(missing: str) -> None:
     found = judged(**{missing: None})
