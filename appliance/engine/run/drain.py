@@ -74,9 +74,9 @@ def drain(session: Session, hosts: Sequence[str], wanted: Drain) -> None:
         for host in hosts:
             for scheduler in asked:
                 scheduler.take_out(host, wanted.why)
-        left = _wait(session, asked, hosts, wanted.seconds, False)
+        left = _wait(session, asked, hosts, wanted.seconds, False, GRACE)
         if left and wanted.force and not session.cancelled.is_set():
-            left = _wait(session, asked, hosts, GRACE, True)
+            left = _wait(session, asked, hosts, GRACE, True, GRACE)
     except BaseException:
         with suppress(ApplianceError):
             resume(session, hosts)
@@ -94,14 +94,14 @@ def keep_out(
     *,
     force: bool,
     over: Ours,
-    grace: float = GRACE,
+    grace: float | None = None,
 ) -> dict[str, list[Workload]]:
     """Drain these hosts until an operator returns them, and wait; return by host the work that is left after ``seconds``.
 
-    ``force``: consent to end that work, which then has ``grace`` seconds. ``over``: the drains whose reason ``why`` may replace.
+    ``force``: consent to end that work, which then has ``grace`` seconds (default: GRACE). ``over``: the drains whose reason ``why`` may replace.
     Raises ApplianceError if no scheduler answers.
     """
-    asked = schedulers(session)
+    asked, grace = schedulers(session), GRACE if grace is None else grace
     for host in hosts:
         for scheduler in asked:
             scheduler.take_out(host, why, over)
@@ -130,7 +130,7 @@ def _wait(
     hosts: Sequence[str],
     seconds: float,
     force: bool,
-    grace: float = GRACE,
+    grace: float,
 ) -> dict[str, list[Workload]]:
     """Return what is left on each host when the time is over, and report every change of it."""
     deadline = time.monotonic() + seconds
