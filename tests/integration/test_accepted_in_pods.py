@@ -43,7 +43,7 @@ def test_all_gates_close_with_evidence_of_kubernetes(cluster: Cluster, tmp_path:
     key = tmp_path / "key"
     process.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)])
     found = gates(cluster)
-    assert set(found.values()) == {"open"}
+    assert {gate for gate, state in found.items() if state != "open"} == set(), found
     assert {"nccl.host", "nccl.cluster", "perftest.write_bw", "burnin.done"} <= set(found)
     look = cluster.program("accept", "--look")
     assert look.returncode == 3, look.stdout + look.stderr
