@@ -32,18 +32,18 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def gates(cluster: Cluster) -> dict[str, str]:
-    """State of each gate, by its name."""
+    """State of each gate that is measured, by its name."""
     said = cluster.program("accept", "--look", "--json")
     assert "slurm" not in (said.stdout + said.stderr).lower()
     levels = json.loads(said.stdout)["acceptance"]["gates"]
-    return {gate["id"]: gate["state"] for gate in levels}
+    return {g["id"]: g["state"] for g in levels if not g["id"].startswith("checks.")}
 
 
 def test_all_gates_close_with_evidence_of_kubernetes(cluster: Cluster, tmp_path: Path) -> None:
     key = tmp_path / "key"
     process.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)])
     found = gates(cluster)
-    assert {gate for gate, state in found.items() if state != "open"} == set(), found
+    assert set(found.values()) == {"open"}, found
     assert {"nccl.host", "nccl.cluster", "perftest.write_bw", "burnin.done"} <= set(found)
     look = cluster.program("accept", "--look")
     assert look.returncode == 3, look.stdout + look.stderr
