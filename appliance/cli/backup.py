@@ -158,7 +158,7 @@ def restore(
     profile: str | None,
     as_json: bool,
 ) -> int:
-    """Restore backup NAME onto a control host: Slurm's accounting and state.
+    """Restore backup NAME onto a control host. It contains Slurm's accounting and state.
 
     Deploy a rebuilt host first. The archive is read and checked before anything stops. Then slurmctld and slurmdbd stop,
     database and state are replaced, and both start. What was there before is kept on the host. A snapshot of etcd is

@@ -221,7 +221,7 @@ def add(
     profile: str | None,
     yes: bool,
 ) -> int:
-    """Add HOST to the site: to site.yml, whose difference it shows, and to known_hosts. Deploys it, and what the others need.
+    """Add HOST to the site, and deploy it. Shows the difference of site.yml, pins the key, and deploys what the others need.
 
     The host needs a system with the site's key. Other keys of a host, as its BMC, are written into site.yml by hand.
     Exit as for deploy: 0 good, 1 failed or declined, 2 unusable input, 3 incomplete.

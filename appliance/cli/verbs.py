@@ -88,6 +88,13 @@ class Verbs(click.Group):
             return None
         return self.commands[cmd_name]
 
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """Not listed, so that all verbs fit on a screen."""
+        found = super().get_help_option(ctx)
+        if found:
+            found.hidden = True
+        return found
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of verbs."""
         _LISTED.format_commands(ctx, formatter)

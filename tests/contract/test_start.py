@@ -26,8 +26,8 @@ HEAVY = {
 }
 LATE = {"ansible_runner", "jinja2", "kubernetes", "paramiko", "textual"}
 """What is read when a host, a cluster or a template is worked with."""
-NEEDED = {"trust": {"paramiko"}}
-"""It asks hosts, whatever else it is told."""
+NEEDED = {"node": {"paramiko"}, "trust": {"paramiko"}}
+"""They ask hosts for their keys."""
 TELL = """
 import json, sys
 from appliance.__main__ import main

@@ -68,9 +68,9 @@ def _said(rack: Hosts, host: str, script: str) -> str:
 
 
 def training_logs(folder: Path, through: str) -> Path:
-    """Logs of one and two hosts, ``through`` "bare-metal" or "kubernetes", trained just now; the published ones carry dates of 2023."""
-    for log in LOGS.glob(f"*/{through}/[12]n.*"):
-        there = folder / log.relative_to(LOGS)
+    """Logs of one and two hosts, ``through`` "bare-metal" or "kubernetes", without dates: as if trained just now."""
+    for log in LOGS.glob("*/bare-metal/[12]n.log"):
+        there = folder / log.parent.parent.name / through / log.name
         there.parent.mkdir(parents=True, exist_ok=True)
         there.write_bytes(log.read_bytes())
     shutil.copy(LOGS / "runs.yml", folder)

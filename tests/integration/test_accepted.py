@@ -53,7 +53,7 @@ def test_unmarked_site_is_deployed_and_evidence_of_every_gate_makes_it_accepted(
     assert "Deployed." in done.stdout
     assert "Accepted: not yet." in done.stdout
     said = " ".join(done.stdout.split())
-    close = f"appliance validate --site {unmarked.site} gpt3 --model 5b --from-logs DIR"
+    close = f"appliance validate --site {unmarked.site} gpt3-logs DIR --model 5b"
     assert close in said
     record = unmarked.record(unmarked.runs()[-1])
     assert record.verdict is Verdict.PASSED
@@ -67,9 +67,7 @@ def test_unmarked_site_is_deployed_and_evidence_of_every_gate_makes_it_accepted(
     assert "9 gates are open" in planned
     assert close in planned
 
-    logs = unmarked.program(
-        "validate", "gpt3", "--from-logs", str(training_logs(tmp_path, "bare-metal"))
-    )
+    logs = unmarked.program("validate", "gpt3-logs", str(training_logs(tmp_path, "bare-metal")))
     assert logs.returncode == 0, logs.stdout + logs.stderr
     assert unmarked.deploy().returncode == 0
     assert {name for name, state in _states(unmarked).items() if state is GateState.OPEN} == RUNS
@@ -91,7 +89,7 @@ def test_accepted_site_is_handed_over_and_the_archive_is_of_it_alone(
     allowed.write_text(f"acme {' '.join(key.with_suffix('.pub').read_text().split()[:2])}\n")
     assert unmarked.deploy().returncode == 0
     logs = unmarked.program(
-        "validate", "gpt3", "--from-logs", str(training_logs(tmp_path / "logs", "bare-metal"))
+        "validate", "gpt3-logs", str(training_logs(tmp_path / "logs", "bare-metal"))
     )
     assert logs.returncode == 0, logs.stdout + logs.stderr
 

@@ -50,7 +50,7 @@ def test_all_gates_close_with_evidence_of_kubernetes(cluster: Cluster, tmp_path:
     assert "slurm" not in look.stdout.lower()
 
     logs = str(training_logs(tmp_path / "logs", "kubernetes"))
-    judged = cluster.program("validate", "gpt3", "--from-logs", logs)
+    judged = cluster.program("validate", "gpt3-logs", logs)
     assert judged.returncode == 0, judged.stdout + judged.stderr
     left = {gate for gate, state in gates(cluster).items() if state == "open"}
     assert set(enter_passes(cluster.site)) == left

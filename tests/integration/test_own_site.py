@@ -131,4 +131,4 @@ def test_hardware_nobody_marked_is_deployed_and_its_open_gates_are_named(own: Ow
     assert "Accepted: not yet." in said
     assert "appliance validate --site mysite burnin" in said
     if found.spec.profile == "hpc":
-        assert "gpt3.5b: appliance validate --site mysite gpt3 --model 5b --from-logs" in said
+        assert "gpt3.5b: appliance validate --site mysite gpt3-logs DIR --model 5b" in said

@@ -404,7 +404,7 @@ def test_an_empty_drive_that_answers_nothing_is_a_drive(pem: Path) -> None:
 def test_the_option_that_wrote_two_documents_is_named() -> None:
     """vllm bench serve --append-result."""
     file = DATA / "22-vllm-append/appended.json"
-    code, said = invoked("validate", "serving", "--here", "--results", str(file))
+    code, said = invoked("validate", "serving-results", str(file))
     assert code == 2
     assert "several documents, as vllm bench serve --append-result writes them" in said
     assert "use a file with one run" in said

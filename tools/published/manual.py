@@ -70,7 +70,9 @@ def _about(command: click.Command, context: click.Context) -> Iterator[str]:
 
 
 def _commands(group: click.Group, parent: click.Context) -> Iterator[str]:
-    for name, command in group.commands.items():
+    for name in group.list_commands(parent):
+        command = group.get_command(parent, name)
+        assert command
         context = click.Context(command, info_name=name, parent=parent)
         yield f".SS {escaped(context.command_path)}"
         yield _usage(command, context)

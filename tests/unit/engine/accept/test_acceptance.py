@@ -55,7 +55,7 @@ def test_site_without_evidence_is_not_yet_accepted_and_names_what_closes_each_ga
         ("gpt3.126m", GateState.OPEN, "no measurement of this site"),
         ("gpt3.5b", GateState.OPEN, "no measurement of this site"),
     ]
-    assert gate_of(found).close == "appliance validate gpt3 --model 5b --from-logs DIR"
+    assert gate_of(found).close == "appliance validate gpt3-logs DIR --model 5b"
 
 
 def test_evidence_that_meets_every_gate_on_a_proved_deployment_is_acceptance(
