@@ -237,11 +237,16 @@ FAULTS = {
     "power-cut": gpu("s/^gpu4.power_limit_mw=.*/gpu4.power_limit_mw=250000/", "gpu.power", "gpu-2/GPU 4", "cut to 250 of 400 W"),
     "ecc-off": gpu("s/^gpu0.ecc=.*/gpu0.ecc=0/", "gpu.ecc", "gpu-2/GPU 0", "off"),
     "memory-lost": gpu("s/^gpu7.memory_total=.*/gpu7.memory_total=77309411328/", "gpu.memory", "gpu-2/GPU 7", "77.3 GB"),
+    "transfers-repeated": gpu("s/^gpu6.pcie_replays=.*/gpu6.pcie_replays=250000/", "gpu.pcie", "gpu-2/GPU 6", "had to be repeated"),
+    "another-firmware": gpu("s/^gpu3.vbios=.*/gpu3.vbios=92.00.19.00.01/", "gpu.vbios_spread", "cluster", "except for gpu-2/GPU 3"),
+    "subnet-manager-hangs": Fault("head", "systemctl kill -s STOP 'opensm@*'", "fabric.sm", "cluster", "no master subnet manager answers", "systemctl restart opensm"),
+    "log-fills-the-disk": Fault("gpu-1", "fallocate -l $(($(df --output=avail -B1M /var/log | tail -1) - 600))M /var/log/huge.log", "base.disk", "gpu-1//", "/var/log/huge.log of uid 0 takes", "truncate -s 0 /var/log/huge.log", left="rm -f /var/log/huge.log"),
+    "no-python": Fault("gpu-2", "mv /usr/bin/python3 /usr/bin/python3.away", "host.reachable", "gpu-2", "/usr/bin/python3: No such file", "ln -s $(ls /usr/bin | grep -m1 -x 'python3[.][0-9]*') /usr/bin/python3", left="mv -f /usr/bin/python3.away /usr/bin/python3"),
     "adapter-at-half": sysfs("gpu-1", f"{SYSFS}/current_link_width", "8", "fabric.pcie", "gpu-1/mlx5_3", "runs at x8 at 16 GT/s, equal adapters at x16"),
     "adapter-of-ethernet": sysfs("gpu-1", f"{PORT}/link_layer", "Ethernet", "fabric.ports", "gpu-1/mlx5_3", "uses Ethernet"),
 }  # fmt: skip
 DRIFT = {
-    "head": (("chmod 0700 /srv/data", "directory /srv/data"), ("sed -i s/Access_Type\\ =\\ RW/Access_Type\\ =\\ RO/ /etc/ganesha/ganesha.conf", "file /etc/ganesha/ganesha.conf")),
+    "head": (("chmod 0700 /srv/data", "directory /srv/data"), ("sed -i s/Access_Type\\ =\\ RW/Access_Type\\ =\\ RO/ /etc/ganesha/ganesha.conf", "file /etc/ganesha/ganesha.conf"), ("sed -i s/ALL=full/ALL=limited/ /etc/opensm/partitions.conf", "file /etc/opensm/partitions.conf"), ("chown root:root /var/lib/slurm/slurmctld", "directory /var/lib/slurm/slurmctld")),
     "gpu-1": (("sed -i s/^server.*/server\\ 192.0.2.7\\ iburst/ /etc/chrony/chrony.conf", "file /etc/chrony/chrony.conf"), (": > /usr/share/keyrings/appliance-nvidia.asc", "file /usr/share/keyrings/appliance-nvidia.asc"), ("echo CgroupPlugin=cgroup/v9 >> /etc/slurm/cgroup.conf", "file /etc/slurm/cgroup.conf")),
     "gpu-2": (("timedatectl set-timezone Asia/Tokyo", "link /etc/localtime"), ("hostnamectl set-hostname node-x", "file /etc/hostname"), ("printf '#!/bin/sh\nexit 0\n' > /etc/slurm/health-check.sh", "file /etc/slurm/health-check.sh"), ("systemctl mask --now prometheus-node-exporter", "unit file prometheus-node-exporter.service")),
 }  # fmt: skip

@@ -208,9 +208,10 @@ def _bmcs(context: RoleContext) -> list[str]:
 
 
 def bmcs(site: Site) -> list[str]:
-    """Where BMCs are: network bmc, unless hosts have their management addresses in it, and BMCs outside of it."""
+    """Where BMCs are: network bmc, unless hosts have addresses in it, and BMCs outside of it."""
     network = site.networks.get(BMC_NETWORK)
-    apart = network and not any(host.address in network.cidr for host in site.hosts)
+    own = [a for host in site.hosts for a in (host.address, *host.addresses.values())]
+    apart = network and not any(address in network.cidr for address in own)
     found = [str(network.cidr)] if network and apart else []
     addresses = {host.bmc.address for host in site.hosts if host.bmc}
     return [
