@@ -91,6 +91,7 @@ class Sftp:
         if found is None:
             raise Trouble(TARGET, f"{url} is not ssh://USER@HOST/PATH")
         self._path = found["path"]
+        self._missing = f"{self._path} does not exist on {found['login']}: create it there"
         given = (
             *("BatchMode=yes", "StrictHostKeyChecking=yes", f"UserKnownHostsFile={known_hosts}"),
             *(
@@ -110,7 +111,7 @@ class Sftp:
         folders = ["/".join([self._path, *parents[: i + 1]]) for i in range(len(parents))]
         # "-": a folder that exists is no error.
         made = [f"-mkdir {folder}" for folder in folders]
-        self._batch([*made, f"put {local} {self._path}/{name}{PART}"])
+        self._batch([*made, f"put {local} {self._path}/{name}{PART}"], self._missing)
 
     def finish(self, name: str) -> None:
         """Gives a complete file its name."""
@@ -122,7 +123,7 @@ class Sftp:
 
     def names(self, folder: str) -> list[str]:
         """Names of files in a folder; none if it does not exist."""
-        said = self._batch([f"cd {self._path}", f"-ls -1 {folder}"])
+        said = self._batch([f"cd {self._path}", f"-ls -1 {folder}"], self._missing)
         lines = [line.strip() for line in said.splitlines()]
         return sorted(Path(line).name for line in lines if line and not line.startswith("sftp>"))
 
@@ -131,8 +132,14 @@ class Sftp:
         if names:
             self._batch([f"-rm {self._path}/{name}" for name in names])
 
-    def _batch(self, commands: Sequence[str]) -> str:
-        return run(self._argv, TARGET, text="\n".join([*commands, ""]).encode())
+    def _batch(self, commands: Sequence[str], missing: str = "") -> str:
+        """``missing``: what is wrong if the server does not know a path."""
+        try:
+            return run(self._argv, TARGET, text="\n".join([*commands, ""]).encode())
+        except Trouble as error:
+            if missing and "No such file" in str(error):
+                raise Trouble(TARGET, missing) from None
+            raise
 
 
 def require_elsewhere(path: Path, mounts: Path) -> None:
