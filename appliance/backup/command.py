@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--file", default=SETTINGS, help="settings (default: %(default)s)")
     asked = parser.parse_args(arguments)
-    os.umask(0o077)
+    before = os.umask(0o077)
     try:
         host = Host(json.loads(Path(asked.file).read_text(encoding="utf-8")))
         answer = _answer(host, asked)
@@ -66,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         sys.stderr.write(f"appliance-backup: {error}\n")
         return 1
+    finally:
+        os.umask(before)
     return 0
 
 

@@ -1,11 +1,12 @@
 """Saving, listing, verifying and restoring a control host."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from appliance.backup import store
+from appliance.backup import command, store
 from appliance.backup.trouble import ARCHIVE, DATA, NEW, REFUSED, TARGET, Trouble
 from tests.support.backup_world import KEY, World, state
 
@@ -193,3 +194,18 @@ def test_accounting_can_start_over(world: World) -> None:
     world.host().save()
     world.note("began", "900")
     assert world.host().save(force=True)["slurm"]["began"] == 900
+
+
+def test_what_the_caller_writes_keeps_its_rights(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A umask is that of the whole process, tests included."""
+    settings = world.root / "settings.json"
+    settings.write_text(json.dumps(world.settings))
+    before = os.umask(0o022)
+    try:
+        assert command.main(["list", "--file", str(settings)]) == 0
+        assert os.umask(0o022) == 0o022
+    finally:
+        os.umask(before)
+    assert json.loads(capsys.readouterr().out)
