@@ -171,7 +171,7 @@ def _as_now(ctx: click.Context, args: list[str]) -> list[str]:
 @click.option(
     "--through",
     type=click.Choice(["slurm", "kubernetes"]),
-    help="What needs no GPU; takes the options of gemm.",
+    help="Run what needs no GPU through this scheduler.",
 )
 @click.option("--queue", default="default", hidden=True)
 @click.option("--image", default="", hidden=True)
