@@ -37,7 +37,9 @@ def rows(text: str) -> int:
 def offenders(root: click.Group) -> dict[str, tuple[int, int]]:
     """Path of each command that is too large: its options, and the rows of its help."""
     found = {}
-    for context in commands(root, click.Context(root, None, "appliance", terminal_width=COLUMNS)):
+    # Click keeps the option --help of each command as the first context names it.
+    given = {**root.context_settings, "terminal_width": COLUMNS}
+    for context in commands(root, click.Context(root, None, "appliance", **given)):
         size = len(options(context.command)), rows(context.get_help())
         if size[0] > OPTIONS or size[1] > LINES:
             found[context.command_path] = size
