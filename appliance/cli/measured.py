@@ -165,8 +165,8 @@ def self_test(inventory: Path | None, profile: str | None, shape: str) -> int:
 
 def refuse_more(context: click.Context, option: str) -> None:
     """An option that excludes all others. Raises UsageError."""
-    beside = {option, "inventory", "profile", "verbose", "shape", "as_json"}
-    given = (n for n in context.params if n not in beside)
+    common = {option, "inventory", "profile", "verbose", "shape", "as_json"}
+    given = (n for n in context.params if n not in common)
     if any(context.get_parameter_source(n) is ParameterSource.COMMANDLINE for n in given):
         raise click.UsageError(f"--{option} excludes all options but --site and --profile")
 

@@ -31,6 +31,11 @@ WAIT = click.option(
     show_default=True,
     help="Minutes to wait for jobs, and for pods that run to completion.",
 )
+EVICT = click.option(
+    "--evict", is_flag=True, help="Then kill what still runs; needed for the work of a dead host."
+)
+FORCE = click.option("--force", is_flag=True, help="Replace the drain of another operator.")
+YES = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
 @click.group()
@@ -83,7 +88,7 @@ def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
     help="Wait for jobs, and for pods that run to completion. Default: do not wait.",
 )
 @click.option("--evict", is_flag=True, help="After that, kill what still runs there.")
-@click.option("--force", is_flag=True, help="Replace the drain of another person.")
+@FORCE
 def drain(
     hosts: tuple[str, ...],
     reason: str,
@@ -143,10 +148,8 @@ def give_back(
 @click.argument("host")
 @options.target_options
 @WAIT
-@click.option(
-    "--evict", is_flag=True, help="Then kill what still runs; needed for the work of a dead host."
-)
-@click.option("--force", is_flag=True, help="Replace the drain of another operator.")
+@EVICT
+@FORCE
 @click.option(
     "--installed", is_flag=True, help="It has a new system already: do not install it by its BMC."
 )
@@ -265,11 +268,9 @@ def add(
 @click.argument("host")
 @options.target_options
 @WAIT
-@click.option(
-    "--evict", is_flag=True, help="Then kill what still runs; needed for the work of a dead host."
-)
-@click.option("--force", is_flag=True, help="Replace the drain of another operator.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+@EVICT
+@FORCE
+@YES
 def remove(
     host: str,
     inventory: Path | None,
@@ -324,8 +325,8 @@ def remove(
 )
 @WAIT
 @click.option("--evict", is_flag=True, help="After that, kill what still runs there.")
-@click.option("--force", is_flag=True, help="Replace the drain of another operator.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+@FORCE
+@YES
 def restart(
     hosts: tuple[str, ...],
     inventory: Path | None,
@@ -380,7 +381,7 @@ def restart(
 @options.target_options
 @WAIT
 @click.option("--evict", is_flag=True, help="After that, kill what still runs there.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+@YES
 @options.json_option("Print events as JSON, one object per line.")
 def assign(
     host: str,

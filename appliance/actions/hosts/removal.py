@@ -9,7 +9,12 @@ from appliance.actions.deployment.deploy import Deployed
 from appliance.actions.hosts import maintenance
 from appliance.actions.hosts.other_hosts import deploy_others, pending
 from appliance.actions.hosts.owners import HostOwner
-from appliance.actions.hosts.replacement import require_free, seen_by_schedulers, silence
+from appliance.actions.hosts.replacement import (
+    host_named,
+    require_free,
+    seen_by_schedulers,
+    silence,
+)
 from appliance.actions.profiles.limit_bounds import check_ids
 from appliance.actions.sites.opening import Target, locate, open_session
 from appliance.adapters.remote import known_hosts_name
@@ -21,7 +26,6 @@ from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.events import Observer
 from appliance.models.site import Host, Role, Site
-from appliance.report.formatting import fold
 
 WHY, REMOVED = "leaves the site", "removed"
 """The reason of the drain, and the kind of the journal entry."""
@@ -118,9 +122,7 @@ def remove_host(
 
 def removable(site: Site, name: str) -> Host:
     """The host, if the site can do without it. Raises ConfigError."""
-    host = next((h for h in site.hosts if h.name == name), None)
-    if host is None:
-        raise ConfigError(f"{name}: no such host", f"hosts: {fold([h.name for h in site.hosts])}")
+    host = host_named(site, name)
     control = len(site.with_role(Role.CONTROL))
     if Role.CONTROL in host.roles and control == 1:
         raise ConfigError(

@@ -123,12 +123,17 @@ def replace_host(
     return Replaced(name, deployed=done, others=others, returned=returned, is_new_key=new)
 
 
-def replaceable(site: Site, name: str) -> Host:
-    """The host, if the site survives that its disk is blank. Raises ConfigError."""
+def host_named(site: Site, name: str) -> Host:
+    """The host of this name. Raises ConfigError if there is none."""
     host = next((h for h in site.hosts if h.name == name), None)
     if host is None:
-        known = fold([h.name for h in site.hosts])
-        raise ConfigError(f"{name}: no such host", f"hosts: {known}")
+        raise ConfigError(f"{name}: no such host", f"hosts: {fold([h.name for h in site.hosts])}")
+    return host
+
+
+def replaceable(site: Site, name: str) -> Host:
+    """The host, if the site survives that its disk is blank. Raises ConfigError."""
+    host = host_named(site, name)
     if Role.STORAGE in host.roles:
         raise ConfigError(
             f"{name} is a storage host: its disks hold the users' data, which this program cannot restore",

@@ -1,4 +1,4 @@
-"""appliance node drain, return: who may end whose drain, what is told of work that is left, and what is refused."""
+"""appliance node drain, return: who may end a drain, which remaining work is listed, and what is refused."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -95,7 +95,7 @@ def test_both_schedulers_keep_who_since_and_why_and_running_work_is_told(bench: 
     assert bench.world.cordoned
     assert "job 7 of ada" in done.output
     assert f"back to work: appliance node return --site {bench.file} gpu-1" in done.output
-    assert bench.world.jobs  # Nobody's work is cut off.
+    assert bench.world.jobs  # No job was ended.
     (entry,) = bench.session.journal.entries(action.BEGAN)
     assert (entry.host, entry.data["who"]) == ("gpu-1", ME)
 

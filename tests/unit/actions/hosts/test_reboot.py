@@ -26,7 +26,7 @@ BROKEN = CheckResult(id="gpu.count", target="gpu-1", host="gpu-1", status=Status
 
 
 class Bench:
-    """Hosts whose boot changes when they are told to reboot."""
+    """Hosts whose boot id changes after the command to reboot."""
 
     def __init__(self, world: World, hosts: FakeHosts) -> None:
         self.world, self.hosts = world, hosts

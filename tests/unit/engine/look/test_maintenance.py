@@ -1,4 +1,4 @@
-"""A host in maintenance is no failure and no pass; what concerns other hosts is told as always."""
+"""A host in maintenance is no failure and no pass; findings about other hosts stay."""
 
 from datetime import UTC, datetime
 from typing import Any
