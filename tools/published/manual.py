@@ -1,7 +1,7 @@
 """The manual pages: what each command says of itself, as roff."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import click
 
@@ -9,6 +9,7 @@ from appliance import __version__
 from appliance.cli.main import cli
 from appliance.cli.verbs import VERBS
 
+HELP = ("-h, --help", "Show this message and exit.")
 AS_TYPED = "\b"
 """Begins a paragraph whose lines click leaves as they are."""
 AS_ROFF = {"\\": "\\e", "-": "\\-", "'": "\\(aq", "`": "\\(ga", "^": "\\(ha", "~": "\\(ti"}
@@ -86,8 +87,9 @@ def _usage(command: click.Command, context: click.Context) -> str:
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:
-    records = (param.get_help_record(context) for param in command.get_params(context))
-    return _listed(record for record in records if record)
+    # Click keeps the option --help as the first context of the process named it.
+    records = (param.get_help_record(context) for param in command.params)
+    return _listed([*(record for record in records if record), HELP])
 
 
 def _text(text: str) -> Iterator[str]:
@@ -100,7 +102,7 @@ def _text(text: str) -> Iterator[str]:
             yield from (".PP", escaped(" ".join(lines)))
 
 
-def _listed(rows: Iterator[tuple[str, str]] | tuple[tuple[str, str], ...]) -> Iterator[str]:
+def _listed(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
     for term, says in rows:
         yield from (".TP", f"\\fB{escaped(term)}\\fP", escaped(" ".join(says.split())) or "\\&")
 
