@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.rack, pytest.mark.slow]
 
 KEY = "etc/ssh/ssh_host_ed25519_key"
 COUNTS = "n=0; while :; do n=$((n+1)); echo $n; sleep 1; done"
+STARTED = "until squeue --noheader --job={job} --states=RUNNING | grep -q . ; do sleep 0.2; done"
 JOB = f"sbatch --parsable -w gpu-1 --output=/tmp/job --wrap '{COUNTS}'"
 
 
@@ -30,6 +31,15 @@ def node(bench: Bench, *words: str) -> tuple[int, str]:
     argv = (PROGRAM, "node", words[0], "--site", str(bench.site), *words[1:])
     done = run(argv, timeout=600, check=False)
     return done.returncode, done.stdout + done.stderr
+
+
+def begun(bench: Bench, command: str) -> str:
+    """Submit a job, and wait until it runs: a drain waits for a job that runs, not for one that waits for its host."""
+    job = bench.shell("head", command).stdout.strip()
+    assert bench.shell("head", f"timeout 50 sh -c '{STARTED.format(job=job)}'").returncode == 0, (
+        f"job {job} never ran"
+    )
+    return job
 
 
 def state_of(bench: Bench, host: str) -> str:
@@ -57,7 +67,7 @@ def test_planned_work_on_a_host_that_is_switched_off_fails_nothing(bench: Bench)
 
 
 def test_a_new_machine_takes_the_place_of_a_host_while_a_job_runs_elsewhere(bench: Bench) -> None:
-    job = bench.shell("head", JOB).stdout.strip()
+    job = begun(bench, JOB)
     old = bench.rack.host("gpu-2")
     keys = {name: (old.root / name).read_bytes() for name in (KEY, f"{KEY}.pub")}
     rack.rebuild(bench.rack, old)
@@ -89,8 +99,8 @@ def test_hosts_reboot_one_after_the_other_and_work_again(bench: Bench) -> None:
 
 
 def test_a_host_leaves_while_a_job_runs_elsewhere(bench: Bench) -> None:
-    job = bench.shell("head", JOB).stdout.strip()
-    held = bench.shell("head", "sbatch --parsable -w gpu-2 --wrap 'sleep 3600'").stdout.strip()
+    job = begun(bench, JOB)
+    held = begun(bench, "sbatch --parsable -w gpu-2 --wrap 'sleep 3600'")
     code, said = node(bench, "remove", "gpu-2", "--yes", "--wait", "0")
     assert code == 1
     assert f"gpu-2 is not free: job {held}" in said
