@@ -52,12 +52,13 @@ def _show_version(context: click.Context, _: click.Parameter, asked: bool) -> No
     is_eager=True,
     expose_value=False,
     callback=_show_version,
-    help="Show the version, and packages unlike the lock.",
+    hidden=True,
 )
 def cli() -> None:
     """\b
     Provision GPU clusters, verify them, and hand them over.
     Try it, no hardware needed: appliance deploy --profile hpc
+    Show the version, and packages unlike the lock: appliance --version
     """
 
 

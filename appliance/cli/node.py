@@ -1,6 +1,6 @@
 """appliance node show, drain, return, replace, add, remove, reboot, assign, conditions"""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from appliance.actions.kubernetes import node_conditions
 from appliance.actions.kubernetes.kubeconfig import find
 from appliance.actions.kubernetes.node_conditions import Act, Fit, NodeConditionResult
 from appliance.cli import options, spoken
+from appliance.cli.waves import order_lines, result_lines
 from appliance.models.site import Host, Owner, Role
 from appliance.report.console import run_summary
 from appliance.report.documents import (
@@ -350,8 +351,8 @@ def restart(
     target = options.target(inventory, profile)
 
     def consent(plan: tuple[tuple[Host, ...], ...]) -> bool:
-        for number, wave in enumerate(plan, 1):
-            options.echo(f"  {number}. {', '.join(host.name for host in wave)}")
+        for line in order_lines(plan):
+            options.echo(line)
         return yes or click.confirm("\n  Reboot them in this order?", default=False)
 
     watcher = options.observer(as_json=False)
@@ -370,7 +371,7 @@ def restart(
     if done is None:
         options.echo("  Nothing was changed.")
         return 1
-    for line in _rebooted(*done):
+    for line in result_lines(*done, "has rebooted", "rebooted"):
         options.echo(line)
     return 0 if all(one.is_good for one in done[0]) else 1
 
@@ -519,23 +520,6 @@ def _may_pin(key: replacement.KeyOffer, *, yes: bool) -> bool:
     options.echo(f"    shown   {key.offer.fingerprint} ({key.offer.kind})")
     question = "Pin it?" if is_new else "Pin the new key, and refuse the old one?"
     return yes or click.confirm(f"\n  {question}", default=False)
-
-
-def _rebooted(done: Sequence[reboot.Rebooted], rest: Sequence[str]) -> list[str]:
-    lines = []
-    for one in done:
-        if one.is_good:
-            lines.append(f"  ✓ {one.host} has rebooted")
-            continue
-        if one.error:
-            lines.append(f"  ✗ {one.host}: {one.error.message}")
-            lines += [f"      fix: {one.error.hint}"] if one.error.hint else []
-        for bad in one.failures:
-            lines.append(f"  ✗ {bad.name}: {bad.cause}")
-            lines += [f"      fix: {bad.fix}"] if bad.fix else []
-    if rest:
-        lines.append(f"  not rebooted: {', '.join(rest)}")
-    return lines
 
 
 def _replaced(done: replacement.Replaced) -> list[str]:

@@ -19,6 +19,7 @@ VERBS = {
     "deploy": "Deploy the site, verify it, and write the report.",
     "mig": "Partition GPUs (MIG).",
     "node": "Drain and return hosts; show or change their scheduler.",
+    "update": "Update the distribution's packages in waves, and go back.",
     "validate": "Run the cluster's benchmarks and judge their results.",
     "accept": "Accept a site: run all levels, then write the hand-over.",
     "baseline": "Show or accept the recorded state of the hosts.",

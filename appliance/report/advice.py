@@ -68,6 +68,9 @@ WITH_SITE = frozenset(
         "report",
         "support-bundle",
         "trust",
+        "update apply",
+        "update back",
+        "update plan",
         "validate",
         "waive",
     }

@@ -412,6 +412,30 @@ class NodeOwners(Document):
     hosts: dict[str, NodeOwner]
 
 
+class PackageUpdate(Model):
+    """An update of one package. ``old``: "" for a package that is new on the host."""
+
+    name: Line
+    old: Line
+    new: Line
+    security: bool = Field(description="From an archive of security updates")
+
+
+class HostPackageUpdates(Unknown):
+    """What an update would change on a host. ``held``: packages that stages manage, which it leaves alone."""
+
+    updates: tuple[PackageUpdate, ...]
+    held: tuple[Line, ...] = ()
+    can_go_back: bool = Field(description="Whether appliance update back has an update to undo")
+
+
+class PackageUpdates(Document):
+    """Updates of the distribution's packages, by the name of the host."""
+
+    site: Line
+    hosts: dict[str, HostPackageUpdates]
+
+
 class NodeCondition(Model):
     """Conditions that Kubernetes has of a host. ``act``: what was done with its node; ``error``: why reporting failed."""
 

@@ -1,4 +1,4 @@
-"""The life of a GPU host: planned work, a new machine, a reboot, its end and its return. Jobs elsewhere run through."""
+"""The life of a GPU host: planned work, a new machine, reboots, updates, its end and its return. Jobs elsewhere run through."""
 
 import json
 import re
@@ -31,6 +31,42 @@ def node(bench: Bench, *words: str) -> tuple[int, str]:
     argv = (PROGRAM, "node", words[0], "--site", str(bench.site), *words[1:])
     done = run(argv, timeout=600, check=False)
     return done.returncode, done.stdout + done.stderr
+
+
+RELEASE = """
+set -e
+made=$(mktemp -d) && mkdir -p $made/DEBIAN $made/usr/bin /opt/updates
+printf 'Package: site-tool\\nVersion: {version}\\nArchitecture: all\\nMaintainer: site <root@localhost>\\nDescription: tool\\n' > $made/DEBIAN/control
+printf '#!/bin/sh\\nexit {ends}\\n' > $made/DEBIAN/postinst && chmod 755 $made/DEBIAN/postinst
+cp /bin/sleep $made/usr/bin/site-tool
+cd /opt/updates && rm -f *.deb && dpkg-deb --build $made site-tool_{version}_all.deb
+sum() {{ sha256sum < $1 | cut -d' ' -f1; }}
+deb=site-tool_{version}_all.deb
+(dpkg-deb -f $deb; echo "Filename: ./$deb"; echo "Size: $(stat -c %s $deb)"; echo "SHA256: $(sum $deb)") > Packages
+printf 'Origin: Site\\nLabel: Site-Security\\nSuite: stable-security\\nSHA256:\\n %s %s Packages\\n' $(sum Packages) $(stat -c %s Packages) > Release
+"""
+"""A release of a package in an archive of security updates on the host itself, which has no older one."""
+SOURCE = "deb [trusted=yes] file:/opt/updates ./"
+FIRST = f"dpkg -i /opt/updates/*.deb && echo '{SOURCE}' > /etc/apt/sources.list.d/updates.list"
+RUNS = "systemd-run --quiet --unit=site-tool /usr/bin/site-tool infinity"
+SHOWN = "dpkg-query --show --showformat='${Version} ${db:Status-Abbrev}' site-tool"
+
+
+def released(bench: Bench, version: str, ends: int = 0, then: str = "true") -> None:
+    """Release a version of the package on both GPU hosts; its installation ends with this code."""
+    for host in ("gpu-1", "gpu-2"):
+        done = bench.shell(host, RELEASE.format(version=version, ends=ends) + then)
+        assert done.returncode == 0, done.stderr
+
+
+def update(bench: Bench, *words: str) -> tuple[int, str]:
+    argv = (PROGRAM, "update", words[0], "--site", str(bench.site), *words[1:])
+    done = run(argv, timeout=600, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def versions(bench: Bench) -> list[str]:
+    return [bench.shell(host, SHOWN).stdout.strip() for host in ("gpu-1", "gpu-2")]
 
 
 def begun(bench: Bench, command: str) -> str:
@@ -96,6 +132,44 @@ def test_hosts_reboot_one_after_the_other_and_work_again(bench: Bench) -> None:
     assert re.search(r"gpu-1\W+has booted.*gpu-2\W+reboots", said, re.DOTALL), said
     ran = bench.shell("head", "timeout 60 srun -N2 hostname").stdout.split()
     assert sorted(ran) == ["gpu-1", "gpu-2"]
+
+
+def test_updates_go_in_waves_and_back(bench: Bench) -> None:
+    released(bench, "1.0", then=f"{FIRST} && {RUNS}")
+    released(bench, "1.1")
+    code, said = update(bench, "plan", "--security")
+    assert code == 0, said
+    assert re.search(r"site-tool +1\.0 → 1\.1  security  gpu-\[1-2\]", said), said
+    code, said = update(bench, "apply", "--hosts", "gpu-[1-2]", "--canary", "gpu-2", "--yes")
+    assert code == 0, said
+    assert versions(bench) == ["1.1 ii", "1.1 ii"]
+    reason = "gpu-2: is updated; a reboot is needed: programs use replaced files: site-tool"
+    assert reason in said
+    assert re.search(r"gpu-2\W+has booted.*gpu-1\W+is updated", said, re.DOTALL), said
+    code, said = update(bench, "back", "gpu-1", "--yes")
+    assert code == 0, said
+    assert versions(bench) == ["1.0 ii", "1.1 ii"]
+    assert "DRAIN" not in state_of(bench, "gpu-1")
+    code, said = update(bench, "back", "gpu-1", "--yes")
+    assert code == 2
+    assert "gpu-1 has no update that can be undone" in said
+
+
+def test_an_update_that_fails_stops_the_others_and_is_undone(bench: Bench) -> None:
+    released(bench, "1.2", ends=7)
+    before = versions(bench)
+    code, said = update(bench, "apply", "--hosts", "gpu-[1-2]", "--yes")
+    assert code == 1
+    assert re.search(r"✗ gpu-1: .*site-tool.* returned error exit status 7", said), said
+    assert "not updated: gpu-2" in said
+    assert versions(bench) == ["1.2 iF", before[1]]
+    assert "DRAIN" in state_of(bench, "gpu-1")
+    code, said = update(bench, "back", "gpu-1", "--yes")
+    assert code == 0, said
+    assert versions(bench) == before
+    assert "DRAIN" not in state_of(bench, "gpu-1")
+    gone = "systemctl stop site-tool; dpkg --purge site-tool; rm -r /opt/updates /etc/apt/sources.list.d/updates.list"
+    assert all(bench.shell(host, gone).returncode == 0 for host in ("gpu-1", "gpu-2"))
 
 
 def test_a_host_leaves_while_a_job_runs_elsewhere(bench: Bench) -> None:

@@ -105,6 +105,12 @@ PRINTED = (
         "node-owners", "the scheduler that owns each GPU host", ("node show",), documents.NodeOwners
     ),
     Printed(
+        "package-updates",
+        "what an update of packages would change",
+        ("update plan",),
+        documents.PackageUpdates,
+    ),
+    Printed(
         "node-conditions",
         "node conditions that Kubernetes received for its GPU hosts",
         ("node conditions",),

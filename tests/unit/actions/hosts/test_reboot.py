@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from appliance.actions.hosts import maintenance, reboot
+from appliance.actions.hosts import maintenance, reboot, waves
 from appliance.actions.sites.opening import Target
 from appliance.adapters.process import Completed
 from appliance.engine.run import drain as draining
@@ -71,16 +71,17 @@ def bench(session: Session, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch) -
     def failures(_: object, __: object, name: str, known: frozenset[str]) -> Any:
         return tuple(r for r in made.after.get(name, ()) if r.name not in known)
 
-    monkeypatch.setattr(reboot, "open_session", opened)
-    monkeypatch.setattr(reboot, "against", lambda *_: made.before)
-    monkeypatch.setattr(reboot, "failures_of", failures)
+    for module in (reboot, waves):
+        monkeypatch.setattr(module, "open_session", opened)
+    monkeypatch.setattr(waves, "against", lambda *_: made.before)
+    monkeypatch.setattr(waves, "failures_of", failures)
     return made
 
 
 def test_storage_and_control_hosts_come_last_one_by_one() -> None:
     both = {"name": "store-1", "roles": ["storage", "gpu"]}
     site = site_of("head", both, "gpu-1", "gpu-2", "gpu-3")
-    plan = reboot.waves(site, [h.name for h in site.hosts], 2)
+    plan = waves.waves(site, [h.name for h in site.hosts], 2)
     names = [tuple(host.name for host in wave) for wave in plan]
     assert names == [("gpu-1", "gpu-2"), ("gpu-3",), ("store-1",), ("head",)]
 

@@ -1,0 +1,1 @@
+"""Updates of packages in waves, and the way back."""
