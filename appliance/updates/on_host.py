@@ -52,6 +52,9 @@ INSTALL = (
 )
 
 
+INTERRUPTED = "on the host: dpkg --configure -a, then apt-get --fix-broken install"
+
+
 class Problem(Exception):
     """Why it cannot be done; ``hint``: what to do."""
 
@@ -114,7 +117,9 @@ def _wanted(one: Answer) -> str:
 
 def _simulated(*words: str) -> tuple[list[Answer], list[str]]:
     """What apt would install, and remove."""
-    text = _ran("apt-get", "--simulate", "--option=Debug::NoLocking=true", *words)
+    text = _ran(
+        *("apt-get", "--simulate", "--option=Debug::NoLocking=true", *words), hint=INTERRUPTED
+    )
     found = [
         {
             "name": match.group(1),
