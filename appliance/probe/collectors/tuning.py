@@ -1,0 +1,202 @@
+"""Settings of processors, memory and PCIe that decide how fast GPUs and adapters exchange data."""
+
+from __future__ import annotations
+
+import os
+
+from appliance.probe import files, places
+from appliance.probe.ask import Ask
+from appliance.probe.collectors.aer import ADDRESS, DISPLAY, NVIDIA, PCI
+from appliance.probe.collectors.edac import borrowed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from appliance.probe.ask import Facts
+
+MELLANOX, NETWORK = "0x15b3", "0x02"
+CPUS = "/devices/system/cpu"
+WORDS = ("idle", "intel_idle", "processor", "iommu", "intel_iommu", "amd_iommu", "pci", "cpufreq")
+"""Kernel parameters on idle states, frequencies, IOMMU and PCIe; the command line may hold secrets, so no others are kept."""
+FIRST, HEADER = 0x34, 0x40
+EXPRESS, ACCESS_CONTROL = 0x10, 0x0D
+"""Ids of the capability PCI Express and of the extended capability ACS (linux/pci_regs.h)."""
+EXTENDED, MOST = 0x100, 64
+CONTROL, ACS_CONTROL = 8, 6
+RELAXED = 1 << 4
+UNKNOWN = "unknown"
+
+
+def collect(ask: Ask) -> Facts:
+    """The area ``tuning``: of the machine, so nothing in a container."""
+    if borrowed(ask):
+        return {"tuning": None}
+    return {
+        "tuning": {
+            "governors": _governors(ask),
+            "huge_pages": chosen(files.text(ask.sys + "/kernel/mm/transparent_hugepage/enabled")),
+            "idle_latency_us": _idle_latency(ask),
+            "command_line": _command_line(ask),
+            "gpu_modules": _gpu_modules(ask),
+            **_pcie(ask),
+        }
+    }
+
+
+def chosen(line: str) -> str:
+    """The word in brackets of a line such as ``always [madvise] never``."""
+    return line.partition("[")[2].partition("]")[0]
+
+
+def _governors(ask: Ask) -> dict[str, int]:
+    """Number of frequency policies by governor: one policy per processor, or per group of them."""
+    top = f"{ask.sys}{CPUS}/cpufreq"
+    names = [name for name in files.names(top) if name.startswith("policy")]
+    return _counted(files.text(f"{top}/{name}/scaling_governor") for name in names)
+
+
+def _counted(values: Iterable[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for value in values:
+        found[value or UNKNOWN] = found.get(value or UNKNOWN, 0) + 1
+    return found
+
+
+def _idle_latency(ask: Ask) -> int | None:
+    """Longest exit latency, in us, of an enabled idle state that some processor may enter; None: no idle states are known.
+
+    The states are those of cpu0: processors of one machine have the same. 0 in a limit means no limit, "n/a" means no latency.
+    """
+    top = f"{ask.sys}{CPUS}"
+    states = [f"{top}/cpu0/cpuidle/{name}" for name in files.names(f"{top}/cpu0/cpuidle")]
+    found = [
+        files.number(at + "/latency") or 0 for at in states if files.text(at + "/disable") == "0"
+    ]
+    if not found:
+        return None
+    cpus = [name for name in files.names(top) if name[:3] == "cpu" and name[3:].isdigit()]
+    limits = {files.text(f"{top}/{name}/power/pm_qos_resume_latency_us", "0") for name in cpus}
+    return max((_allowed(found, limit) for limit in limits), default=max(found))
+
+
+def _allowed(latencies: list[int], limit: str) -> int:
+    if limit == "0" or not (limit == "n/a" or limit.isdigit()):
+        return max(latencies)
+    most = int(limit) if limit.isdigit() else 0
+    return max((one for one in latencies if one <= most), default=0)
+
+
+def _command_line(ask: Ask) -> list[str]:
+    words = files.text(ask.path("/proc/cmdline")).split()
+    return [word for word in words if word.partition("=")[0].partition(".")[0] in WORDS]
+
+
+def _gpu_modules(ask: Ask) -> str:
+    """Kind of NVIDIA's kernel modules by their own words; empty if none are loaded."""
+    said = files.text(ask.path("/proc/driver/nvidia/version"))
+    if not said:
+        return ""
+    return "open" if "Open Kernel Module" in said.partition("\n")[0] else "proprietary"
+
+
+def _pcie(ask: Ask) -> Facts:
+    """Settings of GPUs and adapters, those of one kind with equal settings together; ACS of the bridges above them."""
+    found: dict[tuple[object, ...], list[str]] = {}
+    bridges: set[str] = set()
+    for address in files.names(ask.sys + PCI):
+        at = f"{ask.sys}{PCI}/{address}"
+        kind = _kind(at)
+        # A virtual function has its adapter's settings.
+        if kind and files.link(at + "/physfn") is None:
+            found.setdefault((kind, *_settings(at)), []).append(address)
+            bridges.update(part for part in files.real(at).split("/")[:-1] if _is_address(part))
+    controls = {one: access_control(f"{ask.sys}{PCI}/{one}/config") for one in sorted(bridges)}
+    return {
+        "devices": [
+            {"kind": k, "at": at, "iommu": i, "payload": p, "read_request": r, "relaxed": o}
+            for (k, i, p, r, o), at in found.items()
+        ],
+        "bridges": len(controls),
+        "bridges_unread": sum(1 for control in controls.values() if control is None),
+        "access_control": {one: control for one, control in controls.items() if control},
+    }
+
+
+def _is_address(part: str) -> bool:
+    return ADDRESS.fullmatch(part) is not None
+
+
+def _kind(at: str) -> str:
+    kind = files.text(at + "/class")
+    if kind.startswith(DISPLAY):
+        return "GPU" if files.text(at + "/vendor") == NVIDIA else ""
+    if kind.startswith(NETWORK):
+        return "adapter" if files.text(at + "/vendor") == MELLANOX else ""
+    return ""
+
+
+def _settings(at: str) -> tuple[str, int | None, int | None, bool | None]:
+    """IOMMU mode, largest payload and read request in bytes, and whether it may relax the order of its writes."""
+    iommu = ""
+    if files.link(at + "/iommu_group") is not None:
+        iommu = files.text(at + "/iommu_group/type", UNKNOWN)
+    control = device_control(at + "/config")
+    if control is None:
+        return iommu, None, None, None
+    payload, request = control >> 5 & 7, control >> 12 & 7
+    return iommu, 128 << payload, 128 << request, bool(control & RELAXED)
+
+
+class Space:
+    """Configuration space of a PCI device. Without root's rights, it ends after 64 bytes."""
+
+    def __init__(self, path: str) -> None:
+        self._fd = places.opened(path)
+
+    def __enter__(self) -> Space:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+    def number(self, at: int, size: int) -> int | None:
+        """A little-endian number; None beyond the end."""
+        found = os.pread(self._fd, size, at)
+        return int.from_bytes(found, "little") if len(found) == size else None
+
+
+def device_control(path: str) -> int | None:
+    """The register Device Control of a PCI Express device; None: not readable, or no such device."""
+    try:
+        with Space(path) as space:
+            at = (space.number(FIRST, 1) or 0) & 0xFC
+            for _ in range(MOST):
+                head = space.number(at, 2) if at >= HEADER else None
+                if head is None:
+                    return None
+                if head & 0xFF == EXPRESS:
+                    return space.number(at + CONTROL, 2)
+                at = head >> 8 & 0xFC
+    except OSError:
+        pass
+    return None
+
+
+def access_control(path: str) -> int | None:
+    """The register ACS Control of a bridge, 0 if it has no ACS; None: not readable."""
+    try:
+        with Space(path) as space:
+            at = EXTENDED
+            for _ in range(MOST):
+                head = space.number(at, 4)
+                if head is None:
+                    return None
+                if head & 0xFFFF == ACCESS_CONTROL:
+                    return space.number(at + ACS_CONTROL, 2)
+                at = head >> 20 & 0xFFC
+                if at < EXTENDED:
+                    return 0
+    except OSError:
+        pass
+    return None
