@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 MELLANOX, NETWORK = "0x15b3", "0x02"
 CPUS = "/devices/system/cpu"
 WORDS = ("idle", "intel_idle", "processor", "iommu", "intel_iommu", "amd_iommu", "pci", "cpufreq")
-"""Kernel parameters on idle states, frequencies, IOMMU and PCIe; the command line may hold secrets, so no others are kept."""
+"""Kernel parameters that are kept; others may be secrets."""
 FIRST, HEADER = 0x34, 0x40
 EXPRESS, ACCESS_CONTROL = 0x10, 0x0D
-"""Ids of the capability PCI Express and of the extended capability ACS (linux/pci_regs.h)."""
+"""Ids of capabilities, the second an extended one (linux/pci_regs.h)."""
 EXTENDED, MOST = 0x100, 64
 CONTROL, ACS_CONTROL = 8, 6
 RELAXED = 1 << 4
@@ -64,9 +64,9 @@ def _counted(values: Iterable[str]) -> dict[str, int]:
 
 
 def _idle_latency(ask: Ask) -> int | None:
-    """Longest exit latency, in us, of an enabled idle state that some processor may enter; None: no idle states are known.
+    """Longest exit latency in us of an idle state that a processor may enter; None: no states.
 
-    The states are those of cpu0: processors of one machine have the same. 0 in a limit means no limit, "n/a" means no latency.
+    All processors have the states of cpu0. Their limit is 0 if there is none, "n/a" for no latency.
     """
     top = f"{ask.sys}{CPUS}"
     states = [f"{top}/cpu0/cpuidle/{name}" for name in files.names(f"{top}/cpu0/cpuidle")]
@@ -148,55 +148,41 @@ def _settings(at: str) -> tuple[str, int | None, int | None, bool | None]:
     return iommu, 128 << payload, 128 << request, bool(control & RELAXED)
 
 
-class Space:
-    """Configuration space of a PCI device. Without root's rights, it ends after 64 bytes."""
+def register(path: str, capability: int, offset: int, *, extended: bool = False) -> int | None:
+    """A register of 16 bits in a capability; 0 if it has no such extended one, None if not readable.
 
-    def __init__(self, path: str) -> None:
-        self._fd = places.opened(path)
+    An ordinary user sees the first 64 bytes of a configuration space.
+    """
+    try:
+        fd = places.opened(path)
+    except OSError:
+        return None
+    try:
+        at = EXTENDED if extended else _number(fd, FIRST, 1) or 0
+        for _ in range(MOST):
+            head = _number(fd, at, 4) if at >= HEADER else None
+            if head is None:
+                return None
+            if head & (0xFFFF if extended else 0xFF) == capability:
+                return _number(fd, at + offset, 2)
+            at = head >> 20 & 0xFFC if extended else head >> 8 & 0xFC
+            if extended and at < EXTENDED:
+                return 0
+        return None
+    finally:
+        os.close(fd)
 
-    def __enter__(self) -> Space:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
-
-    def number(self, at: int, size: int) -> int | None:
-        """A little-endian number; None beyond the end."""
-        found = os.pread(self._fd, size, at)
-        return int.from_bytes(found, "little") if len(found) == size else None
+def _number(fd: int, at: int, size: int) -> int | None:
+    found = os.pread(fd, size, at)
+    return int.from_bytes(found, "little") if len(found) == size else None
 
 
 def device_control(path: str) -> int | None:
-    """The register Device Control of a PCI Express device; None: not readable, or no such device."""
-    try:
-        with Space(path) as space:
-            at = (space.number(FIRST, 1) or 0) & 0xFC
-            for _ in range(MOST):
-                head = space.number(at, 2) if at >= HEADER else None
-                if head is None:
-                    return None
-                if head & 0xFF == EXPRESS:
-                    return space.number(at + CONTROL, 2)
-                at = head >> 8 & 0xFC
-    except OSError:
-        pass
-    return None
+    """Device Control of a PCI Express device."""
+    return register(path, EXPRESS, CONTROL)
 
 
 def access_control(path: str) -> int | None:
-    """The register ACS Control of a bridge, 0 if it has no ACS; None: not readable."""
-    try:
-        with Space(path) as space:
-            at = EXTENDED
-            for _ in range(MOST):
-                head = space.number(at, 4)
-                if head is None:
-                    return None
-                if head & 0xFFFF == ACCESS_CONTROL:
-                    return space.number(at + ACS_CONTROL, 2)
-                at = head >> 20 & 0xFFC
-                if at < EXTENDED:
-                    return 0
-    except OSError:
-        pass
-    return None
+    """ACS Control of a bridge; 0 without ACS."""
+    return register(path, ACCESS_CONTROL, ACS_CONTROL, extended=True)
