@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from appliance.probe.ask import Facts
 
 MELLANOX, NETWORK = "0x15b3", "0x02"
-CPUS = "/devices/system/cpu"
+CPUS = "/sys/devices/system/cpu"
+HUGE_PAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
 WORDS = ("idle", "intel_idle", "processor", "iommu", "intel_iommu", "amd_iommu", "pci", "cpufreq")
 """Kernel parameters that are kept; others may be secrets."""
 FIRST, HEADER = 0x34, 0x40
@@ -35,7 +36,7 @@ def collect(ask: Ask) -> Facts:
     return {
         "tuning": {
             "governors": _governors(ask),
-            "huge_pages": chosen(files.text(ask.sys + "/kernel/mm/transparent_hugepage/enabled")),
+            "huge_pages": chosen(files.text(ask.path(HUGE_PAGES))),
             "idle_latency_us": _idle_latency(ask),
             "command_line": _command_line(ask),
             "gpu_modules": _gpu_modules(ask),
@@ -51,7 +52,7 @@ def chosen(line: str) -> str:
 
 def _governors(ask: Ask) -> dict[str, int]:
     """Number of frequency policies by governor: one policy per processor, or per group of them."""
-    top = f"{ask.sys}{CPUS}/cpufreq"
+    top = ask.path(CPUS + "/cpufreq")
     names = [name for name in files.names(top) if name.startswith("policy")]
     return _counted(files.text(f"{top}/{name}/scaling_governor") for name in names)
 
@@ -68,7 +69,7 @@ def _idle_latency(ask: Ask) -> int | None:
 
     All processors have the states of cpu0. Their limit is 0 if there is none, "n/a" for no latency.
     """
-    top = f"{ask.sys}{CPUS}"
+    top = ask.path(CPUS)
     states = [f"{top}/cpu0/cpuidle/{name}" for name in files.names(f"{top}/cpu0/cpuidle")]
     found = [
         files.number(at + "/latency") or 0 for at in states if files.text(at + "/disable") == "0"

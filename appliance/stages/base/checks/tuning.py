@@ -1,6 +1,6 @@
 """Processors, memory and PCIe as the profile tunes them for GPUs; what it does not set is not judged."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from appliance.checks.check import View, failed, not_assessed, passed, warned
@@ -11,6 +11,7 @@ from appliance.models.result import Judgement, place
 from appliance.models.site import Host
 from appliance.text import plural
 
+Told = Mapping[str, Any]
 KERNEL = "kernel.org, admin-guide"
 ADAPTER = "NVIDIA, Understanding PCIe Configuration for Maximum Performance"
 NCCL = "NVIDIA, NCCL user guide, troubleshooting"
@@ -34,7 +35,7 @@ def judge_tuning(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
     wanted, found = view.profile.stages.tuning, facts.tuning
     if not (wanted.governor or wanted.transparent_huge_pages or wanted.idle_latency_us):
         return []
-    if found is None:
+    if found is None or facts.os.container:
         return [_unread(host, facts)]
     return [
         *_governor(host, wanted, found),
@@ -93,7 +94,7 @@ def _idle(host: Host, wanted: Wanted, found: Tuning) -> Iterator[Judgement]:
     if most is None:
         return
     at = place(host.name, "idle states")
-    common: dict[str, Any] = {"unit": "us", "limit": most, "limit_source": KERNEL}
+    common: Told = {"unit": "us", "limit": most, "limit_source": KERNEL}
     latency = found.idle_latency_us
     if latency is None:
         yield not_assessed(
@@ -113,15 +114,17 @@ def judge_pcie_tuning(view: View, host: Host, facts: HostFacts) -> Iterable[Judg
     wanted, found = view.profile.stages.tuning, facts.tuning
     if not (wanted.acs_disabled or wanted.read_request):
         return []
-    if found is None:
+    if found is None or facts.os.container:
         return [_unread(host, facts)]
-    return [*_acs(host, wanted, found), *_requests(host, wanted, found)]
+    told = {"simulated": bool(facts.simulated)}
+    return [*_acs(host, wanted, found, told), *_requests(host, wanted, found, told)]
 
 
-def _acs(host: Host, wanted: Wanted, found: Tuning) -> Iterator[Judgement]:
+def _acs(host: Host, wanted: Wanted, found: Tuning, told: Told) -> Iterator[Judgement]:
     if not wanted.acs_disabled or not found.devices:
         return
-    at, common = place(host.name, "ACS"), {"unit": "bridges", "limit": 0, "limit_source": NCCL}
+    at = place(host.name, "ACS")
+    common: Told = {"unit": "bridges", "limit": 0, "limit_source": NCCL, **told}
     blocking = {one: bits for one, bits in found.access_control.items() if _named(bits)}
     if blocking:
         first, bits = next(iter(blocking.items()))
@@ -144,12 +147,12 @@ def _named(bits: int) -> list[str]:
     return [name for bit, name in BLOCKING.items() if bits & bit]
 
 
-def _requests(host: Host, wanted: Wanted, found: Tuning) -> Iterator[Judgement]:
+def _requests(host: Host, wanted: Wanted, found: Tuning, told: Told) -> Iterator[Judgement]:
     adapters = [one for one in found.devices if one.kind == "adapter"]
     size = wanted.read_request
     if size is None or not adapters:
         return
-    common = {"unit": "bytes", "limit": size, "limit_source": ADAPTER}
+    common: Told = {"unit": "bytes", "limit": size, "limit_source": ADAPTER, **told}
     good = 0
     for one in adapters:
         at = place(host.name, "read requests", *one.at)
@@ -174,19 +177,20 @@ def judge_pcie_firmware(view: View, host: Host, facts: HostFacts) -> Iterable[Ju
     wanted, found = view.profile.stages.tuning, facts.tuning
     if not (wanted.iommu_passthrough or wanted.relaxed_ordering):
         return []
-    if found is None:
+    if found is None or facts.os.container:
         return [_unread(host, facts)]
     results: list[Judgement] = []
+    told = {"simulated": bool(facts.simulated)}
     if wanted.iommu_passthrough and found.devices:
-        results += _iommu(host, found)
+        results += _iommu(host, found, told)
     if wanted.relaxed_ordering and found.devices:
-        results += _ordering(host, found)
+        results += _ordering(host, found, told)
     return results
 
 
-def _iommu(host: Host, found: Tuning) -> Iterator[Judgement]:
+def _iommu(host: Host, found: Tuning, told: Told) -> Iterator[Judgement]:
     """No IOMMU is as good as one that passes addresses through."""
-    common = {"limit": "identity", "limit_source": f"{KERNEL}; {NCCL}"}
+    common: Told = {"limit": "identity", "limit_source": f"{KERNEL}; {NCCL}", **told}
     other = [one for one in found.devices if one.iommu not in {"", "identity"}]
     for one in other:
         at = place(host.name, "IOMMU", *one.at)
@@ -203,8 +207,8 @@ def _iommu(host: Host, found: Tuning) -> Iterator[Judgement]:
         yield passed(place(host.name, "IOMMU"), mode, **common)
 
 
-def _ordering(host: Host, found: Tuning) -> Iterator[Judgement]:
-    common = {"limit": "on", "limit_source": ADAPTER}
+def _ordering(host: Host, found: Tuning, told: Told) -> Iterator[Judgement]:
+    common: Told = {"limit": "on", "limit_source": ADAPTER, **told}
     complaints: list[Judgement] = []
     for one in found.devices:
         at = place(host.name, "relaxed ordering", *one.at)

@@ -86,9 +86,15 @@ def test_what_a_machine_does_not_show_is_unknown(check: str, change: dict[str, A
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_a_container_is_not_judged_by_its_machine(check: str) -> None:
-    found = facts(os={"container": "systemd-nspawn"}).model_copy(update={"tuning": None})
-    (gap,) = judged(check, found)
-    assert (gap.status, gap.required, gap.cause) == (Status.NOT_ASSESSED, False, BORROWED)
+    lent = facts(os={"container": "systemd-nspawn"})
+    for found in (lent, lent.model_copy(update={"tuning": None})):
+        (gap,) = judged(check, found)
+        assert (gap.status, gap.required, gap.cause) == (Status.NOT_ASSESSED, False, BORROWED)
+
+
+def test_what_simulated_devices_say_is_marked() -> None:
+    for check in CHECKS[1:]:
+        assert all(one.simulated for one in judged(check, facts(simulated=["gpu"])))
 
 
 @pytest.mark.parametrize("check", CHECKS)
