@@ -35,6 +35,7 @@ from appliance.models.facts_host import (
     Nvme,
     Os,
     PcieErrors,
+    Tuning,
 )
 from appliance.models.gap import Gap
 from appliance.models.result import Kind
@@ -191,6 +192,7 @@ class HostFacts(Model):
     memory_errors: MemoryErrors | None = Field(default=None, description="None: not read")
     pcie_errors: PcieErrors | None = Field(default=None, description="None: not read")
     nvme: Nvme | None = Field(default=None, description="None: not read")
+    tuning: Tuning | None = Field(default=None, description="None: not read")
     sysctl: dict[SysctlKey, Line] = Field(default_factory=dict)
     sysctl_at_boot: dict[SysctlKey, Assignment] | None = Field(
         default=None, description="Their values after the next boot; None: not read"

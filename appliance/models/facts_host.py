@@ -123,6 +123,44 @@ class PcieErrors(Model):
     errors: tuple[PcieDevice, ...] = ()
 
 
+class PcieSettings(Model):
+    """GPUs or adapters with equal PCIe settings; sizes in bytes, None if not readable."""
+
+    kind: Line = Field(description="GPU or adapter")
+    at: tuple[BusId, ...]
+    iommu: Line = Field(default="", description="Mode of their IOMMU groups; empty: no IOMMU")
+    payload: Count | None = Field(default=None, description="Largest payload in use")
+    read_request: Count | None = Field(default=None, description="Largest read request")
+    relaxed: bool | None = Field(default=None, description="They may relax the order of writes")
+
+
+class Tuning(Model):
+    """Settings of processors, memory and PCIe."""
+
+    governors: dict[Line, Count] = Field(
+        default={}, description="Frequency policies by governor; empty: no frequency driver"
+    )
+    huge_pages: Line = Field(
+        default="", description="Mode of transparent huge pages; empty: the kernel has none"
+    )
+    idle_latency_us: Count | None = Field(
+        default=None,
+        description="Longest exit latency of the idle states that processors may enter; None: no idle states",
+    )
+    command_line: tuple[Line, ...] = Field(
+        default=(), description="Kernel parameters on idle states, frequencies, IOMMU and PCI"
+    )
+    gpu_modules: Line = Field(
+        default="", description="NVIDIA's loaded kernel modules: open, proprietary; empty: none"
+    )
+    devices: tuple[PcieSettings, ...] = ()
+    bridges: Count = Field(default=0, description="PCIe bridges above GPUs and adapters")
+    bridges_unread: Count = 0
+    access_control: dict[BusId, Count] = Field(
+        default={}, description="ACS Control of bridges that have ACS enabled"
+    )
+
+
 class Drive(Model):
     """Health of an NVMe drive; ``warning`` as the bits of its health page, ``used`` and spare in percent."""
 

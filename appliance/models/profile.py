@@ -135,6 +135,40 @@ class Limit(Model):
     date: Date = Field(default="", description="Date of the source")
 
 
+class Tuning(Model):
+    """Settings of processors, memory and PCIe of GPU hosts. What is not set is neither changed nor judged."""
+
+    governor: Literal["performance", "powersave", "ondemand", "schedutil"] | None = Field(
+        default=None, description="CPU frequency governor"
+    )
+    transparent_huge_pages: Literal["always", "madvise", "never"] | None = Field(
+        default=None, description="Mode of transparent huge pages"
+    )
+    idle_latency_us: int | None = Field(
+        default=None,
+        ge=1,
+        le=10_000,
+        description="Longest exit latency of processors' idle states, in microseconds",
+    )
+    acs_disabled: bool = Field(
+        default=False,
+        description="Disable PCIe ACS on the bridges above GPUs and adapters, so that they reach each other directly",
+    )
+    read_request: Literal[128, 256, 512, 1024, 2048, 4096] | None = Field(
+        default=None, description="PCIe read requests of NVIDIA adapters, in bytes"
+    )
+    iommu_passthrough: bool = Field(
+        default=False, description="Checked: the IOMMU does not translate GPUs and adapters"
+    )
+    relaxed_ordering: bool = Field(
+        default=False, description="Checked: GPUs and adapters may relax the order of PCIe writes"
+    )
+    gpu_direct: bool = Field(
+        default=False, description="Checked: adapters can access GPU memory directly"
+    )
+    gdrcopy: bool = Field(default=False, description="Checked: the module of GDRCopy is loaded")
+
+
 class StageOptions(Model):
     """Choices per stage that belong to the hardware class rather than to a site."""
 
@@ -143,6 +177,10 @@ class StageOptions(Model):
     )
     hugepages_2m: int = Field(
         default=0, ge=0, le=16_777_216, description="Pages of 2 MiB reserved at boot"
+    )
+    tuning: Tuning = Field(
+        default=Tuning.model_construct(),
+        description="Processors, memory and PCIe of GPU hosts; default: as they are",
     )
     mig: LayoutText | None = Field(
         default=None, description="MIG layout of all GPUs; a site can override it"

@@ -32,6 +32,7 @@ AREAS = {
     "edac": ("appliance.probe.collectors.edac", 5.0),
     "aer": ("appliance.probe.collectors.aer", 5.0),
     "nvme": ("appliance.probe.collectors.nvme", 10.0),
+    "tuning": ("appliance.probe.collectors.tuning", 5.0),
     "sysctl": ("appliance.probe.collectors.sysctl", 5.0),
     "gpus": ("appliance.stages.gpu.collect.gpus", 20.0),
     "xids": ("appliance.stages.gpu.collect.xids", 5.0),

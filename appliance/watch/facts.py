@@ -16,6 +16,11 @@ AREAS = ["gpus", "xids", "filesystems", "edac", "aer", "nvme"]
 UNITS = ("munge.service", "nvidia-fabricmanager.service")
 
 
+def gpus() -> Any:
+    """The driver's view of the GPUs alone, as in HostFacts."""
+    return document(Ask({"areas": ["gpus"]})).get("gpus")
+
+
 def taken(root: str = "") -> dict[str, Any]:
     """Facts as in HostFacts; an area that could not be read is in ``errors``."""
     ask = Ask({"areas": AREAS}, root)

@@ -28,6 +28,9 @@ FELL_OFF = 79
 PROCESS = re.compile(r"\bpid=.*?, (?:name=.*?, )?")
 """Chosen by a user; it must not appear in a drain reason."""
 SRAM_MOST = 4
+GIB = 1 << 30
+IDLE_GIB = 2.0
+"""As check slurm.idle_gpus has it: above the use of the driver and monitoring."""
 RUNNING = frozenset({"active", "restarting", "unknown"})
 """States of a unit that take no host out of work. One that ends again and again is soon in another."""
 LOST = 0x04 | 0x08
@@ -96,6 +99,22 @@ def _gpu(gpu: Facts, expects: Facts) -> Iterator[tuple[str, str]]:
     links, active = expects["nvlinks"].get(gpu.get("name"), 0), gpu.get("nvlinks_active")
     if active is not None and active < links and not gpu.get("mig_enabled"):
         yield gpu_ids.NVLINK, f"{links - active} of {links} NVLinks are down"
+
+
+def leftovers(facts: Facts, gpus: set[str], expects: Facts) -> Iterator[Cause]:
+    """What a job has left on its GPUs, ``gpus`` by their numbers. A GPU with MIG reports neither, and is not judged."""
+    for gpu in (facts.get("gpus") or {}).get("devices", ()):
+        number = gpu["index"] if gpu.get("minor") is None else gpu["minor"]
+        if str(number) not in gpus or gpu.get("error") or gpu.get("mig_enabled"):
+            continue
+        used = (gpu.get("memory_used") or 0) / GIB
+        count = gpu.get("processes")
+        if count:
+            said = f"{_plural(count, 'process', 'processes')} of an ended job left"
+            yield Cause(slurm_ids.IDLE_GPUS, said, f"GPU {number}")
+        elif used > expects.get("idle_gib", IDLE_GIB):
+            said = f"{used:.1f} GiB of memory in use after its job ended"
+            yield Cause(slurm_ids.IDLE_GPUS, said, f"GPU {number}")
 
 
 def _plural(count: int, noun: str, many: str = "") -> str:

@@ -178,6 +178,14 @@ CASES = (
         (f"DCGM_FI_DEV_THERMAL_VIOLATION{{{GPU}}}", "0+1000x40", "9000" + STEADY),
     ),
     Case(
+        "GpuStalled",
+        {"instance": "h", "gpu": "3"},
+        (f"DCGM_FI_DEV_GPU_UTIL{{{GPU}}}", "100" + STEADY),
+        (f"DCGM_FI_PROF_DRAM_ACTIVE{{{GPU}}}", "0.6x60 0.01x340", "0.01" + STEADY),
+        (f"DCGM_FI_DEV_POWER_USAGE{{{GPU}}}", "650x60 140x340", "650" + STEADY),
+        at=120,
+    ),
+    Case(
         "GpuPcieReplays",
         {"instance": "h", "gpu": "3"},
         (f"DCGM_FI_DEV_PCIE_REPLAY_COUNTER{{{GPU}}}", "0+60x40", "0+1x40"),

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from appliance.probe.ask import Facts
 
-MODULES = ("nvidia", "nouveau", "mlx5_core")
+MODULES = ("nvidia", "nouveau", "mlx5_core", "nvidia_peermem", "gdrdrv")
 """Drivers that stages bring, replace or evict."""
 FIRST = ("pid:[4026531836]", "uts:[4026531838]")
 """Namespaces of processes and of the host's name that a machine starts with (Linux, include/linux/proc_ns.h)."""

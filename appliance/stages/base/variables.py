@@ -120,6 +120,7 @@ def variables(context: RoleContext) -> Variables:
         "base_ntp_servers": time_servers(site, host),
         "base_ntp_clients": time_clients(site, host),
         "base_sysctl": sysctl(context.profile, site, host),
+        "base_tuning": {} if container else tuning(context.profile, host),
         "base_open_files": 1048576,
         "base_kernel_modules": [] if container else list(KERNEL_MODULES),
         "base_banner": list(base.banner),
@@ -246,6 +247,21 @@ def _chosen(profile: Profile, site: Site, host: Host) -> Chosen:
     pages = profile.stages.hugepages_2m if Role.GPU in host.roles else 0
     own = tuple(profile.stages.sysctl.items())
     return Chosen(site.base.strict, site.base.profiling, pages, own)
+
+
+def tuning(profile: Profile, host: Host) -> dict[str, str]:
+    """What appliance-tuning sets on a GPU host, by the names in its settings."""
+    wanted = profile.stages.tuning
+    if Role.GPU not in host.roles:
+        return {}
+    found = {
+        "governor": wanted.governor,
+        "huge_pages": wanted.transparent_huge_pages,
+        "idle_latency": wanted.idle_latency_us,
+        "read_request": wanted.read_request,
+        "acs": "off" if wanted.acs_disabled else None,
+    }
+    return {name: str(value) for name, value in found.items() if value is not None}
 
 
 @lru_cache(64)

@@ -101,6 +101,22 @@ ALERTS = (
         check=ids.CLOCKS,
     ),
     Alert(
+        name="GpuStalled",
+        area="gpu",
+        # A kernel of NCCL that waits for another rank keeps a GPU busy, and moves next to nothing in its memory.
+        expr="min_over_time(DCGM_FI_DEV_GPU_UTIL[10m]) > 95"
+        " and max_over_time(DCGM_FI_PROF_DRAM_ACTIVE[10m]) < 0.05"
+        " and max_over_time(DCGM_FI_DEV_POWER_USAGE[10m])"
+        " < 0.4 * max_over_time(DCGM_FI_DEV_POWER_USAGE[1d:5m])",
+        minutes=20,
+        severity=Severity.WARNING,
+        summary=WHICH
+        + " has been busy for half an hour, with idle memory and little power: its job seems to wait",
+        remedy="appliance health --check gpu shows whether a GPU of the job failed. Its owner looks at the last output and at the "
+        "stacks of all ranks (py-spy dump), and ends the job if it waits for a lost rank.",
+        check=ids.POWER,
+    ),
+    Alert(
         name="GpuPcieReplays",
         area="gpu",
         expr="rate(DCGM_FI_DEV_PCIE_REPLAY_COUNTER[10m]) > 0.1",

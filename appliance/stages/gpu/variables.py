@@ -31,6 +31,7 @@ def variables(context: RoleContext) -> Variables:
         "gpu_key": source.key or "",
         "gpu_fingerprint": source.fingerprint or "",
         "gpu_kernel_modules": kernel_modules(context.profile, source.kernel_modules),
+        "gpu_peer_memory": needs_peer_memory(context.profile, site),
         "gpu_fabric_manager": has_switches(context.profile),
         "gpu_profiling": site.base.profiling,
         "gpu_pod_names": site.kubernetes is not None,
@@ -66,6 +67,13 @@ def kernel_modules(profile: Profile, chosen: str) -> str:
     new = branch_of(profile.software.driver_branch) >= OPEN_SINCE
     hopper = any(HOPPER.search(model) for model in profile.hardware.gpu.models)
     return "open" if new or hopper or only_open(profile) else "proprietary"
+
+
+def needs_peer_memory(profile: Profile, site: Site) -> bool:
+    """Whether adapters access GPU memory by nvidia_peermem: open modules have dma-buf, and the kernel's own RDMA lacks what it needs."""
+    modules = kernel_modules(profile, site.repositories.gpu.kernel_modules)
+    wanted = profile.stages.tuning.gpu_direct and bool(profile.hardware.fabric.ports)
+    return wanted and modules == "proprietary" and site.fabric.driver == "doca"
 
 
 def only_open(profile: Profile) -> str:

@@ -22,10 +22,11 @@ def tasks(name: str) -> list[dict[str, Any]]:
 def test_systemd_reads_limits_that_an_earlier_run_wrote() -> None:
     apply, _ = tasks("main")
     entries = apply["appliance.host.apply"]["resources"]
-    reload, units, live = [e for e in entries if e["name"].startswith("service | ")]
+    reload, units, tune, live = [e for e in entries if e["name"].startswith("service | ")]
     assert reload["command"]["argv"] == ["systemctl", "daemon-reload"]
     assert reload["when"] == "not base_container"
     assert "units" in units
+    assert tune["command"]["argv"] == ["{{ __base_tuning_program }}", "set"]
     assert "when" not in live, "what is in force may differ though no file and no unit does"
     # A handler would run only where this very run wrote the file, and came through.
     assert not [t["name"] for f in ("main", "login") for t in tasks(f) if "notify" in t]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.watch import command, lock, programs, verdict
+from appliance.watch import command, lock, programs, rules, verdict
 from appliance.watch.acts import act as act_on
 from appliance.watch.bundle import executable
 from appliance.watch.node import MARK, PREFIX, Node, Silent
@@ -80,7 +80,7 @@ def test_one_file_of_the_standard_library_alone(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "appliance-watch act" in done.stdout
     none = [*argv, "--file", str(tmp_path / "none")]
-    for verb, status in (("look", 2), ("act", 2), ("prolog", 0)):
+    for verb, status in (("look", 2), ("act", 2), ("prolog", 0), ("epilog", 0)):
         done = subprocess.run([*none, verb], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr.count("\n")) == (status, 1), done.stderr
 
@@ -302,3 +302,91 @@ def test_a_message_of_the_kernel_counts_again_when_it_came_again(world: Path) ->
     assert act(world, Cause("gpu.xid", "Xid 95", "GPU 3", 720.0)).state == verdict.LEFT
     act(world, Cause("gpu.xid", "Xid 95", "GPU 3", -5.0))
     assert told(world)[-1].startswith("update NodeName=gpu-1 State=DRAIN")
+
+
+BUSY = {"index": 3, "name": "A100", "bus_id": "0000:03:00.0", "processes": 1}
+FREE = {**BUSY, "processes": 0}
+
+
+class Epilog:
+    """The epilog of a job on GPU 3, which finds these states of the GPU one after the other; the last one stays."""
+
+    def __init__(self, world: Path, monkeypatch: pytest.MonkeyPatch, *states: dict[str, object]):
+        self.world, self.states, self.looks = world, list(states), 0
+        settings = {"version": 1, "node": "gpu-1", "most_out": 1, "expects": {"x": 1}}
+        self.file = world / "watch.json"
+        self.file.write_text(json.dumps(settings))
+        monkeypatch.setenv("SLURM_JOB_GPUS", "3")
+        monkeypatch.setattr(command, "door", lambda given: Slurm("gpu-1", (str(world),)))
+        monkeypatch.setattr(command, "taken", lambda: {"gpus": self.gpus()})
+        monkeypatch.setattr(command, "gpus", self.gpus)
+        monkeypatch.setattr(rules, "causes", lambda facts, expects: iter(()))
+        monkeypatch.setattr(rules, "xids", lambda facts, expects: [])
+        monkeypatch.setattr(command, "PAUSE_S", 0.001)
+        monkeypatch.setattr(command, "FREED_S", 0.05)
+
+    def gpus(self) -> object:
+        self.looks += 1
+        return {"devices": [self.states.pop(0) if len(self.states) > 1 else self.states[0]]}
+
+    def run(self, verb: str = "epilog") -> int:
+        return command.main([verb, "--file", str(self.file)])
+
+
+def test_what_a_job_left_on_its_gpu_drains_the_host_and_keeps_it_out(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epilog = Epilog(world, monkeypatch, BUSY)
+    assert epilog.run() == command.FIT, "a failed epilog would drain without a limit"
+    reason = f"{PREFIX}slurm.idle_gpus GPU 3: 1 process of an ended job left"
+    assert told(world)[-1] == f"update NodeName=gpu-1 State=DRAIN Reason={reason}"
+    nodes(world, "IDLE+DRAIN", f"{reason} [root@2026-12-01T12:00:00]")
+    epilog.run()
+    assert verdict.last(Slurm.place)["state"] == verdict.OUT
+    assert epilog.run("act") == command.UNFIT, "the next minute's run looks at that GPU again"
+    epilog.states = [FREE]
+    assert epilog.run("act") == command.FIT
+
+
+def test_memory_that_is_freed_a_moment_later_drains_nobody(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epilog = Epilog(world, monkeypatch, BUSY, BUSY, FREE)
+    assert epilog.run() == command.FIT
+    assert (epilog.looks, told(world)) == (3, [])
+
+
+def test_a_driver_that_stops_to_answer_frees_nothing(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epilog = Epilog(world, monkeypatch, BUSY)
+    monkeypatch.setattr(command, "gpus", lambda: None)
+    epilog.run()
+    assert any("State=DRAIN" in line for line in told(world))
+
+
+def test_the_gpu_of_another_job_is_not_looked_at(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epilog = Epilog(world, monkeypatch, BUSY)
+    monkeypatch.setenv("SLURM_JOB_GPUS", "2")
+    assert (epilog.run(), told(world)) == (command.FIT, [])
+
+
+def test_a_host_over_the_limit_forgets_it_since_its_gpu_may_have_a_job_again(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epilog = Epilog(world, monkeypatch, BUSY)
+    epilog.file.write_text(epilog.file.read_text().replace('"most_out": 1', '"most_out": 0'))
+    epilog.run()
+    assert verdict.last(Slurm.place)["state"] == verdict.OVER
+    assert epilog.run("act") == command.FIT
+
+
+def test_a_fault_that_the_job_caused_is_found_at_its_end(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epilog = Epilog(world, monkeypatch, FREE)
+    monkeypatch.setattr(rules, "causes", lambda facts, expects: iter([LOST]))
+    epilog.run()
+    assert told(world)[-1].endswith("gpu.error GPU 3: the driver cannot reach it")

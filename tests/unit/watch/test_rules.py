@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from appliance.stages.catalog import CHECKS
+from appliance.stages.slurm.checks.idle import MOST_GIB
 from appliance.watch import rules
 from tests.support.judging import ids_in
 from tests.support.watch_expects import EXPECTS
@@ -186,6 +187,38 @@ def test_what_is_old_slow_known_otherwise_or_not_known_takes_nobody_out(
     change: dict[str, Any],
 ) -> None:
     assert said(change) == []
+
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("change", "causes"),
+    [
+        ({}, []),
+        ({"processes": 0, "memory_used": GIB}, []),
+        ({"processes": 1}, ["slurm.idle_gpus GPU 1: 1 process of an ended job left"]),
+        (
+            {"processes": None, "memory_used": 30 * GIB},
+            ["slurm.idle_gpus GPU 1: 30.0 GiB of memory in use after its job ended"],
+        ),
+        ({"processes": 2, "mig_enabled": True}, []),
+        ({"processes": 2, "error": "lost"}, []),
+        ({"processes": 2, "minor": 7}, []),
+    ],
+)
+def test_what_a_job_leaves_is_looked_for_on_its_own_gpus(
+    change: dict[str, Any], causes: list[str]
+) -> None:
+    facts = {"gpus": {"devices": [{**gpu(0), "processes": 5}, {**gpu(1), **change}]}}
+    assert [str(cause) for cause in rules.leftovers(facts, {"1"}, EXPECTS)] == causes
+    assert list(rules.leftovers({"gpus": None}, {"1"}, EXPECTS)) == []
+
+
+def test_the_limit_of_memory_in_use_is_the_check_s_own() -> None:
+    assert rules.IDLE_GIB == MOST_GIB
+    facts = {"gpus": {"devices": [{**gpu(1), "memory_used": 30 * GIB}]}}
+    assert list(rules.leftovers(facts, {"1"}, {**EXPECTS, "idle_gib": 40.0})) == []
 
 
 def test_what_was_not_to_be_had_is_a_gap() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from appliance.checks.causes import UNASKED, Cause, Reach, both, is_of, is_unknown
 from appliance.checks.check import (
     ALL_ROLES,
+    GPU_HOSTS,
     Check,
     ClusterCheck,
     HostCheck,
@@ -35,6 +36,11 @@ from appliance.stages.base.checks.nvme import LEAST, judge_nvme
 from appliance.stages.base.checks.pcie_errors import judge_pcie_errors
 from appliance.stages.base.checks.room import judge_disk, judge_memory
 from appliance.stages.base.checks.size import judge_cpu, judge_memory_size, judge_numa
+from appliance.stages.base.checks.tuning import (
+    judge_pcie_firmware,
+    judge_pcie_tuning,
+    judge_tuning,
+)
 from appliance.stages.base.checks.weekly import judge_weekly
 from appliance.stages.base.variables import judged
 from appliance.stages.units import revived
@@ -542,6 +548,42 @@ CHECKS: tuple[Check, ...] = (
         judge_numa,
         "NUMA nodes, compared with the profile. Too few: node interleaving is enabled in the firmware, so no GPU has local memory.",
         limit="hardware.host.numa_nodes of the profile",
+        nature=Nature.SYMPTOM,
+        of_machine=True,
+        by_container=True,
+    ),
+    HostCheck(
+        ids.TUNING,
+        "Processors and memory as tuned",
+        GPU_HOSTS,
+        judge_tuning,
+        "Frequency governor of all processors, transparent huge pages, and the exit latency of the deepest idle state that processors may "
+        "enter. Idle states and low frequencies delay the processors that start GPU work. Usual causes: a tuning daemon (tuned, "
+        "power-profiles-daemon), a change by hand, or a setting of the firmware.",
+        limit="stages.tuning of the profile: governor, transparent_huge_pages, idle_latency_us",
+        of_machine=True,
+        by_container=True,
+    ),
+    HostCheck(
+        ids.PCIE_TUNING,
+        "PCIe between GPUs and adapters as tuned",
+        GPU_HOSTS,
+        judge_pcie_tuning,
+        "ACS of the bridges above GPUs and adapters, and the size of the adapters' read requests. With ACS, traffic between a GPU and an "
+        "adapter takes the way through the processor, which costs bandwidth or lets NCCL hang. Usual causes: a firmware setting, an IOMMU "
+        "that the kernel enabled, or a reset of the adapter.",
+        limit="stages.tuning of the profile: acs_disabled, read_request",
+        of_machine=True,
+        by_container=True,
+    ),
+    HostCheck(
+        ids.PCIE_FIRMWARE,
+        "IOMMU and relaxed ordering",
+        GPU_HOSTS,
+        judge_pcie_firmware,
+        "Whether the IOMMU translates addresses of GPUs and adapters, and whether they may relax the order of their writes. A deployment does "
+        "not change them: the kernel command line and the firmware decide at boot.",
+        limit="stages.tuning of the profile: iommu_passthrough, relaxed_ordering",
         nature=Nature.SYMPTOM,
         of_machine=True,
         by_container=True,

@@ -14,6 +14,7 @@ from appliance.stages.fabric.checks import cabling as fabric_cabling
 from appliance.stages.fabric.checks import driver as fabric_driver
 from appliance.stages.fabric.checks import ethernet as fabric_ethernet
 from appliance.stages.fabric.checks import firmware as fabric_firmware
+from appliance.stages.fabric.checks import gpu_direct as fabric_gpu_direct
 from appliance.stages.fabric.checks import links as fabric_links
 from appliance.stages.fabric.checks import pcie as fabric_pcie
 from appliance.stages.fabric.checks import services as fabric_services
@@ -151,4 +152,5 @@ CHECKS: tuple[Check, ...] = (
     *fabric_firmware.CHECKS,
     *fabric_driver.CHECKS,
     *fabric_pcie.CHECKS,
+    *fabric_gpu_direct.CHECKS,
 )

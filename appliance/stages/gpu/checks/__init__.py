@@ -172,7 +172,7 @@ CHECKS: tuple[Check, ...] = (
         limit="TDP of the product's data sheet (gpu_parts.yml)",
         bound=Bound("W", most=5000),
         explain="The power limit of each GPU. If it was lowered, or the host cannot supply the boards, one GPU is slower than the others, and the "
-        "whole job waits for it.",
+        "whole job waits for it. A busy GPU that draws little power waits for another rank of its job (alert GpuStalled).",
     ),
     HostCheck(
         id=ids.DRIVER,

@@ -23,7 +23,18 @@ from tests.support.profiles import profile_of
 from tests.support.sites import site_of
 
 GIB = 1 << 30
-PROFILE = profile_of(stages={"hugepages_2m": 1024, "sysctl": {"vm.swappiness": "5"}})
+TUNED = {
+    "governor": "performance",
+    "transparent_huge_pages": "madvise",
+    "idle_latency_us": 20,
+    "acs_disabled": True,
+    "read_request": 4096,
+    "iommu_passthrough": True,
+    "relaxed_ordering": True,
+}
+PROFILE = profile_of(
+    stages={"hugepages_2m": 1024, "sysctl": {"vm.swappiness": "5"}, "tuning": TUNED}
+)
 SITE = site_of("head", "gpu-1")
 HOST = SITE.host("gpu-1")
 UNIT = {"load": "loaded", "active": "active", "sub": "running", "enabled": "enabled"}
@@ -45,6 +56,12 @@ STRANGER = {
     "modified": 1_700_000_000,
     "line": "m ALL=(ALL) NOPASSWD: ALL",
 }
+
+
+def pcie(kind: str, *at: str, **changes: Any) -> dict[str, Any]:
+    """Settings of tuned devices."""
+    tuned = {"iommu": "identity", "payload": 256, "read_request": 4096, "relaxed": True}
+    return {"kind": kind, "at": list(at), **tuned, **changes}
 
 
 def receipt(*drifted: tuple[str, str], unread: int = 0) -> dict[str, Any]:
@@ -77,6 +94,16 @@ def facts(**changes: Any) -> HostFacts:
         "memory_errors": {"controllers": 2, "corrected": 3, "uncorrected": 0, "since_s": 86400.0},
         "pcie_errors": {"devices": 40},
         "nvme": {"drives": 4, "most_used": 7},
+        "tuning": {
+            "governors": {"performance": 96},
+            "huge_pages": "madvise",
+            "idle_latency_us": 10,
+            "devices": [
+                pcie("GPU", "0000:18:00.0"),
+                pcie("adapter", "0000:19:00.0", "0000:1a:00.0"),
+            ],
+            "bridges": 24,
+        },
         "weekly": {"age_s": 3 * 86400.0, "seconds": 30},
         "units": dict.fromkeys(
             ("ssh.service", "chrony.service", "appliance-firewall.service"), UNIT
@@ -131,6 +158,11 @@ FAULTS: dict[str, dict[str, Any]] = {
     "base.memory_errors": {"memory_errors": {"uncorrected": 1}},
     "base.pcie_errors": {"pcie_errors": {"errors": [FATAL]}},
     "base.nvme": {"nvme": {"notable": [{"name": "nvme0", "warning": 8, "used": 3}]}},
+    "base.tuning": {"tuning": {"governors": {"performance": 90, "powersave": 6}}},
+    "base.pcie_tuning": {"tuning": {"access_control": {"0000:16:01.0": 0x1D}}},
+    "base.pcie_firmware": {
+        "tuning": {"devices": [pcie("GPU", "0000:18:00.0", iommu="DMA-FQ")]},
+    },
     "base.access": {"access": {"nologin": ["/etc/nologin"]}},
     "base.kernel_log": {"kernel_events": [IO_ERROR]},
     "base.neighbours": {
@@ -169,6 +201,9 @@ MISSING: dict[str, dict[str, Any]] = {
     "base.memory_errors": {"memory_errors": None},
     "base.pcie_errors": {"pcie_errors": None, "errors": {"aer": "no answer within 5 s"}},
     "base.nvme": {"nvme": None, "errors": {"nvme": "needs root to read /dev/nvme0"}},
+    "base.tuning": {"tuning": None, "errors": {"tuning": "no answer within 5 s"}},
+    "base.pcie_tuning": {"tuning": None, "errors": {"tuning": "no answer within 5 s"}},
+    "base.pcie_firmware": {"tuning": None, "errors": {"tuning": "no answer within 5 s"}},
     "base.access": {"access": None, "errors": {"access": "no answer within 8 s"}},
     "base.kernel_log": {"kernel_events": None, "errors": {"xids": "no kernel log here"}},
     "base.neighbours": {"neighbours": None, "errors": {"neighbours": "no answer within 5 s"}},

@@ -43,6 +43,7 @@ JUDGED = tuple(
         "firmware",
         "driver",
         "pcie",
+        "gpu_direct",
     }
 )
 """All checks but those with a test file of their own, test_fabric_*.py."""
