@@ -9,6 +9,7 @@ import pytest
 
 from appliance.adapters.process import run
 from appliance.lab.spec import RackSpec
+from appliance.stages.kubernetes.checks.etcd import WRITERS
 from boards import BOARDS
 from boards.panel import Needs
 from tests.integration.deployed import way_in
@@ -92,6 +93,15 @@ pkill -x kube-apiserver
 DNS_AGAIN = f"{KUBECTL} -n kube-system delete pod -l k8s-app=kube-dns --wait=false"
 NO_PODS = "create quota site --hard=pods=0"
 TAINT = "corp=x:NoSchedule"
+SLOW_DISK = """
+set -e; group=/sys/fs/cgroup/blkio$(sed -n 's/^[0-9]*:blkio://p' /proc/$(pgrep -xo etcd)/cgroup)
+for disk in /sys/block/loop*; do echo "$(cat $disk/dev) 8000000" > $group/blkio.throttle.write_bps_device; done
+systemd-run -qG --unit=writer -p TimeoutStopSec=1 sh -c "echo 0 > $group/cgroup.procs
+while dd if=/dev/zero of=/var/tmp/writer bs=8M count=60 oflag=direct conv=notrunc; do :; done"
+"""
+"""A disk of 8 MB/s, which etcd shares with a writer. Under control groups of version 1 the limit holds for direct and synchronous writes."""
+BUSIEST = f"$(ps -o unit= -p $({WRITERS} | tail -1 | cut -d/ -f3))"
+"""The unit of the last process that the remedy lists."""
 LISTENER = "import socket, time; s = socket.create_server(('', 10250)); time.sleep(3600)"
 
 
@@ -165,6 +175,13 @@ BREAKAGES = {
         "the unit is inactive",
         deploys=(),
         host="gpu-2",
+    ),
+    "etcd-slow": Breakage(
+        SLOW_DISK,
+        "kubernetes.etcd",
+        "ms for each write to its disk",
+        WRITERS,
+        typed=f"systemctl stop {BUSIEST}",
     ),
     "image-gone": Breakage(
         "name=$(ctr -n k8s.io images ls -q | grep coredns | head -1); ctr -n k8s.io images rm $name; "

@@ -21,6 +21,8 @@ from tests.support.rack_cluster import BUSYBOX
 OF_KUBERNETES = "gpu-2"
 OUT_S = 480
 """Seconds for which a host stays without power."""
+ALL_OUT_S = 180
+"""The same of the whole rack."""
 LOOKS_S = (100, 200, 320, 420)
 """When health looks meanwhile, in seconds after the cut. After five minutes Kubernetes moves the pods of the lost host."""
 PATIENCE_S = 900
@@ -156,6 +158,7 @@ def test_the_whole_rack_without_power_comes_back_by_itself(
     cluster: Cluster,
 ) -> None:
     power(cluster, *cluster.hosts)
+    time.sleep(ALL_OUT_S)
     power(cluster, *reversed(cluster.hosts), back=True)
     began = time.time()
     until(lambda: passes(cluster), "health passes by itself", PATIENCE_S)

@@ -11,7 +11,7 @@ CHRONY = (
     "/etc/systemd/system/chrony.service.d/appliance.conf",
     "/etc/systemd/system/chronyd.service.d/appliance.conf",
 )
-TIME = frozenset({"base_container", "base_ntp_clients", "base_ntp_servers"})
+TIME = frozenset({"base_container", "base_ntp_clients", "base_ntp_own", "base_ntp_servers"})
 SSHD = ("/etc/ssh/sshd_config.d/00-appliance.conf",)
 ACCESS = frozenset({"base_account", "base_root_login", "base_strict"})
 TOLD = frozenset({"base_banner", "base_users"})

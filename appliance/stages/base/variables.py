@@ -118,6 +118,7 @@ def variables(context: RoleContext) -> Variables:
         "base_account": site.access.user,
         "base_ssh_port": site.access.port,
         "base_ntp_servers": time_servers(site, host),
+        "base_ntp_own": not site.base.ntp_servers,
         "base_ntp_clients": time_clients(site, host),
         "base_sysctl": sysctl(context.profile, site, host),
         "base_tuning": {} if container else tuning(context.profile, host),
