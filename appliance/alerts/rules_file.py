@@ -29,7 +29,7 @@ def _group(area: str, alerts: Sequence[Alert]) -> str:
 def _rule(alert: Alert) -> str:
     lines = (
         f"      - alert: {alert.name}",
-        f"        expr: {_text(alert.expr)}",
+        f"        expr: {_text(alert.bounded)}",
         f"        for: {alert.minutes}m",
         "        labels:",
         f"          severity: {alert.severity}",

@@ -9,6 +9,7 @@ import os
 import subprocess  # noqa: TID251 - this program runs on hosts and has its own door
 import tarfile
 import threading
+import zlib
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,10 +64,10 @@ def pack(folder: Path, manifest: dict[str, Any], recipient: str, target: Path) -
         _ended(age)
 
 
-def unpack(archive: Path, identity: bytes, into: Path) -> dict[str, Any]:
+def unpack(archive: Path, identity: bytes, into: Path, room: int) -> dict[str, Any]:
     """Decrypts the archive into a folder, and returns its manifest. Raises Trouble unless all parts have their digests.
 
-    ``identity``: the private key as written by age-keygen; it is passed on through standard input.
+    ``room``: bytes of all parts at most. ``identity``: the private key as written by age-keygen; it is passed on through standard input.
     """
     words = ("-d", "-i", "-", str(archive))
     with Age(*words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as age:
@@ -78,8 +79,11 @@ def unpack(archive: Path, identity: bytes, into: Path) -> dict[str, Any]:
         except BrokenPipeError:
             pass
         try:
-            found = _unpacked(age.stdout, into)
-        except (tarfile.TarError, EOFError, OSError, ValueError, KeyError, TypeError) as error:
+            found = _unpacked(age.stdout, into, room)
+        except (
+            *(tarfile.TarError, EOFError, OSError, ValueError, KeyError, TypeError),
+            *(RecursionError, zlib.error),
+        ) as error:
             age.stdout.close()
             _ended(age)
             raise Trouble(ARCHIVE, f"the archive cannot be read: {error}") from None
@@ -89,9 +93,10 @@ def unpack(archive: Path, identity: bytes, into: Path) -> dict[str, Any]:
     return found
 
 
-def _unpacked(source: IO[bytes], into: Path) -> dict[str, Any]:
+def _unpacked(source: IO[bytes], into: Path, room: int) -> dict[str, Any]:
     manifest: dict[str, Any] = {}
     wanted: dict[str, str] = {}
+    left = room
     with tarfile.open(fileobj=source, mode="r|gz") as archive:
         for entry in archive:
             content = archive.extractfile(entry) if entry.isreg() else None
@@ -103,6 +108,9 @@ def _unpacked(source: IO[bytes], into: Path) -> dict[str, Any]:
                 continue
             if entry.name not in wanted:
                 raise ValueError(f"{entry.name} is not in its manifest")
+            if entry.size > left:
+                raise ValueError(f"{entry.name} needs {entry.size} bytes, and {left} are free")
+            left -= entry.size
             found = _written(content, into / entry.name)
             if found != wanted.pop(entry.name):
                 raise ValueError(f"the digest of {entry.name} differs from the manifest")

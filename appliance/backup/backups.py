@@ -22,6 +22,8 @@ CONTENT, MANIFEST = ".age", ".json"
 CONTROL_MACHINE = "_control"
 """In place of a host's name, which has no "_"."""
 NEWEST = "latest"
+LARGEST = 1 << 45
+"""Of a number in a manifest: 32 TiB, or a time that the calendar library supports."""
 
 
 class Backups:
@@ -43,7 +45,7 @@ class Backups:
         self._store.put(packed, content)
         with tempfile.TemporaryDirectory(dir=self._work) as folder:
             back = Path(folder) / "back"
-            self._store.get(content + ".part", back)
+            self._store.get(content + ".part", back, found["bytes"])
             self._require(back, found)
             self._store.finish(content)
             told = Path(folder) / "manifest"
@@ -92,18 +94,19 @@ class Backups:
             raise Trouble(ARCHIVE, f"{name} is not the name of a backup")
         with tempfile.TemporaryDirectory(dir=self._work) as folder:
             file = Path(folder) / "manifest"
-            self._store.get(f"{self._base}/{name}{MANIFEST}", file)
+            self._store.get(f"{self._base}/{name}{MANIFEST}", file, archive.MOST_MANIFEST)
             try:
-                read: dict[str, Any] = json.loads(file.read_bytes()[: archive.MOST_MANIFEST])
+                read: dict[str, Any] = json.loads(file.read_bytes())
                 if read["version"] != archive.VERSION or read["name"] != name:
                     raise ValueError
+                _require_shape(read)
                 return read
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 raise Trouble(ARCHIVE, f"the manifest of {name} cannot be read") from None
 
     def read(self, manifest: dict[str, Any], into: Path) -> None:
         """Copies the archive here. Raises Trouble unless it has the digest of its manifest."""
-        self._store.get(f"{self._base}/{manifest['name']}{CONTENT}", into)
+        self._store.get(f"{self._base}/{manifest['name']}{CONTENT}", into, manifest["bytes"])
         self._require(into, manifest)
 
     @staticmethod
@@ -112,3 +115,26 @@ class Backups:
             raise Trouble(
                 ARCHIVE, f"{manifest['name']} on the target differs from what was written"
             )
+
+
+def _require_shape(manifest: dict[str, Any]) -> None:
+    """Whoever can write to the target chooses what a manifest says. Raises ValueError, KeyError or TypeError."""
+    parts = manifest["parts"]
+    _require_fields(manifest, {"site": str, "host": str, "written": int, "bytes": int})
+    _require_fields(manifest, {"sha256": str, "parts": list})
+    if retention.moment(manifest["name"]) != manifest["written"]:
+        raise ValueError("the name is of another moment")
+    for part in parts:
+        _require_fields(part, {"name": str, "bytes": int, "sha256": str})
+    if saved := manifest.get("slurm"):
+        numbers = dict.fromkeys(("jobs", "changed", "associations"), int)
+        _require_fields(
+            {"began": 0, **saved}, {"cluster": str, "release": str, "began": int, **numbers}
+        )
+
+
+def _require_fields(found: dict[str, Any], kinds: dict[str, type]) -> None:
+    for key, kind in kinds.items():
+        value = found[key]
+        if type(value) is not kind or (isinstance(value, int) and not 0 <= value <= LARGEST):
+            raise ValueError(key)

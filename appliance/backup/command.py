@@ -31,6 +31,8 @@ ETCD = "etcd/"
 SNAPSHOT = ".snapshot"
 WORK, STALE_S = "work-", 3600.0
 """Prefix of private folders, and the age in seconds at which one is of a killed run."""
+RESERVE = 1 << 30
+"""Bytes of this host's disk that stay free, whatever a backup unpacks to."""
 ROOM = 3
 """Multiple of the archive's size that a restore needs on this host's disk."""
 
@@ -172,7 +174,8 @@ class Host:
         target.read(manifest, packed)
         if identity:
             parts.mkdir()
-            inner = archive.unpack(packed, identity, parts)
+            room = shutil.disk_usage(work).free - RESERVE
+            inner = archive.unpack(packed, identity, parts, room)
             if any(manifest.get(key) != value for key, value in inner.items()):
                 raise Trouble(
                     ARCHIVE, f"the archive {manifest['name']} is not that of its manifest"

@@ -25,11 +25,14 @@ def run(
     text: bytes | None = None,
     extra: Mapping[str, str] | None = None,
     seconds: float = LONG_S,
+    name: str = "",
 ) -> str:
     """The program's standard output, "" where it goes to ``sink``. Raises Trouble of this kind.
 
     ``source`` or ``text`` is its standard input. ``extra``: variables of its environment, for secrets that its arguments must not show.
+    ``name``: of the program in messages, if another one starts it.
     """
+    name = name or argv[0]
     given: dict[str, object] = {"stdin": subprocess.DEVNULL}
     if text is not None:
         given = {"input": text}
@@ -46,11 +49,11 @@ def run(
             **given,  # type: ignore[call-overload]
         )
     except FileNotFoundError:
-        raise Trouble(TOOL, f"{argv[0]} is not installed") from None
+        raise Trouble(TOOL, f"{name} is not installed") from None
     except subprocess.TimeoutExpired:
-        raise Trouble(kind, f"{argv[0]} did not finish within {seconds:.0f} s") from None
+        raise Trouble(kind, f"{name} did not finish within {seconds:.0f} s") from None
     if done.returncode:
-        raise Trouble(kind, f"{argv[0]}: {_last(done.stderr) or f'exit {done.returncode}'}")
+        raise Trouble(kind, f"{name}: {_last(done.stderr) or f'exit {done.returncode}'}")
     return (done.stdout or b"").decode("utf-8", "replace")
 
 

@@ -150,9 +150,8 @@ def release() -> str:
 
 def is_older(release: str, than: str) -> bool:
     """Whether a release is older; daemons read data of earlier releases only."""
-    return [int(part) for part in release.split(".")[:2]] < [
-        int(part) for part in than.split(".")[:2]
-    ]
+    here, there = ([int(part) for part in re.findall(r"\d+", one)[:2]] for one in (release, than))
+    return here < there
 
 
 def _until(words: tuple[str, ...], wanted: str) -> None:

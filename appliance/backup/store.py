@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
 import socket
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from appliance.backup.programs import run
-from appliance.backup.trouble import TARGET, Trouble
+from appliance.backup.trouble import TARGET, TOOL, Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +27,8 @@ NETWORKED = re.compile(
 )
 """File systems whose data is on other machines."""
 PART = ".part"
+MOST_MEMORY = 1 << 30
+"""Bytes of sftp's memory, which grows with the list that a server sends. It needs about 10 MiB."""
 
 
 class Folder:
@@ -36,7 +40,7 @@ class Folder:
 
     def put(self, local: Path, name: str) -> None:
         """Copies a file to the target, under its name only once it is complete."""
-        target = self._path / name
+        target = self._inside(name)
         part = target.with_name(target.name + PART)
         try:
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -49,24 +53,38 @@ class Folder:
 
     def finish(self, name: str) -> None:
         """Gives a complete file its name."""
-        target = self._path / name
+        target = self._inside(name)
         try:
             target.with_name(target.name + PART).replace(target)
         except OSError as error:
             raise Trouble(TARGET, f"{target}: {error.strerror}") from None
 
-    def get(self, name: str, local: Path) -> None:
-        """Copies a file from the target."""
+    def _inside(self, name: str) -> Path:
+        """A path below the target. Its server, too, must not lead root elsewhere on this host. Raises Trouble."""
+        path = self._path / name
+        folder = path.parent
+        if folder.exists() and folder.resolve() != self._path.resolve() / Path(name).parent:
+            raise Trouble(TARGET, f"{folder} contains a symbolic link: make it a folder")
+        return path
+
+    def get(self, name: str, local: Path, most: int) -> None:
+        """Copies a file of at most ``most`` bytes from the target."""
+        path = self._inside(name)
         try:
-            with (self._path / name).open("rb") as source, _created(local) as sink:
-                shutil.copyfileobj(source, sink, 1 << 20)
+            with _regular(path) as source, _created(local) as sink:
+                left = most + 1
+                while left and (block := source.read(min(left, 1 << 20))):
+                    sink.write(block)
+                    left -= len(block)
         except OSError as error:
-            raise Trouble(TARGET, f"{self._path / name}: {error.strerror}") from None
+            raise Trouble(TARGET, f"{path}: {error.strerror}") from None
+        if not left:
+            raise _too_large(name, most)
 
     def names(self, folder: str) -> list[str]:
         """Names of files in a folder; none if it does not exist."""
         try:
-            return sorted(entry.name for entry in (self._path / folder).iterdir())
+            return sorted(entry.name for entry in self._inside(f"{folder}/x").parent.iterdir())
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -76,7 +94,7 @@ class Folder:
         """Removes files."""
         for name in names:
             try:
-                (self._path / name).unlink()
+                self._inside(name).unlink()
             except FileNotFoundError:
                 pass
             except OSError as error:
@@ -117,9 +135,14 @@ class Sftp:
         """Gives a complete file its name."""
         self._batch([f"rename {self._path}/{name}{PART} {self._path}/{name}"])
 
-    def get(self, name: str, local: Path) -> None:
-        """Copies a file from the target."""
-        self._batch([f"get {self._path}/{name} {local}"])
+    def get(self, name: str, local: Path, most: int) -> None:
+        """Copies a file of at most ``most`` bytes from the target: a server may send one without end."""
+        try:
+            self._batch([f"get {self._path}/{name} {local}"], limits=(f"--fsize={most}",))
+        except Trouble:
+            if local.exists() and local.stat().st_size >= most:
+                raise _too_large(name, most) from None
+            raise
 
     def names(self, folder: str) -> list[str]:
         """Names of files in a folder; none if it does not exist."""
@@ -132,10 +155,13 @@ class Sftp:
         if names:
             self._batch([f"-rm {self._path}/{name}" for name in names])
 
-    def _batch(self, commands: Sequence[str], missing: str = "") -> str:
-        """``missing``: what is wrong if the server does not know a path."""
+    def _batch(self, commands: Sequence[str], missing: str = "", limits: Sequence[str] = ()) -> str:
+        """``missing``: what is wrong if the server does not know a path. ``limits``: options of prlimit(1)."""
+        if shutil.which(self._argv[0]) is None:
+            raise Trouble(TOOL, f"{self._argv[0]} is not installed")
+        argv = ["prlimit", f"--as={MOST_MEMORY}", *limits, *self._argv]
         try:
-            return run(self._argv, TARGET, text="\n".join([*commands, ""]).encode())
+            return run(argv, TARGET, text="\n".join([*commands, ""]).encode(), name="sftp")
         except Trouble as error:
             if missing and "No such file" in str(error):
                 raise Trouble(TARGET, missing) from None
@@ -180,6 +206,21 @@ def _is_own(server: str) -> bool:
                 continue
             return True
     return False
+
+
+def _regular(path: Path) -> IO[bytes]:
+    """The file, never what a link names. Raises OSError, at once also for a pipe."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file")
+    return os.fdopen(descriptor, "rb")
+
+
+def _too_large(name: str, most: int) -> Trouble:
+    return Trouble(
+        TARGET, f"{name} on the target is larger than {most} bytes: it is not what was written"
+    )
 
 
 def _created(path: Path) -> IO[bytes]:

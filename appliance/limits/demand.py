@@ -10,6 +10,7 @@ from urllib.parse import quote
 from appliance.limits.cluster import HOME
 from appliance.limits.owners import FEW
 from appliance.limits.pods import QUEUE, amount, containers
+from appliance.limits.tell import shown
 from appliance.limits.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ GATED = "SchedulingGated"
 FRESH_S = 420.0
 """Maximum age of a report: a host reports every minute, except while it divides GPUs (at most six minutes)."""
 PATIENCE_S = 900.0
-"""Maximum time for a host to fulfil a request: it waits for ending pods and for the device plugin's restart."""
+"""Maximum time for a host to fulfil a request: it waits for ending pods and for the device plugin's restart. Also the
+maximum time for a pod to get an instance that a host reports as free: one host's report must not keep pods from all others."""
 REST_S = 600.0
 """Time until a host that failed is tried again."""
 LONGEST = 300
@@ -70,7 +72,7 @@ class Host:
         self.free = _counts(said.get("free"))
         self.beside = _counts(said.get("beside"))
         self.room = _counts(said.get("room"))
-        self.problem = str(said.get("problem") or "")[:LONGEST]
+        self.problem = shown(str(said.get("problem") or "")[:LONGEST])
         self.age = now - float(said.get("at") or 0)
         self.new: dict[str, int] = {}
         self.making: dict[str, int] = {}
@@ -138,7 +140,8 @@ class Demand:
         self, lease: Lease, journal: Journal, wall: Callable[[], float] = time.time
     ) -> None:
         self._lease, self._journal, self._wall = lease, journal, wall
-        self._tried: dict[str, int] = {}
+        self._asked: dict[str, list[str]] = {}
+        self._relied: dict[tuple[str, str], float] = {}
         self._failed: dict[str, float] = {}
         self.total = 0
 
@@ -151,8 +154,8 @@ class Demand:
         troubles: list[str] = []
         hosts = list(self._hosts(api, pools, now, troubles))
         waiting = list(_waiting(api, frozenset(spaces)))
-        self._tried = {p.uid: self._tried[p.uid] for p in waiting if p.uid in self._tried}
-        unmet = self._met(sorted(waiting, key=lambda pod: (pod.since, pod.name)), hosts)
+        self._keep({pod.uid for pod in waiting})
+        unmet = self._met(sorted(waiting, key=lambda pod: (pod.since, pod.name)), hosts, now)
         for host in hosts:
             if host.new:
                 self._wish(api, host, now)
@@ -183,14 +186,27 @@ class Demand:
                 host.problem = ""
             yield host
 
-    def _met(self, waiting: list[Wants], hosts: list[Host]) -> list[str]:
+    def _keep(self, uids: set[str]) -> None:
+        """Forget pods that no longer wait."""
+        self._asked = {uid: names for uid, names in self._asked.items() if uid in uids}
+        self._relied = {key: since for key, since in self._relied.items() if key[0] in uids}
+
+    def _met(self, waiting: list[Wants], hosts: list[Host], now: float) -> list[str]:
         """Give each pod what exists, then what can be created; record why that is impossible."""
         unmet = []
         for pod in waiting:
             suited = [] if pod.affinity else [host for host in hosts if host.suits(pod)]
-            if any(host.gives(pod) for host in suited):
+            if any(self._relies(host, pod, now) for host in suited):
                 continue
-            able = sorted((h for h in suited if h.can_make(pod)), key=lambda h: h.cost(pod))
+            asked_of = self._asked.setdefault(pod.uid, [])
+            # A host may report anything: another one is asked before the same one again.
+            able = sorted(
+                (host for host in suited if host.can_make(pod)),
+                key=lambda host: (
+                    asked_of.count(host.name) + self._failed_for(host, pod, now),
+                    host.cost(pod),
+                ),
+            )
             asked = f"{pod.name} waits for {pod.number} x {pod.profile}"
             if pod.affinity:
                 unmet.append(
@@ -200,14 +216,25 @@ class Demand:
                 unmet.append(f"{asked}: no host on which it may run offers that MIG profile")
             elif not able:
                 unmet.append(f"{asked}: no host has room now")
-            elif self._tried.get(pod.uid, 0) >= TRIES:
+            elif len(asked_of) >= TRIES:
                 unmet.append(
                     f"{asked}: created {TRIES} times but not used, so the pod waits for something else"
                 )
             else:
-                self._tried[pod.uid] = self._tried.get(pod.uid, 0) + 1
+                asked_of.append(able[0].name)
                 able[0].new[pod.profile] = able[0].new.get(pod.profile, 0) + pod.number
         return unmet
+
+    def _relies(self, host: Host, pod: Wants, now: float) -> bool:
+        """Return whether the pod waits for what the host reports; not for longer than ``PATIENCE_S``."""
+        if self._failed_for(host, pod, now) or not host.gives(pod):
+            return False
+        self._relied.setdefault((pod.uid, host.name), now)
+        return True
+
+    def _failed_for(self, host: Host, pod: Wants, now: float) -> bool:
+        """Return whether the pod has waited in vain for what the host reports."""
+        return now - self._relied.get((pod.uid, host.name), now) > PATIENCE_S
 
     def _wish(self, api: Api, host: Host, now: float) -> None:
         if not self._lease.held():

@@ -46,13 +46,18 @@ class Journal:
         if self._said.get(subject, "") == words:
             return
         self._said[subject] = words
-        sys.stderr.write(f"{subject}: {words or 'well again'}\n")
+        sys.stderr.write(f"{shown(subject)}: {shown(words) or 'well again'}\n")
 
     def keep(self, subjects: set[str]) -> None:
         """Forgets the messages of all subjects without a message since the last call."""
         left = subjects | self._spoken
         self._said = {key: said for key, said in self._said.items() if key in left}
         self._spoken = set()
+
+
+def shown(text: str) -> str:
+    """The text on one line, without control characters: hosts and members choose a part of it."""
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def event(api: Api, about: Owner, reason: str, words: str) -> None:

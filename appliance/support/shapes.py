@@ -13,10 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MASK = "***"
-PRIVATE = re.compile(
-    r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]{0,40}-----|\Z)",
-    re.S,
+END = r"-----END [A-Z0-9 ]{0,40}-----"
+BODY = (
+    r"\n(?:[A-Za-z0-9+/=]{0,128}|[A-Za-z-]{1,20}:[ ][^\n]{0,200}"
+    r"|[^\n]{0,200}?(?:(?<![A-Za-z0-9+/=])[A-Za-z0-9+/=]{16,128}|(?:Proc-Type|DEK-Info|Comment|Version):[ ][^\n]{0,200}))[ \t\r]{0,8}(?=\n|\Z)"
 )
+"""A line of a key in PEM, also with the time and host of a log before it."""
+PRIVATE = re.compile(
+    r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+    rf"(?:[^\n]*?{END}|[^\n]*(?:{BODY})*(?:(?:\n[^\n]{{0,400}})?\n[^\n]*?{END})?)"
+)
+"""A key to its end, and without an end the lines that look like one. Anybody can put its beginning into a log, by a login
+with this user name: the lines after it must stay."""
 NAMED = re.compile(
     r"(?P<name>(?:passw(?:or)?d|passphrase|passcode|secret|token|credential|community|api_?-?key|access_?-?key|private_?-?key"
     r"|auth_?-?key|munge_?-?key|(?<!by)pass(?![a-z])|pwd(?![a-z])|psk(?![a-z])|(?<![a-z])_?auth(?![a-z]))[a-z0-9_.-]{0,24})"

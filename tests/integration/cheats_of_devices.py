@@ -235,6 +235,18 @@ CHEATS: tuple[Cheat, ...] = (
         "all GPUs by NVIDIA_VISIBLE_DEVICES", "appliance-gpus", pod(container=env(value="all"))
     ),
     refused_pod(
+        "GPUs by NVIDIA_VISIBLE_DEVICES of a file that an init container writes",
+        "appliance-gpus",
+        pod(
+            volumes=[{"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}],
+            container=env(
+                valueFrom={
+                    "fileKeyRef": {"volumeName": "v", "path": "e", "key": "NVIDIA_VISIBLE_DEVICES"}
+                }
+            ),
+        ),
+    ),
+    refused_pod(
         "GPUs by NVIDIA_VISIBLE_DEVICES of a ConfigMap",
         "appliance-gpus",
         pod(

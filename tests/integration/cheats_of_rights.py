@@ -3,6 +3,7 @@
 from tests.integration.cheat_parts import (
     ALPHA,
     EVICTABLE,
+    MINE,
     OFF,
     POOL,
     QUEUE,
@@ -35,6 +36,26 @@ def _labelled() -> Body:
     return made
 
 
+def _manager(fields: int) -> Body:
+    """A manager of fields as the server keeps them, of fields that are not there."""
+    owned: Body = {"f:data": {f"f:{n:0186}": {} for n in range(fields)}}
+    kind = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+    return {**kind, "time": "2026-01-01T00:00:00Z", "fieldsV1": owned}
+
+
+def _spread(values: list[str]) -> Body:
+    """A constraint whose selector names these values."""
+    chosen = {"matchExpressions": [{"key": "a", "operator": "In", "values": values}]}
+    spread = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "labelSelector": chosen}
+    return {**spread, "whenUnsatisfiable": "ScheduleAnyway"}
+
+
+def _of_account() -> Body:
+    """A request for a token of ten years."""
+    spec = {"audiences": ["https://127.0.0.1"], "expirationSeconds": 315_360_000}
+    return {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+
+
 CHEATS: tuple[Cheat, ...] = (
     # Room in etcd.
     Cheat(
@@ -54,6 +75,23 @@ CHEATS: tuple[Cheat, ...] = (
         "appliance-weight",
         f"/api/v1/namespaces/{ALPHA}/configmaps",
         {"metadata": {"name": "try"}, "binaryData": {"a": "QUFB" * 230_000}},
+    ),
+    Cheat(
+        "a ConfigMap whose managers of fields are 850 KB",
+        "appliance-weight",
+        f"/api/v1/namespaces/{ALPHA}/configmaps",
+        {"metadata": {"name": "try", "managedFields": [_manager(4500)]}, "data": {"a": "b"}},
+    ),
+    Cheat(
+        "a ConfigMap of 3,000 labels",
+        "appliance-weight",
+        f"/api/v1/namespaces/{ALPHA}/configmaps",
+        {"metadata": {"name": "try", "labels": {f"l{n:050}": "v" * 60 for n in range(3000)}}},
+    ),
+    refused_pod(
+        "a pod with a selector of 500 KB",
+        "appliance-weight",
+        pod(topologySpreadConstraints=[_spread([f"{n:054}" for n in range(9000)])]),
     ),
     Cheat(
         "a name of the appliance's that the server completes",
@@ -285,5 +323,42 @@ CHEATS: tuple[Cheat, ...] = (
         RBAC,
         "/apis/scheduling.k8s.io/v1/priorityclasses",
         {"metadata": {"name": "mine"}, "value": 1_000_000},
+    ),
+    Cheat(
+        "a token of the project's own account for ten years",
+        RBAC,
+        f"/api/v1/namespaces/{ALPHA}/serviceaccounts/default/token",
+        _of_account(),
+    ),
+    Cheat(
+        "addresses of others behind a service of one's own",
+        RBAC,
+        f"/apis/discovery.k8s.io/v1/namespaces/{ALPHA}/endpointslices",
+        {
+            "metadata": {"name": "try", "labels": {"kubernetes.io/service-name": MINE}},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": ["10.0.0.10"]}],
+            "ports": [],
+        },
+    ),
+    Cheat(
+        "the status of a service",
+        RBAC,
+        f"/api/v1/namespaces/{ALPHA}/services/{MINE}/status",
+        {"status": {"loadBalancer": {}}},
+        "PATCH",
+    ),
+    Cheat(
+        "resources of a pod that runs",
+        RBAC,
+        f"{pods(ALPHA)}/{MINE}/resize",
+        {"spec": {}},
+        "PATCH",
+    ),
+    Cheat(
+        "all ConfigMaps deleted at once",
+        RBAC,
+        f"/api/v1/namespaces/{ALPHA}/configmaps",
+        method="DELETE",
     ),
 )

@@ -12,6 +12,8 @@ from tests.integration.cheat_parts import (
     by_hand,
     claim_spec,
     container_of,
+    cron,
+    deployment,
     ephemeral,
     far,
     gpus_of,
@@ -19,6 +21,7 @@ from tests.integration.cheat_parts import (
     jobset,
     kept,
     named,
+    noted,
     place,
     pod,
     pods,
@@ -245,6 +248,38 @@ def _honest() -> tuple[tuple[str, str, Body], ...]:
                 },
             ),
         ),
+        "user IDs of its own": (ALPHA, pod(hostUsers=False)),
+        "all that Pod Security's restricted asks for": (
+            ALPHA,
+            pod(
+                securityContext={
+                    "runAsNonRoot": True,
+                    "runAsUser": 1000,
+                    "fsGroup": 1000,
+                    "seccompProfile": {"type": "RuntimeDefault"},
+                },
+                container=secure(allowPrivilegeEscalation=False, capabilities={"drop": ["ALL"]}),
+            ),
+        ),
+        "processes that see each other, and options of names": (
+            ALPHA,
+            pod(shareProcessNamespace=True, dnsConfig={"options": [{"name": "ndots"}]}),
+        ),
+        "variables of its own name and memory": (
+            ALPHA,
+            pod(
+                container={
+                    "env": [
+                        {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                        {
+                            "name": "B",
+                            "valueFrom": {"resourceFieldRef": {"resource": "limits.memory"}},
+                        },
+                    ]
+                }
+            ),
+        ),
+        "a key of its own for images": (ALPHA, pod(imagePullSecrets=[{"name": "mine"}])),
         "a script of 30 KB": (ALPHA, pod(container={"args": ["x" * 30_000]})),
     }
     pods_ = tuple((n, pods(space), named(t, space)) for n, (space, t) in plain.items())
@@ -319,6 +354,72 @@ def _honest() -> tuple[tuple[str, str, Body], ...]:
                     "parallelism": 50,
                     "completionMode": "Indexed",
                     "backoffLimitPerIndex": 1,
+                },
+            },
+        ),
+        (
+            "a CronJob each minute by another time zone",
+            place("CronJob"),
+            {
+                **cron(pod(gpus=0)),
+                "spec": {
+                    **cron(pod(gpus=0))["spec"],
+                    "schedule": "* * * * *",
+                    "timeZone": "Europe/Berlin",
+                    "concurrencyPolicy": "Forbid",
+                },
+            },
+        ),
+        (
+            "a Job whose indexes fail by their exit code",
+            place("Job"),
+            {
+                **job(pod()),
+                "spec": {
+                    **job(pod())["spec"],
+                    "completions": 8,
+                    "parallelism": 4,
+                    "completionMode": "Indexed",
+                    "backoffLimitPerIndex": 1,
+                    "ttlSecondsAfterFinished": 600,
+                    "podFailurePolicy": {
+                        "rules": [
+                            {
+                                "action": "FailIndex",
+                                "onExitCodes": {"operator": "In", "values": [42]},
+                            }
+                        ]
+                    },
+                },
+            },
+        ),
+        (
+            "a Deployment of a Helm release",
+            place("Deployment"),
+            noted(
+                noted(deployment(pod(gpus=0)), {"app.kubernetes.io/managed-by": "Helm"}, "labels"),
+                {"meta.helm.sh/release-name": "a", "meta.helm.sh/release-namespace": ALPHA},
+            ),
+        ),
+        (
+            "a certificate and its key",
+            f"{core}/secrets",
+            {
+                **meta,
+                "type": "kubernetes.io/tls",
+                "stringData": {"tls.crt": "x", "tls.key": "y"},
+            },
+        ),
+        (
+            "a service that keeps a client at one pod",
+            f"{core}/services",
+            {
+                **meta,
+                "spec": {
+                    "ports": [{"port": 80}],
+                    "selector": {"a": "b"},
+                    "sessionAffinity": "ClientIP",
+                    "trafficDistribution": "PreferClose",
                 },
             },
         ),

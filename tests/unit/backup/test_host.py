@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,68 @@ def test_a_manifest_that_is_not_the_archives_is_refused(world: World) -> None:
     file = world.target / "tiny" / "head" / f"{made['name']}.json"
     file.write_text(json.dumps({**made, "slurm": {**made["slurm"], "jobs": 8}}))
     with pytest.raises(Trouble, match="is not that of its manifest"):
+        world.host().restore("", "latest", IDENTITY, force=True)
+    assert "systemctl" not in world.said
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"bytes": "1"},
+        {"bytes": -1},
+        {"bytes": 10**400},
+        {"written": 1},
+        {"site": None},
+        {"sha256": 1},
+        {"parts": "x"},
+        {"parts": [{"name": "a"}]},
+        {"slurm": "x"},
+        {"slurm": {"cluster": "tiny", "release": "22.05.8", "jobs": 1, "associations": 1}},
+        {"slurm": {"cluster": "tiny", "release": 22, "jobs": 1, "associations": 1, "changed": 1}},
+    ],
+    ids=str,
+)
+def test_a_manifest_of_another_shape_is_one_line(world: World, lie: dict[str, object]) -> None:
+    made = world.host().save()
+    file = world.target / "tiny" / "head" / f"{made['name']}.json"
+    file.write_text(json.dumps({**made, **lie}))
+    (found,) = world.host().listed()["hosts"]["head"]
+    assert found["problem"] == f"the manifest of {made['name']} cannot be read"
+    with pytest.raises(Trouble, match="cannot be read"):
+        world.host().consider("", made["name"])
+    with pytest.raises(Trouble, match="cannot be read"):
+        world.host().verify("", made["name"], IDENTITY)
+    with pytest.raises(Trouble, match="cannot be read"):
+        world.host().restore("", "latest", IDENTITY, force=True)
+
+
+def test_a_deeply_nested_manifest_is_one_line(world: World) -> None:
+    made = world.host().save()
+    file = world.target / "tiny" / "head" / f"{made['name']}.json"
+    file.write_text("[" * 100_000)
+    with pytest.raises(Trouble, match="cannot be read"):
+        world.host().consider("", "latest")
+
+
+def test_an_older_backup_under_a_newer_name_is_refused(world: World) -> None:
+    made = world.host().save()
+    at = world.target / "tiny" / "head"
+    name = "20991231T235959Z"
+    (at / f"{name}.age").write_bytes((at / f"{made['name']}.age").read_bytes())
+    (at / f"{name}.json").write_text(json.dumps({**made, "name": name}))
+    with pytest.raises(Trouble, match=f"the manifest of {name} cannot be read"):
+        world.host().restore("", "latest", IDENTITY, force=True)
+
+
+def test_a_backup_that_unpacks_to_more_than_there_is_room_for_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (world.root / "state" / "job_state").write_bytes(bytes(8 << 20))
+    world.host().save()
+    monkeypatch.setattr(
+        "appliance.backup.command.RESERVE", shutil.disk_usage(world.root).free - (4 << 20)
+    )
+    with pytest.raises(Trouble, match=r"slurm/state\.tar needs"):
         world.host().restore("", "latest", IDENTITY, force=True)
     assert "systemctl" not in world.said
 

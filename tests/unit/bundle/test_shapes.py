@@ -34,6 +34,21 @@ SOURCES = [p for p in Path(appliance.support.__file__).parent.glob("*.py") if p.
             "a\n***\nb",
         ),
         ("x -----BEGIN PRIVATE KEY-----\nabc\ndef", "x ***"),
+        (
+            r'{"k":"-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----","a":1}',
+            '{"k":"***","a":1}',
+        ),
+        (
+            "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n"
+            "DEK-Info: AES-128-CBC,00112233445566778899AABBCCDDEEFF\n\n"
+            f"{'abcdefgh' * 8}\n{'abcdefgh' * 8}\nab==\n-----END RSA PRIVATE KEY-----\nb",
+            "***\nb",
+        ),
+        (
+            f"t h p[1]: -----BEGIN EC PRIVATE KEY-----\nt h p[1]: Proc-Type: 4,ENCRYPTED\nt h p[1]: {'abcdefgh' * 8}\n"
+            "t h p[1]: ab==\nt h p[1]: -----END EC PRIVATE KEY-----\nb",
+            "t h p[1]: ***\nb",
+        ),
     ],
 )
 def test_a_secret_is_masked(text: str, said: str) -> None:
@@ -63,6 +78,15 @@ def test_a_secret_is_masked(text: str, said: str) -> None:
 )
 def test_what_support_needs_stays(text: str) -> None:
     assert masked(text) == text
+
+
+@pytest.mark.parametrize(
+    "ends", ["", "t h sshd[1]: Invalid user -----END PRIVATE KEY----- from h\n"]
+)
+def test_who_begins_a_key_in_a_log_hides_none_of_the_lines_that_follow(ends: str) -> None:
+    begins = "t h sshd[1]: Invalid user -----BEGIN PRIVATE KEY----- from h"
+    lines = "t h kernel: NVRM: Xid (PCI:0000:4e:00): 79, GPU has fallen off the bus.\n" * 3
+    assert masked(f"{begins}\n{lines}{ends}") == f"t h sshd[1]: Invalid user ***\n{lines}{ends}"
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)

@@ -258,9 +258,44 @@ def test_what_is_made_and_not_used_is_not_made_for_ever(cluster: Cluster) -> Non
     cluster.waits("a")
     for _ in range(TRIES + 3):
         seen = cluster.round()
-        cluster.made("gpu-1")
+        for name in ("gpu-1", "gpu-2"):
+            if cluster.wish(name):
+                cluster.made(name)
     assert seen["wishes"] == TRIES
     assert f"created {TRIES} times but not used" in seen["unmet"][0]
+
+
+@pytest.mark.parametrize("profile", [SMALL, LARGE])
+def test_a_host_that_only_reports_free_instances_keeps_no_pod_from_the_others(
+    cluster: Cluster, profile: str
+) -> None:
+    cluster.waits("a", profile)
+    for _ in range(round(PATIENCE_S / 30) + 3):
+        cluster.host("gpu-1", free={profile: 10**9})
+        cluster.host("gpu-2")
+        cluster.round()
+    assert cluster.wish("gpu-1") == {}
+    assert cluster.wish("gpu-2")["make"] == {profile: 1}
+
+
+def test_a_host_that_only_says_it_did_uses_up_no_tries_of_the_others(cluster: Cluster) -> None:
+    cluster.host("gpu-1", beside={SMALL: 7}, room={SMALL: 1})
+    cluster.waits("a")
+    cluster.round()
+    cluster.made("gpu-1", beside={SMALL: 7}, room={SMALL: 1})
+    cluster.round()
+    assert cluster.wish("gpu-2")["make"] == {SMALL: 1}
+
+
+def test_a_hosts_own_words_are_one_line_of_the_journal(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.host("gpu-1", problem="GPU 0\nPod team/other: ended\x1b[2J")
+    told = cluster.round()["troubles"]
+    assert told == ["gpu-1: GPU 0 Pod team/other: ended [2J"]
+    assert capsys.readouterr().err.splitlines() == [
+        "MIG on demand: gpu-1: GPU 0 Pod team/other: ended [2J"
+    ]
 
 
 def test_without_a_policy_no_node_is_read(world: World) -> None:

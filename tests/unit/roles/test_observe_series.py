@@ -7,6 +7,7 @@ import pytest
 import yaml  # noqa: TID251 - reads the rendered configuration
 
 from appliance.alerts import ALERTS
+from appliance.alerts.alert import MOST
 from appliance.alerts.rules_file import rules as rules_of
 from tests.support.rendering import rendered
 
@@ -68,6 +69,19 @@ def test_no_host_without_the_control_plane_reports_on_the_site(
 ) -> None:
     assert not [series for series in OF_SITE if kept(jobs["node"], series, roles)]
     assert all(kept(jobs["node"], series, roles) for series in OF_HOST)
+
+
+def test_one_host_raises_a_bounded_number_of_alerts_by_each_rule(jobs: dict[str, Any]) -> None:
+    """A rule without bound reads nothing that a GPU host can export."""
+    unbounded = [alert.expr for alert in ALERTS if alert.bounded == alert.expr]
+    assert unbounded
+    for expr in unbounded:
+        read = set(re.findall(r"\b(?:slurm|appliance|node|up|DCGM)_?[A-Za-z_]*", expr))
+        assert read
+        assert not [name for name in read if kept(jobs["node"], name, GPU["roles"])], expr
+    bounded = [alert for alert in ALERTS if alert.expr not in unbounded]
+    assert all(a.bounded == f"topk by (instance) ({MOST}, {a.expr})" for a in bounded)
+    assert len(bounded) > len(unbounded)
 
 
 def test_every_alert_about_the_site_reads_such_a_series() -> None:
