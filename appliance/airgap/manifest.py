@@ -22,7 +22,7 @@ LARGEST = 64 << 20
 BLOCK = 1 << 20
 PART = r"[A-Za-z0-9_+][A-Za-z0-9._+~:%=@-]*"
 """No part begins with a dot: neither "..", nor a hidden file."""
-FETCH = "fetch it again: appliance bundle fetch"
+FETCH = "name the folder that appliance bundle fetch wrote, or fetch it again"
 
 Kind = Literal["package", "index", "key", "wheel", "program", "lock"]
 
@@ -125,7 +125,7 @@ def require_complete(folder: Path, manifest: Manifest) -> None:
     if not manifest.complete:
         raise ApplianceError(
             f"{folder}: the download was interrupted, so files are missing",
-            "the same command continues: appliance bundle fetch",
+            "the command that fetched it continues the download",
         )
 
 

@@ -114,9 +114,13 @@ def verify(folder: Path) -> int:
     if found.differences:
         options.echo(f"  {plural(len(found.differences), 'difference')}: copy the bundle again")
         return 1
-    options.echo(f"  {plural(len(found.manifest.files), 'file')}, {_size(found.manifest.bytes)}, as fetched on {found.manifest.made}")  # fmt: skip
-    if found.is_delta and found.manifest.since:
-        options.echo(f"  a delta: copy it over the bundle {found.manifest.since.digest[:12]}, then verify that")  # fmt: skip
+    since = found.manifest.since
+    left_out = len(since.paths) if since and found.is_delta else 0
+    here = len(found.manifest.files) - left_out
+    size = _here(found.manifest) if left_out else found.manifest.bytes
+    options.echo(f"  {plural(here, 'file')}, {_size(size)}, as fetched on {found.manifest.made}")
+    if since and left_out:
+        options.echo(f"  a delta: copy it over the bundle {since.digest[:12]}, then verify that")
     options.echo(f"  digest of bundle.json: {found.digest}")
     return 0
 

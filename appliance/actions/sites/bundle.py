@@ -201,7 +201,7 @@ def _known_systems(loaded: LoadedSite, target: Target) -> tuple[str, ...]:
     if not found or "" in found:
         raise ConfigError(
             "the systems of the hosts are not known here, because not all have answered yet",
-            f"name them: --os {' or --os '.join(needs.CODENAMES)}",
+            f"name each system, such as --os {next(iter(needs.CODENAMES))}",
         )
     return tuple(found)
 
@@ -319,7 +319,7 @@ def _chosen(
             plan.lacking.append(Lacking(kind="package", name=f"{entry}{release}", why=f"no archive offers it for {system}"))  # fmt: skip
     for name, version in found.items():
         if version:
-            apt.pin(wanted.pinned or name, upstream(version) if wanted.pinned else version)
+            apt.pin(wanted.pinned or name, _with_epoch(version) if wanted.pinned else version)
     return [f"{name}={version}" if version else name for name, version in found.items()]
 
 
@@ -327,6 +327,11 @@ def _is_of(version: str, release: str) -> bool:
     """Whether 3:580.95.05-1 is of 580."""
     wanted = release.removeprefix("v").split(".") if release else []
     return upstream(version).split(".")[: len(wanted)] == wanted
+
+
+def _with_epoch(version: str) -> str:
+    """3:580.95.05 of 3:580.95.05-1: what all packages of a driver have in common."""
+    return "".join(version.rpartition(":")[:2]) + upstream(version)
 
 
 def upstream(version: str) -> str:

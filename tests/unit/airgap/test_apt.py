@@ -32,7 +32,9 @@ def test_signed_lists_are_kept_as_they_are(archive: Archive, tmp_path: Path) -> 
 def test_lists_that_another_key_signed_are_refused(archive: Archive, tmp_path: Path) -> None:
     repository.make_keyring(tmp_path / "others", "somebody")
     archive.publish(tmp_path / "others")
-    with pytest.raises(ApplianceError, match=r"package lists are refused: .*(NO_PUBKEY|not signed)"):
+    with pytest.raises(
+        ApplianceError, match=r"package lists are refused: .*(NO_PUBKEY|not signed)"
+    ):
         Apt(tmp_path / "apt", [archive.source]).update()
 
 
