@@ -62,7 +62,8 @@ def _served(folder: Path, raised: Rack) -> Iterator[None]:
     try:
         deadline = time.monotonic() + 60
         while not _answers(raised):
-            assert server.poll() is None and time.monotonic() < deadline
+            assert server.poll() is None
+            assert time.monotonic() < deadline
             time.sleep(0.2)
         yield
     finally:
@@ -91,7 +92,7 @@ def test_hosts_without_an_uplink_are_deployed_from_the_bundle(integrator: Integr
     assert made.failed == [], made.text
     file = integrator.folder / "mysite/site.yml"
     address = f"http://{integrator.rack.gateway}:{PORT}"
-    file.write_text(file.read_text().replace("repositories:\n", f"repositories:\n  bundle: {address}\n"))  # fmt: skip
+    file.write_text(file.read_text().replace("\nrepositories:\n", f"\nrepositories:\n  bundle: {address}\n"))  # fmt: skip
     _cut(integrator.rack)
     with _served(integrator.folder / "bundle", integrator.rack):
         done = integrator.type("appliance deploy --site mysite --yes\n")
@@ -100,4 +101,5 @@ def test_hosts_without_an_uplink_are_deployed_from_the_bundle(integrator: Integr
     for host in integrator.rack.hosts:
         sources = (host.root / "etc/apt/sources.list.d").glob("*.sources")
         used = {line for one in sources for line in one.read_text().splitlines() if line.startswith("URIs:")}  # fmt: skip
-        assert used and all(line.startswith(f"URIs: {address}/") for line in used)
+        assert used
+        assert all(line.startswith(f"URIs: {address}/") for line in used)

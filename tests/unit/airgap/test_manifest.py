@@ -35,7 +35,8 @@ def _differences(folder: Path) -> set[tuple[str, str]]:
 def test_a_whole_bundle_has_no_differences(tmp_path: Path) -> None:
     made(tmp_path, FILES)
     found = manifest.verify(tmp_path)
-    assert found.differences == () and not found.is_delta
+    assert found.differences == ()
+    assert not found.is_delta
     assert found.digest == hashlib.sha256((tmp_path / manifest.NAME).read_bytes()).hexdigest()
 
 
@@ -100,7 +101,8 @@ def test_a_delta_lacks_only_files_of_the_earlier_bundle(tmp_path: Path) -> None:
     assert _differences(tmp_path) == {("missing", "debian/pool/a.deb")}
     (tmp_path / "debian/pool/b.deb").unlink()
     found = manifest.verify(tmp_path)
-    assert found.is_delta and found.differences == ()
+    assert found.is_delta
+    assert found.differences == ()
     (tmp_path / "wheels/c.whl").unlink()
     assert manifest.verify(tmp_path).differences == (Difference("wheels/c.whl", "missing"),)
 
