@@ -91,8 +91,8 @@ def fetch(
 
     Exit: 0 complete, 1 a mirror failed, 2 unusable input, 3 complete, but something must come from elsewhere.
     """
-    found = action.planned(options.target(inventory, profile), systems, _progress)
-    made, digest = action.fetch(found, folder, since, _progress)
+    target = options.target(inventory, profile)
+    made, digest = action.fetch(target, systems, folder, since, _progress)
     here = len(made.files) - (len(made.since.paths) if made.since else 0)
     options.echo(f"  {folder}: {plural(here, 'file')}, {_size(_here(made))}")
     if made.since:

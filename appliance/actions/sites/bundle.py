@@ -98,13 +98,16 @@ def planned(target: Target, systems: Sequence[str], tell: Tell) -> Planned:
     return plan
 
 
-def fetch(plan: Planned, folder: Path, since: Path | None, tell: Tell) -> tuple[Manifest, str]:
+def fetch(
+    target: Target, systems: Sequence[str], folder: Path, since: Path | None, tell: Tell
+) -> tuple[Manifest, str]:
     """Downloads the bundle; returns its manifest, and the digest of that. The same call continues an interrupted one.
 
     ``since``: an earlier bundle, or its manifest; its files are left out. Raises ConfigError, ApplianceError.
     """
     earlier, digest = _earlier(since)
     before = _taken_over(folder)
+    plan = planned(target, systems, tell)
     there = {file.path: file for file in earlier.files} if earlier else {}
     left_out = [w.file for w in plan.wanted.values() if _same(there.get(w.file.path), w.file)]
     wanted = [w for w in plan.wanted.values() if w.file not in left_out]
