@@ -36,6 +36,7 @@ VERBS = {
     "inventory": "Print the hosts as JSON for Ansible or Prometheus.",
     "kubeconfig": "Get a kubeconfig for the site's cluster, valid for days.",
     "backup": "List, create, verify and restore backups off the hosts.",
+    "bundle": "Download all that a site needs, for halls without Internet.",
     "etcd": "List, save and restore backups of etcd; free space.",
     "images": "Show and lock the container images of the cluster.",
     "queue": "Show and apply the queues of departments and projects.",

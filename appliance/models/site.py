@@ -19,6 +19,7 @@ from appliance.models.text_types import (
     Few,
     HostName,
     LimitName,
+    MirrorUrl,
     Named,
     NamedFew,
     NetworkName,
@@ -183,6 +184,10 @@ class Repositories(Model):
         default=KubernetesRepository.model_construct(), description="kubeadm, kubelet and kubectl"
     )
     helm: HelmProgram = Field(default=HELM, description="Helm's program; default: 3.21.4")
+    bundle: MirrorUrl | None = Field(
+        default=None,
+        description="Air-gap bundle, as served by appliance bundle serve: hosts use it instead of all other package sources; default: none",
+    )
 
 
 class Site(Model):

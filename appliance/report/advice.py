@@ -23,6 +23,8 @@ WITH_SITE = frozenset(
         "bios apply",
         "bios show",
         "bios status",
+        "bundle fetch",
+        "bundle plan",
         "console",
         "deploy",
         "discover",

@@ -101,6 +101,7 @@ SITE: Document = {
             for name in ("containerd", "kubernetes")
         },
         "helm": {"url": "http://mirror.example/helm.tar.gz", "sha256": DIGEST},
+        "bundle": "http://mirror.example/bundle",
     },
     "gpu": {},
     "mig": {

@@ -10,6 +10,7 @@ from appliance.models.facts import HostFacts
 from appliance.models.profile import Profile
 from appliance.models.site import BMC_NETWORK, Host, Role, Site
 from appliance.probe.bundle import executable
+from appliance.stages.base import bundle
 from appliance.stages.base.people import is_for_jobs
 from appliance.stages.context import RoleContext, Variables
 
@@ -100,6 +101,7 @@ def variables(context: RoleContext) -> Variables:
     site, host = context.site, context.host
     base = site.base
     container = in_container(site, context.own)
+    bundled = bundle.address(site, context.own, "distribution")
     return {
         "base_hostname": host.name,
         "base_hosts": context.once(_names),
@@ -132,8 +134,9 @@ def variables(context: RoleContext) -> Variables:
         "base_log_port": base.logs.port if base.logs else 6514,
         "base_log_ca": (base.logs.ca or "") if base.logs else "",
         "base_firewall": base.firewall,
-        "base_mirror": base.mirror or "",
-        "base_security_mirror": base.security_mirror or base.mirror or "",
+        "base_mirror": bundled or base.mirror or "",
+        "base_security_mirror": bundled or base.security_mirror or base.mirror or "",
+        "base_bundle": bool(bundled),
         "base_weekly_program": context.once(_weekly),
         "base_held_packages": list(HELD_PACKAGES),
     }

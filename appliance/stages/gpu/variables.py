@@ -5,6 +5,7 @@ import re
 from appliance.models.facts import HostFacts
 from appliance.models.profile import Interconnect, Profile
 from appliance.models.site import Site
+from appliance.stages.base.bundle import address
 from appliance.stages.context import RoleContext, Variables
 
 OPEN_SINCE = 560
@@ -27,7 +28,7 @@ def variables(context: RoleContext) -> Variables:
         "gpu_release": software.driver_branch,
         "gpu_cuda_major": software.cuda.split(".")[0],
         "gpu_source": source.source,
-        "gpu_mirror": source.mirror or "",
+        "gpu_mirror": address(site, context.own, "nvidia") or source.mirror or "",
         "gpu_key": source.key or "",
         "gpu_fingerprint": source.fingerprint or "",
         "gpu_kernel_modules": kernel_modules(context.profile, source.kernel_modules),

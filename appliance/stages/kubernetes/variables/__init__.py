@@ -4,7 +4,9 @@ import re
 from ipaddress import IPv4Network
 
 from appliance.errors import ConfigError
+from appliance.models.facts import HostFacts
 from appliance.models.site import Host, Owner, Role, Site
+from appliance.stages.base.bundle import address, helm_path
 from appliance.stages.base.variables import in_container
 from appliance.stages.context import RoleContext, Variables
 from appliance.stages.fabric.topology import label_families, node_labels
@@ -87,7 +89,7 @@ def variables(context: RoleContext) -> Variables:
         "kubernetes_pod_routes": _routes(context) if given.network == "bridge" else [],
         "kubernetes_source": given.offline("manifests"),
         "kubernetes_charts": given.offline("charts"),
-        **repository(site),
+        **repository(site, facts),
         "kubernetes_helm": helm(site) if is_control else {},
         "kubernetes_container": container,
         "kubernetes_authentication": authentication(given.oidc, chosen) if is_control else {},
@@ -140,13 +142,13 @@ def _refused(context: RoleContext, chosen: Release) -> str:
     return ""
 
 
-def repository(site: Site) -> Variables:
+def repository(site: Site, facts: HostFacts | None) -> Variables:
     """Where kubeadm, kubelet and kubectl come from; "" where the offline source brings them."""
     found = site.repositories.kubernetes
     offline = bool(options(site).offline("packages"))
     return {
         "kubernetes_repository": "" if offline else found.source,
-        "kubernetes_repository_mirror": found.mirror or "",
+        "kubernetes_repository_mirror": address(site, facts, "kubernetes") or found.mirror or "",
         "kubernetes_repository_key": found.key or "",
         "kubernetes_repository_fingerprint": found.fingerprint or "",
     }
@@ -158,7 +160,9 @@ def helm(site: Site) -> dict[str, str]:
     handed_out = charts.component(given) or site.scheduler
     needed = handed_out or site.workloads or given.network != "bridge"
     brought = not needed or options(site).offline("charts")
-    return {} if brought else site.repositories.helm.model_dump()
+    found, bundle = site.repositories.helm, site.repositories.bundle
+    url = f"{bundle.rstrip('/')}/{helm_path(found.url)}" if bundle else found.url
+    return {} if brought else {"url": url, "sha256": found.sha256}
 
 
 def _upgrade_skip(given: KubernetesOptions, chosen: Release) -> list[str]:

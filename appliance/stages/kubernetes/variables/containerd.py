@@ -2,6 +2,7 @@
 
 from appliance.errors import ConfigError
 from appliance.models.site import Role
+from appliance.stages.base.bundle import address
 from appliance.stages.base.variables import in_container
 from appliance.stages.context import RoleContext, Variables
 from appliance.stages.kubernetes.site import KubernetesOptions
@@ -66,7 +67,9 @@ def _repository(context: RoleContext, version: str) -> Variables:
         "containerd_package": "containerd.io" if upstream else "containerd",
         "containerd_release": version,
         "containerd_repository": "" if offline else found.source,
-        "containerd_repository_mirror": found.mirror or "",
+        "containerd_repository_mirror": address(context.site, context.own, "containerd")
+        or found.mirror
+        or "",
         "containerd_repository_key": found.key or "",
         "containerd_repository_fingerprint": found.fingerprint or "",
     }
