@@ -33,7 +33,7 @@ from appliance.models.gpu_counts import gpu_count
 from appliance.models.result import Judgement, Kind, Place, Status, place
 from appliance.models.site import Host, Owner, Role, Site
 from appliance.stages.base import ids as base_ids
-from appliance.stages.base.causes import FULL_DISK, unit_failed
+from appliance.stages.base.causes import FULL_DISK, OWN_FOLDER, unit_failed
 from appliance.stages.base.checks.neighbours import removal
 from appliance.stages.gpu import ids as gpu_ids
 from appliance.stages.maintenance import in_maintenance
@@ -491,6 +491,7 @@ CHECKS: tuple[Check, ...] = (
         causes=(
             FULL_DISK,
             NO_MUNGE,
+            OWN_FOLDER,
             Cause(
                 base_ids.ACCESS,
                 "slurmd does not start without the device files of its GPUs",
