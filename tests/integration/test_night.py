@@ -39,6 +39,8 @@ class Fault:
     left: str = "true"
     deploys: tuple[str, ...] = ()
     """Flags of the deployment that the remedy names; it comes after ``remedy``."""
+    named: str = ""
+    """What FOLDER of the remedy stands for."""
 
 
 def gpu(change: str, check: str, target: str, says: str) -> Fault:
@@ -142,7 +144,9 @@ FAULTS = {
     "clock-stopped": Fault("gpu-2", "systemctl kill -s STOP --kill-who=main chrony", "base.units", "gpu-2/chrony.service", "is suspended", "systemctl restart chrony.service"),
     "file-server-hangs": Fault("head", "systemctl kill -s STOP nfs-ganesha", "storage.server", "head", "nfs-ganesha.service is suspended", "systemctl restart nfs-ganesha.service"),
     "file-server-stopped": Fault("head", "systemctl stop nfs-ganesha", "storage.server", "head", "nfs-ganesha.service is inactive", deploys=("--stage", "storage")),
-    "export-moved-away": Fault("head", "mv /srv/data /srv/data.old", "storage.export", "head/srv/data", "/srv/data is gone, and with it the data of users", "mv /srv/data.old /srv/data; systemctl restart nfs-ganesha"),
+    "export-moved-away": Fault("head", "mv /srv/data /srv/data.old", "storage.export", "head/srv/data", "/srv/data no longer exists, and with it the data of users", "mv FOLDER /srv/data; systemctl restart nfs-ganesha.service", named="/srv/data.old"),
+    "partition-leaves": Fault("head", "scontrol create partitionname=old nodes=ALL state=UP; sbatch --partition=old --chdir=/ --output=/dev/null --mem=16M --wrap='sleep 3600'", "slurm.leaving", "cluster/partition old", "partition old has 1 job, but is no longer in the site", "scancel --partition=old", left="scancel --partition=old; sleep 8; scontrol delete partitionname=old"),
+    "exporter-stopped": Fault("gpu-2", "systemctl stop prometheus-node-exporter", "observe.exporter", "gpu-2", "prometheus-node-exporter.service is inactive", deploys=("--stage", "observe")),
     "account-without-time": Fault("head", "sacctmgr -i modify account default set MaxWall=1", "slurm.submit", "cluster/account default", "has the limit MaxWall=00:01:00", "sacctmgr -i modify account default set MaxWall=-1"),
     "qos-without-time": Fault("head", "sacctmgr -i modify qos normal set MaxWall=00:00:01", "slurm.submit", "cluster/QOS normal", "its jobs end after 60 s", "sacctmgr -i modify qos normal set MaxWall=-1"),
     "qos-without-gpus": Fault("head", "sacctmgr -i modify qos normal set MaxTRESPU=gres/gpu=0", "slurm.submit", "cluster/QOS normal", "has the limit MaxTRESPU=gres/gpu=0", "sacctmgr -i modify qos normal set MaxTRESPU=gres/gpu=-1"),
@@ -330,7 +334,7 @@ def test_what_keeps_users_from_work_is_named_and_its_remedy_ends_it(
         assert found.fix
         if fault.remedy:
             assert fault.remedy.partition(" $(")[0] in found.fix
-            sound.said(fault.host, fault.remedy)
+            sound.said(fault.host, fault.remedy.replace("FOLDER", fault.named))
         if fault.deploys:
             assert " ".join(fault.deploys) in found.fix
             done = sound.deploy(*fault.deploys)

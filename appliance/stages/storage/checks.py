@@ -32,8 +32,8 @@ UNITS = ("nfs-server.service", "nfs-ganesha.service")
 DEPLOY = "appliance deploy --stage storage"
 DISK_ERRORS = "journalctl -k -p err on the host shows the disk; replace it, or run fsck and reboot"
 LOST = (
-    "on {1}: ls -d {2}* shows a renamed folder, findmnt -T {2} a disk that is not mounted; move the folder to {0} again or mount its disk, "
-    "then restart the NFS server. Only to begin with an empty one: mkdir -p {0}"
+    "on {1}: ls -d {2}* shows a renamed folder: mv FOLDER {0}; systemctl restart {3}. lsblk -f shows a disk that is "
+    "not mounted: mount it. Only to begin with an empty one: mkdir -p {0}"
 )
 MISSING = "missing"
 """What the probe finds in the place of a resource that is not there."""
@@ -180,7 +180,7 @@ def judge_scratch_size(view: View, host: Host, facts: HostFacts) -> Iterable[Jud
 
 
 def lost_folders(view: View, host: Host, facts: HostFacts) -> list[str]:
-    """Folders of exports that were deployed and are gone: an empty one in their place would hide that users' data is not there."""
+    """Folders of exports that were deployed and no longer exist: an empty one in their place would hide that users' data is not there."""
     receipt = facts.receipts.get("storage")
     if receipt is None or not _serves(view, host):
         return []
@@ -189,12 +189,18 @@ def lost_folders(view: View, host: Host, facts: HostFacts) -> list[str]:
     return [name for name in gone if f"{name}/".startswith(exports)]
 
 
+def lost_fix(facts: HostFacts, name: str, export: str) -> str:
+    """How to find the folder ``name`` of an export again."""
+    there = [unit for unit in UNITS if unit in facts.units and facts.units[unit].load == "loaded"]
+    return LOST.format(name, facts.host, export, there[0] if there else UNITS[0])
+
+
 def _judge_export(view: View, host: Host, facts: HostFacts, export: Export) -> Judgement:
     target = place(host.name, export.path.removeprefix("/"))
     for name in lost_folders(view, host, facts):
         if f"{name}/".startswith(f"{export.path}/"):
-            cause = f"{name} is gone, and with it the data of users"
-            fix = LOST.format(name, host.name, export.path)
+            cause = f"{name} no longer exists, and with it the data of users"
+            fix = lost_fix(facts, name, export.path)
             return failed(target, cause, fix, value=MISSING, limit="the folder that was deployed")
     holder = _holding(facts, export.path)
     if holder is None:
@@ -314,13 +320,13 @@ CHECKS: tuple[Check, ...] = (
         roles=frozenset({Role.STORAGE}),
         judge=judge_export,
         explain="The folder of each export, as it was deployed, and its file system: writable, with free space and inodes. The kernel remounts a "
-        "file system read-only when its disk fails. A deployment is refused while the folder is gone, because it would create an empty one.",
+        "file system read-only when its disk fails. A deployment is refused while the folder is missing, because it would create an empty one.",
         limit="writable, 5 % free (own choice)",
         causes=(FULL_DISK,),
         explains=(
             Effect(
                 base_ids.DRIFT,
-                "the folder that is gone",
+                "the missing folder",
                 when=lambda cause, effect: (
                     cause.value == MISSING
                     and all(

@@ -31,7 +31,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, found: str, stage: str) -> None:
 
 
 def test_a_folder_that_is_gone_ends_the_deployment(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ApplianceError, match="/srv/data of nas1 is gone") as caught:
+    with pytest.raises(ApplianceError, match="/srv/data of nas1 no longer exists") as caught:
         refuse(monkeypatch, "missing", "storage")
     assert "mkdir -p /srv/data" in caught.value.hint
 

@@ -357,7 +357,7 @@ def test_a_folder_of_an_export_that_is_gone_fails_and_is_not_created_again(gone:
     drift = {"kind": "directory", "name": gone, "expected": "present", "found": "missing"}
     lost = receipt_of("storage", "f").model_copy(update={"drift": (Drift(**drift),)})
     result = one("storage.export", facts("nas1", receipts={"storage": lost}))
-    assert result.cause == f"{gone} is gone, and with it the data of users"
+    assert result.cause == f"{gone} no longer exists, and with it the data of users"
     assert result.fix.endswith(f"Only to begin with an empty one: mkdir -p {gone}")
 
 
