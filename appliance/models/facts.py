@@ -116,6 +116,9 @@ class Foreign(Model):
         default="", description="Its first line, the target of a link, the key, or the group"
     )
     lines: Count = Field(default=0, description="Number of its lines that are not comments")
+    end: str = Field(
+        default="", pattern=r"^[A-Za-z0-9+/]{0,16}$", description="The last letters of a key"
+    )
 
 
 class Posture(Model):

@@ -42,6 +42,8 @@ class Kind(StrEnum):
     OTHER = ""
     DENIED = "denied"
     TOO_FEW_GPUS = "too_few_gpus"
+    UNWRITTEN = "unwritten"
+    """Something of the site that the stage of the check has not created yet, or that was deleted."""
     WAITS = "waits"
     """Waits for a command of an operator: waiting does not help."""
     MAINTENANCE = "maintenance"

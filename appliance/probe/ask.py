@@ -38,6 +38,7 @@ class Ask:
         self.packages = _texts(request, "packages")
         self.sysctl = _texts(request, "sysctl")
         self.users = _texts(request, "users")
+        self.partitions = _texts(request, "partitions")
         self.people = _texts(request, "people")
         self.admins = _texts(request, "admins")
         self.resources = _resources(request)

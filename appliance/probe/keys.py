@@ -24,6 +24,8 @@ MOST = 200
 """Keys of one account that are listed."""
 BYTES = 256 << 10
 """Of one file that are read: some 500 keys."""
+LETTERS = 16
+"""Of a key's text, by which a command finds its line. The first ones are those of all keys of its type."""
 LONGEST_LINE = 16_384
 MOST_OPTIONS = 20
 MOST_TOLD = 400
@@ -35,8 +37,10 @@ NOT_READ = "not read:"
 class Key:
     """One line that sshd accepts as a key."""
 
-    def __init__(self, options: str, kind: str, fingerprint: str, remark: str) -> None:
-        self.fingerprint, self.kind = fingerprint, kind
+    def __init__(
+        self, options: str, kind: str, fingerprint: str, remark: str, end: str = ""
+    ) -> None:
+        self.fingerprint, self.kind, self.end = fingerprint, kind, end
         self.options, self.remark = _options(options), _remark(remark)
 
     def told(self, fingerprint: str = "") -> str:
@@ -45,17 +49,17 @@ class Key:
         return words + (f", with {', '.join(self.options)}"[:MOST_TOLD] if self.options else "")
 
 
-def fingerprints(text: str) -> Iterator[tuple[str, str]]:
-    """Fingerprint of each key, and the key as people read it; last what is no key: "" and how many such lines there are."""
+def fingerprints(text: str) -> Iterator[tuple[str, str, str]]:
+    """Fingerprint of each key, the key as people read it, and its last letters; last what is no key, and how many such lines there are."""
     others = set()
     for line in told_lines(text):
         key = read(line)
         if key:
-            yield key.fingerprint, key.told(key.fingerprint)
+            yield key.fingerprint, key.told(key.fingerprint), key.end
         else:
             others.add(line)
     if others:
-        yield "", f"{NO_KEY}: {len(others)}"
+        yield "", f"{NO_KEY}: {len(others)}", ""
 
 
 def told_lines(text: str) -> Iterator[str]:
@@ -105,7 +109,7 @@ def _key(options: str, rest: str) -> Key | None:
     if blob[4 : 4 + int.from_bytes(blob[:4], "big")] != kind.encode():
         return None
     digest = base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
-    return Key(options, kind, "SHA256:" + digest, remark)
+    return Key(options, kind, "SHA256:" + digest, remark, word.rstrip("=")[-LETTERS:])
 
 
 def _end_of_options(line: str) -> int:

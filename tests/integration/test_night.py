@@ -26,7 +26,7 @@ KMSG = "/var/lib/appliance-lab/kmsg"
 class Fault:
     """``says`` is a piece of the cause, ``remedy`` the printed command that ends it, ``lab`` what takes away the rest of what was planted.
 
-    Without a remedy a part is to be replaced: there the lab does it. ``left``: what the remedy leaves, and health does not mind.
+    Without a remedy and a deployment a part is to be replaced: there the lab does it. ``left``: what the remedy leaves, and health does not mind.
     """
 
     host: str
@@ -37,6 +37,10 @@ class Fault:
     remedy: str = ""
     lab: str = "true"
     left: str = "true"
+    deploys: tuple[str, ...] = ()
+    """Flags of the deployment that the remedy names; it comes after ``remedy``."""
+    named: str = ""
+    """What FOLDER of the remedy stands for."""
 
 
 def gpu(change: str, check: str, target: str, says: str) -> Fault:
@@ -114,6 +118,10 @@ CHAIN = (
     "nft add table inet corp; nft 'add chain inet corp {0} {{ type filter hook {1} priority -10; }}'; "
     "nft add rule inet corp {0} "
 )
+REGISTER = (
+    "mysql slurm_acct_db -e \"update cluster_table set deleted=1 where name='appliance'\"; systemctl restart slurmdbd; sleep 5; "
+    "sacctmgr -i add cluster appliance"
+)
 FAULTS = {
     # Slurm's live state and its accounts.
     "partition-down": Fault("head", "scontrol update partition=gpu state=DOWN", "slurm.submit", "cluster/partition gpu", "partition gpu is DOWN", "scontrol update partitionname=gpu state=up"),
@@ -124,6 +132,7 @@ FAULTS = {
     "reserved-for-root": Fault("head", "scontrol create reservation reservationname=keep starttime=now duration=30-0:0:0 users=root nodes=ALL flags=ignore_jobs", "slurm.submit", "cluster/reservation keep", "for root until", "scontrol delete reservation keep"),
     "maintenance-forgotten": Fault("head", "scontrol create reservation reservationname=maint starttime=now duration=365-0:0:0 users=root nodes=ALL flags=maint,ignore_jobs", "slurm.submit", "cluster/reservation maint", "for root until", "scontrol delete reservation maint"),
     "drained-by-a-person": Fault("head", "scontrol update nodename=gpu-2 state=drain reason=test", "slurm.nodes", "gpu-2", "test", "scontrol update nodename=gpu-2 state=resume"),
+    "accounts-lost": Fault("head", "mysql slurm_acct_db -e 'rename table appliance_assoc_table to appliance_assoc_gone'; systemctl restart slurmdbd; sleep 5", "slurm.submit", "cluster/accounts", "the table of accounts of cluster appliance is empty", REGISTER, left="mysql slurm_acct_db -e 'drop table if exists appliance_assoc_gone'", deploys=("--stage", "slurm", "--hosts", "head", "--full")),
     "munge-closed": Fault("head", "chmod 0700 /run/munge", "slurm.munge", "head", "munged runs, but does not sign for users", "chmod 0755 /run/munge; systemctl restart munge"),
     "munge-with-an-old-key": Fault("gpu-2", "cp -a /etc/munge/munge.key /root/key; head -c 128 /dev/urandom > /etc/munge/munge.key; systemctl restart munge; sleep 2; cat /root/key > /etc/munge/munge.key", "slurm.munge", "gpu-2", "an older key than its file holds", "systemctl restart munge", "cp -a /root/key /etc/munge/munge.key"),
     "daemon-off-at-boot": Fault("gpu-2", "systemctl disable slurmd", "slurm.daemons", "gpu-2/slurmd", "will not start at the next boot", "systemctl enable slurmd"),
@@ -134,6 +143,10 @@ FAULTS = {
     "munge-stopped": suspended("gpu-2", "munge", "slurm.munge", "gpu-2"),
     "clock-stopped": Fault("gpu-2", "systemctl kill -s STOP --kill-who=main chrony", "base.units", "gpu-2/chrony.service", "is suspended", "systemctl restart chrony.service"),
     "file-server-hangs": Fault("head", "systemctl kill -s STOP nfs-ganesha", "storage.server", "head", "nfs-ganesha.service is suspended", "systemctl restart nfs-ganesha.service"),
+    "file-server-stopped": Fault("head", "systemctl stop nfs-ganesha", "storage.server", "head", "nfs-ganesha.service is inactive", deploys=("--stage", "storage")),
+    "export-moved-away": Fault("head", "mv /srv/data /srv/data.old", "storage.export", "head/srv/data", "/srv/data no longer exists, and with it the data of users", "mv FOLDER /srv/data; systemctl restart nfs-ganesha.service", named="/srv/data.old"),
+    "partition-leaves": Fault("head", "scontrol create partitionname=old nodes=ALL state=UP; sbatch --partition=old --chdir=/ --output=/dev/null --mem=16M --wrap='sleep 3600'", "slurm.leaving", "cluster/partition old", "partition old has 1 job, but is no longer in the site", "scancel --partition=old", left="scancel --partition=old; sleep 8; scontrol delete partitionname=old"),
+    "exporter-stopped": Fault("gpu-2", "systemctl stop prometheus-node-exporter", "observe.exporter", "gpu-2", "prometheus-node-exporter.service is inactive", deploys=("--stage", "observe")),
     "account-without-time": Fault("head", "sacctmgr -i modify account default set MaxWall=1", "slurm.submit", "cluster/account default", "has the limit MaxWall=00:01:00", "sacctmgr -i modify account default set MaxWall=-1"),
     "qos-without-time": Fault("head", "sacctmgr -i modify qos normal set MaxWall=00:00:01", "slurm.submit", "cluster/QOS normal", "its jobs end after 60 s", "sacctmgr -i modify qos normal set MaxWall=-1"),
     "qos-without-gpus": Fault("head", "sacctmgr -i modify qos normal set MaxTRESPU=gres/gpu=0", "slurm.submit", "cluster/QOS normal", "has the limit MaxTRESPU=gres/gpu=0", "sacctmgr -i modify qos normal set MaxTRESPU=gres/gpu=-1"),
@@ -188,6 +201,9 @@ FAULTS = {
     "jobs-run-last": Fault("gpu-1", "renice -n 19 -p $(systemctl show -P MainPID slurmd)", "base.access", "gpu-1/slurmd,priority", "and jobs inherit it", "systemctl restart slurmd"),
     "processes-of-users-limited": Fault("head", "echo '* hard nproc 5' >> /etc/security/limits.conf", "base.access", "head/etc/security/limits.conf,* nproc", "limits nproc of every user to 5", r"sed -i -E '/^\s*\*\s+hard\s+nproc\s/d' /etc/security/limits.conf"),
     # Slurm's folders, plugins and limits.
+    "state-of-root": Fault("head", "chown -R root: /var/lib/slurm/slurmctld", "base.access", "head/var/lib/slurm/slurmctld", "does not belong to slurm: batch jobs are refused", "chown -R slurm: /var/lib/slurm/slurmctld; systemctl reset-failed slurmctld; systemctl restart slurmctld"),
+    "jobs-of-root": Fault("head", "mkdir -p /var/lib/slurm/slurmctld/hash.3; chown root: /var/lib/slurm/slurmctld/hash.3", "base.access", "head/var/lib/slurm/slurmctld", "hash.3 does not belong to slurm", "chown -R slurm: /var/lib/slurm/slurmctld; systemctl reset-failed slurmctld; systemctl restart slurmctld"),
+    "metrics-of-root": Fault("head", "chown -R root: /var/lib/prometheus/metrics2; systemctl restart prometheus", "base.access", "head/var/lib/prometheus/metrics2", "does not belong to prometheus: prometheus does not start", "chown -R prometheus: /var/lib/prometheus/metrics2; systemctl reset-failed prometheus; systemctl restart prometheus"),
     "spool-read-only": Fault("gpu-2", "mount --bind /var/lib/slurm/slurmd /var/lib/slurm/slurmd; mount -o remount,ro,bind /var/lib/slurm/slurmd", "base.access", "gpu-2/var/lib/slurm/slurmd", "is read-only: no job starts", "mount -o remount,rw $(findmnt -n -o TARGET -T /var/lib/slurm/slurmd)", left="umount /var/lib/slurm/slurmd"),
     "plugin-lost": Fault("gpu-1", f"rm {PLUGINS}/cred_munge.so", "base.access", f"gpu-1{PLUGINS}/cred_munge.so", "does not exist: Slurm loads it for each job", f"apt-get install --reinstall -y $(dpkg-query -S {PLUGINS}/cred_munge.so | cut -d: -f1)"),
     "plugin-closed": Fault("gpu-2", f"chmod 0600 {PLUGINS}/libslurmfull.so", "base.access", f"gpu-2{PLUGINS}/libslurmfull.so", "cannot be read by users", f"chmod 0644 {PLUGINS}/libslurmfull.so"),
@@ -195,6 +211,7 @@ FAULTS = {
     "qos-asks-for-too-much": Fault("head", "sacctmgr -i modify qos normal set MinTRES=cpu=1000", "slurm.submit", "cluster/QOS normal", "has the limit MinTRES=cpu=1000: the cluster has less", "sacctmgr -i modify qos normal set MinTRES=cpu=-1"),
     "memory-by-default": Fault("head", "scontrol update partition=gpu DefMemPerNode=90000000", "slurm.submit", "cluster/partition gpu", "DefMemPerNode is 90000000", "scontrol reconfigure"),
     # Logins.
+    "login-prints": Fault("gpu-2", "cp -a /root/.bashrc /root/bashrc; sed -i '1i echo WELCOME' /root/.bashrc", "base.access", "gpu-2/login", "prints 'WELCOME' without a terminal", """sed -i '1i [ -z "$PS1" ] && return' ~/.bashrc""", left="mv /root/bashrc /root/.bashrc"),
     "login-waits": script("head", "sleep 20", "sleep", "waits 20 s at every login", r"^sleep\s"),
     "login-without-commands": script("head", "export PATH=/opt/corp/bin", "PATH", "users' shells find no command", r"^(export\s+)?PATH="),
     "login-hides-files": script("head", "umask 0777", "umask", "cannot read or write the files that they create", r"^umask\s"),
@@ -207,6 +224,7 @@ FAULTS = {
     "tmp-read-only": Fault("gpu-1", "mount -o remount,ro /tmp", "base.access", "gpu-1/tmp", "users cannot write there", "mount -o remount,rw $(findmnt -n -o TARGET -T /tmp)"),
     # Network and time.
     "loopback-down": Fault("gpu-1", "ip link set lo down", "base.access", "gpu-1/lo", "the loopback interface lo is down", "ip link set lo up"),
+    "another-address-for-a-name": Fault("gpu-1", "sed -i -E 's/^[0-9.]+(\\s+head)/192.0.2.9\\1/' /etc/hosts", "base.neighbours", "gpu-1/head", "gpu-1 resolves head to 192.0.2.9", deploys=("--stage", "base", "--hosts", "gpu-1")),
     "few-ports": Fault("gpu-1", "echo '40000 40003' > /proc/sys/net/ipv4/ip_local_port_range", "base.access", "gpu-1/ports", "programs have 4 ports for connections", "sysctl -w net.ipv4.ip_local_port_range='32768 60999'"),
     "user-without-a-route": Fault("gpu-1", "ip rule add prio 100 uidrange 2001-2001 prohibit", "base.access", "gpu-1/rule 100", "refuses packets of uid 2001-2001", "ip rule del prio 100"),
     "packets-diverted": Fault("gpu-2", "tc qdisc add dev host0 ingress; tc filter add dev host0 parent ffff: protocol ip prio 7 u32 match ip protocol 132 0xff action mirred egress redirect dev lo", "base.neighbours", "gpu-2/host0", "a traffic filter that sends packets to another interface", "tc filter del dev host0 parent ffff: prio 7", left="tc qdisc del dev host0 ingress"),
@@ -239,6 +257,7 @@ FAULTS = {
     "memory-lost": gpu("s/^gpu7.memory_total=.*/gpu7.memory_total=77309411328/", "gpu.memory", "gpu-2/GPU 7", "77.3 GB"),
     "transfers-repeated": gpu("s/^gpu6.pcie_replays=.*/gpu6.pcie_replays=250000/", "gpu.pcie", "gpu-2/GPU 6", "had to be repeated"),
     "another-firmware": gpu("s/^gpu3.vbios=.*/gpu3.vbios=92.00.19.00.01/", "gpu.vbios_spread", "cluster", "except for gpu-2/GPU 3"),
+    "subnet-manager-stopped": Fault("head", "systemctl stop 'opensm@*'", "fabric.sm", "cluster", "no master subnet manager answers", "systemctl restart opensm"),
     "subnet-manager-hangs": Fault("head", "systemctl kill -s STOP 'opensm@*'", "fabric.sm", "cluster", "no master subnet manager answers", "systemctl restart opensm"),
     "log-fills-the-disk": Fault("gpu-1", "fallocate -l $(($(df --output=avail -B1M /var/log | tail -1) - 600))M /var/log/huge.log", "base.disk", "gpu-1//", "/var/log/huge.log of uid 0 takes", "truncate -s 0 /var/log/huge.log", left="rm -f /var/log/huge.log"),
     "no-python": Fault("gpu-2", "mv /usr/bin/python3 /usr/bin/python3.away", "host.reachable", "gpu-2", "/usr/bin/python3: No such file", "ln -s $(ls /usr/bin | grep -m1 -x 'python3[.][0-9]*') /usr/bin/python3", left="mv -f /usr/bin/python3.away /usr/bin/python3"),
@@ -315,9 +334,13 @@ def test_what_keeps_users_from_work_is_named_and_its_remedy_ends_it(
         assert found.fix
         if fault.remedy:
             assert fault.remedy.partition(" $(")[0] in found.fix
-            sound.said(fault.host, fault.remedy)
-            if fault.lab == "true":
-                until_good(sound, fault)
+            sound.said(fault.host, fault.remedy.replace("FOLDER", fault.named))
+        if fault.deploys:
+            assert " ".join(fault.deploys) in found.fix
+            done = sound.deploy(*fault.deploys)
+            assert done.returncode == 0, done.stdout + done.stderr
+        if (fault.remedy or fault.deploys) and fault.lab == "true":
+            until_good(sound, fault)
     finally:
         sound.said(fault.host, f"{fault.lab}; {fault.left}")
     until_good(sound, fault)

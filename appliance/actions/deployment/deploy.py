@@ -22,6 +22,7 @@ from appliance.engine.look.run_record import Findings, ready_to_save, record_of,
 from appliance.engine.look.shared_baseline import record_accepted
 from appliance.engine.look.survey import view_of
 from appliance.engine.plan.leaving_hosts import refuse_leaving
+from appliance.engine.plan.lost_exports import refuse_lost_exports
 from appliance.engine.plan.selection import Filters, select
 from appliance.engine.run.apply import apply
 from appliance.engine.run.cluster_stages import noticed, run_cluster_stage
@@ -109,6 +110,7 @@ def deploy(
         plan, stages = planned.plan, planned.selection.stages
         refuse_leaving(session, planned.found, plan)
         refuse_leaving_pods(session, planned.found, plan)
+        refuse_lost_exports(session, planned.found, plan)
         refuse_unready(session, planned.found, plan, stages, planned.prepared)
         shown = session.redact.texts(plan)
         session.journal.append(session.run, "plan", cells=[c.model_dump() for c in shown.pending()])

@@ -51,6 +51,7 @@ def request_for(session: Session, host: str, beside: Beside = Beside.NOTHING) ->
         "kernel_log": asked(),
         "peers": peers_of(session.site, host),
         "users": users_of(session.site) if control else [],
+        "partitions": [p.name for p in session.site.slurm_options.partitions] if control else [],
         "submissions": submissions_of(session.site) if control else {},
         "admins": [admin.name for admin in session.site.base.admins[:MOST_PEOPLE]],
         "numbers": numbers(session.site),

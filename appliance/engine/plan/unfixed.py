@@ -9,7 +9,8 @@ from appliance.engine.look.survey import view_of
 from appliance.engine.plan.selection import Selection
 from appliance.engine.session import Session
 from appliance.models.plan import Action, HostStage, Plan
-from appliance.models.result import COMPLAINTS, CheckResult
+from appliance.models.result import COMPLAINTS, CheckResult, Kind
+from appliance.models.site import Role
 from appliance.report.findings import Roots
 from appliance.stages.base import ids as base_ids
 from appliance.stages.catalog import STAGES
@@ -47,18 +48,33 @@ def _put_back(found: Round, plan: Plan) -> set[str]:
 
 
 def _mended(session: Session, plan: Plan, wrong: Sequence[CheckResult]) -> set[str]:
-    """Return what a stage that runs proves of a host; of the cluster, if it runs on all its hosts or visits them one by one."""
+    """Return what a stage that runs proves of a host; of the cluster, if it runs on all its hosts or visits them one by one.
+
+    What the site lists and the host lacks, the stage creates; that of the cluster, on the first control host.
+    """
     proofs = {stage.name: frozenset(stage.checks) for stage in STAGES}
     of_host: dict[str | None, list[CheckResult]] = {}
     for result in wrong:
         of_host.setdefault(result.host, []).append(result)
     whole = _whole(session, plan) if None in of_host else set()
-    return {
+    return _created(session, plan, wrong) | {
         result.name
         for cell in plan.pending()
         for host in (cell.host, *([None] if cell.drain or cell.stage in whole else []))
         for result in of_host.get(host, ())
         if result.id in proofs.get(cell.stage, ())
+    }
+
+
+def _created(session: Session, plan: Plan, wrong: Sequence[CheckResult]) -> set[str]:
+    first = next((host.name for host in session.site.with_role(Role.CONTROL)), "")
+    of_stage = {id_: stage.name for stage in STAGES for id_ in stage.symptoms}
+    pending = {(cell.stage, cell.host) for cell in plan.pending()}
+    return {
+        result.name
+        for result in wrong
+        if result.kind is Kind.UNWRITTEN
+        and (of_stage.get(result.id), result.host or first) in pending
     }
 
 

@@ -56,6 +56,14 @@ CLOSED = {6: "blackhole", 7: "unreachable", 8: "prohibit"}
 PRIORITY, UIDS = 6, 20
 SLURM = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf")
 FOLDERS = re.compile(r"^\s*(SlurmdSpoolDir|StateSaveLocation)\s*=\s*(/[\w./-]{1,200})\s*$", re.M | re.I)  # fmt: skip
+SAVED = re.compile(r"^\s*StateSaveLocation\s*=\s*(/[\w./-]{1,200})\s*$", re.M | re.I)
+SLURM_USER = re.compile(r"^\s*SlurmUser\s*=\s*([a-z_][\w-]{0,31})\s*$", re.M | re.I)
+STATES = {
+    "/var/lib/prometheus/metrics2": ("prometheus", "prometheus"),
+    "/var/lib/mysql": ("mysql", "mariadb"),
+}
+"""Folders in which a daemon keeps its state: its account and its unit."""
+MOST_NAMES = 200
 PLUGINS = re.compile(r"^\s*\w+(?:Type|Plugin)\s*=\s*([a-z_]+)/([a-z0-9_]+)", re.M | re.I)
 PLUGIN_FOLDERS = ("/usr/lib/x86_64-linux-gnu/slurm-wlm", "/usr/lib/aarch64-linux-gnu/slurm-wlm", "/usr/lib64/slurm")  # fmt: skip
 ALWAYS = ("auth_munge.so", "cred_munge.so", "libslurmfull.so")
@@ -87,6 +95,7 @@ def collect(ask: Ask, accounts: Accounts, startup: dict[str, str], groups: list[
         "daemons": _daemons(ask),
         "network": _network(ask),
         "Slurm": _slurm(ask),
+        "state of daemons": _states(ask, accounts),
         DENY: _denied(ask),
         USER_LIMITS: _user_limits(ask),
         "login scripts": _startup(ask, startup),
@@ -233,6 +242,30 @@ def _slurm(ask: Ask) -> Iterator[Facts]:
     if folder:
         named = (f"{kind}_{plugin}.so".lower() for kind, plugin in PLUGINS.findall(text))
         yield from _plugins(ask, folder, sorted({*ALWAYS, *named}))
+
+
+def _states(ask: Ask, accounts: Accounts) -> Iterator[Facts]:
+    """The first entry of each that its daemon cannot use. Packages leave files of root there that all can read."""
+    text = next(filter(None, (files.text(ask.path(at)) for at in SLURM)), "")
+    folders = dict(STATES)
+    saved, user = SAVED.search(text), SLURM_USER.search(text)
+    if saved and user and ask.has("slurmctld"):
+        folders[saved[1]] = (user[1], "slurmctld")
+    for at, (name, unit) in folders.items():
+        row = accounts.users.get(name)
+        if row is None:
+            continue
+        # Of a folder that root has closed inside the account's place, no names are read.
+        inside = [f"{at}/{entry}" for entry in files.names(ask.path(at))[:MOST_NAMES]]
+        for path in (at, *inside):
+            try:
+                found = places.entry(ask.path(path))
+            except FileNotFoundError:
+                continue
+            is_readable = not stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_IROTH
+            if found.st_uid != int(row[2]) and not is_readable:
+                yield _one("owner", at, path, of=f"{name} {unit}")
+                break
 
 
 def is_read_only(path: str, mountinfo: bytes) -> bool:

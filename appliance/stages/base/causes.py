@@ -22,3 +22,10 @@ def read_by(folder: str, kind: str) -> Condition:
         and bool(effect.names)
         and all(name.startswith(kind) for name in effect.names)
     )
+
+
+OWN_FOLDER = Cause(
+    ids.ACCESS,
+    "its folder, or something in it, belongs to another account",
+    when=lambda cause, effect: effect.parts in {(name,) for name in cause.names},
+)

@@ -189,9 +189,9 @@ class Look:
                     continue
                 if len(said) > BYTES:
                     yield _unread(path, "too long")
-                for key, told in fingerprints(said):
+                for key, told, end in fingerprints(said):
                     if key not in known:
-                        yield {**self._entry("key", path, found), "line": told[:WIDTH]}
+                        yield {**self._entry("key", path, found), "line": told[:WIDTH], "end": end}
 
     def _sources(self) -> Iterator[Facts]:
         path = "/etc/apt/sources.list"

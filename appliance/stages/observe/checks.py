@@ -30,7 +30,7 @@ from appliance.models.gap import Gap
 from appliance.models.result import Judgement, Place, place
 from appliance.models.site import Host, Role
 from appliance.stages.base import ids as base_ids
-from appliance.stages.base.causes import unit_failed
+from appliance.stages.base.causes import OWN_FOLDER, unit_failed
 from appliance.stages.observe import ids, silences
 from appliance.stages.observe.facts import Observe, Target
 from appliance.stages.observe.variables import DCGM_EXPORTER, GRAFANA
@@ -294,6 +294,7 @@ CHECKS: tuple[Check, ...] = (
         explain="The units of Prometheus, of its socket in the management network and, if the site has receivers, of Alertmanager are active on the "
         "first control host and start at boot. Usual causes of a failure of Prometheus: its disk is full, or its data is damaged.",
         limit="active, and enabled at boot",
+        causes=(OWN_FOLDER,),
         explains=(unit_failed("prometheus"), unit_failed("prometheus-alertmanager")),
     ),
     ClusterCheck(

@@ -1,5 +1,6 @@
 """Checks the NFS server, the mounts of the site, and the size of scratch."""
 
+import re
 from collections.abc import Iterable
 
 from appliance.checks.causes import Cause, Effect, Reach, is_unknown
@@ -30,6 +31,12 @@ from appliance.stages.units import revived
 UNITS = ("nfs-server.service", "nfs-ganesha.service")
 DEPLOY = "appliance deploy --stage storage"
 DISK_ERRORS = "journalctl -k -p err on the host shows the disk; replace it, or run fsck and reboot"
+LOST = (
+    "on {1}: ls -d {2}* shows a renamed folder: mv FOLDER {0}; systemctl restart {3}. lsblk -f shows a disk that is "
+    "not mounted: mount it. Only to begin with an empty one: mkdir -p {0}"
+)
+MISSING = "missing"
+"""What the probe finds in the place of a resource that is not there."""
 GIB = 1 << 30
 MINIMUM_FREE_PERCENT = 5.0
 WITHOUT_INODE_COUNT = frozenset({"btrfs"})
@@ -172,8 +179,29 @@ def judge_scratch_size(view: View, host: Host, facts: HostFacts) -> Iterable[Jud
     return [failed(host.name, cause, fix, value=size, **common)]
 
 
+def lost_folders(view: View, host: Host, facts: HostFacts) -> list[str]:
+    """Folders of exports that were deployed and no longer exist: an empty one in their place would hide that users' data is not there."""
+    receipt = facts.receipts.get("storage")
+    if receipt is None or not _serves(view, host):
+        return []
+    exports = tuple(f"{export.path}/" for export in view.site.storage.exports)
+    gone = [d.name for d in receipt.drift if d.kind == "directory" and d.found == MISSING]
+    return [name for name in gone if f"{name}/".startswith(exports)]
+
+
+def lost_fix(facts: HostFacts, name: str, export: str) -> str:
+    """How to find the folder ``name`` of an export again."""
+    there = [unit for unit in UNITS if unit in facts.units and facts.units[unit].load == "loaded"]
+    return LOST.format(name, facts.host, export, there[0] if there else UNITS[0])
+
+
 def _judge_export(view: View, host: Host, facts: HostFacts, export: Export) -> Judgement:
     target = place(host.name, export.path.removeprefix("/"))
+    for name in lost_folders(view, host, facts):
+        if f"{name}/".startswith(f"{export.path}/"):
+            cause = f"{name} no longer exists, and with it the data of users"
+            fix = lost_fix(facts, name, export.path)
+            return failed(target, cause, fix, value=MISSING, limit="the folder that was deployed")
     holder = _holding(facts, export.path)
     if holder is None:
         why = facts.gap("filesystems", f"no file system is known to hold {export.path}")
@@ -291,10 +319,23 @@ CHECKS: tuple[Check, ...] = (
         title="Exports can be written and have room",
         roles=frozenset({Role.STORAGE}),
         judge=judge_export,
-        explain="The file system of each export: writable, with free space and inodes. The kernel remounts a file system read-only when its disk "
-        "fails.",
+        explain="The folder of each export, as it was deployed, and its file system: writable, with free space and inodes. The kernel remounts a "
+        "file system read-only when its disk fails. A deployment is refused while the folder is missing, because it would create an empty one.",
         limit="writable, 5 % free (own choice)",
         causes=(FULL_DISK,),
+        explains=(
+            Effect(
+                base_ids.DRIFT,
+                "the missing folder",
+                when=lambda cause, effect: (
+                    cause.value == MISSING
+                    and all(
+                        re.fullmatch(rf"(directory|home) /{re.escape(cause.parts[0])}(/.*)?", name)
+                        for name in effect.names
+                    )
+                ),
+            ),
+        ),
     ),
     HostCheck(
         id=ids.CLIENT,

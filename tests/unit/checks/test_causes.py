@@ -115,6 +115,9 @@ slurm.daemons gpu-1/slurmd | slurm.nodes gpu-1 | slurm.nodes gpu-2
 slurm.daemons head/mariadb | slurm.daemons head/slurmdbd | slurm.daemons head/slurmctld
 slurm.daemons head/slurmctld | slurm.controller cluster | slurm.accounting cluster
 slurm.daemons head/mariadb | slurm.accounting cluster | slurm.controller cluster
+base.access head/var/lib/prometheus/metrics2 : prometheus | observe.server head/prometheus | observe.server head/appliance-prometheus
+base.access head/var/lib/slurm/slurmctld : slurmctld | slurm.daemons head/slurmctld | slurm.daemons head/slurmdbd
+storage.export head/srv/data = missing | base.drift head : directory /srv/data, home /srv/data/home/bea | base.drift head : directory /srv/data, file /etc/hosts
 base.disk gpu-1 | base.access gpu-1/tmp | base.access gpu-2/tmp
 slurm.munge head | slurm.controller cluster : head | slurm.controller cluster
 slurm.munge head | slurm.accounting cluster : head | slurm.accounting cluster

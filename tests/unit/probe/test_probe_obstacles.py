@@ -169,6 +169,34 @@ def test_plugins_that_slurm_cannot_load(grow: Grow) -> None:
     }
 
 
+SAVED = "/var/lib/slurm/slurmctld"
+
+
+def test_an_entry_that_its_daemon_cannot_use(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {"job_state": 0o100600, "clustername": 0o100644, "hash.3": 0o40755}
+    tree = {f"{SAVED}/{name}": "" for name in names}
+    conf = f"SlurmUser=slurm\nStateSaveLocation={SAVED}\n"
+    tools = {"/etc/slurm/slurm.conf": conf, "/usr/sbin/slurmctld": {"when": {}}}
+    root = grow({**BASE, **tree, **tools, "/etc/passwd": PASSWD + "slurm:x:64030:2::/:/bin/sh\n"})
+
+    def entry(path: str) -> os.stat_result:
+        name = Path(path).name
+        if path.startswith(root + SAVED):
+            owner = 0 if name in rooted else 64030
+            return os.stat_result((names.get(name, 0o40700), 0, 0, 1, owner, 0, 0, 0, 0, 0))
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr("appliance.probe.places.entry", entry)
+    cases: list[tuple[set[str], list[str]]] = [
+        ({"clustername"}, []),
+        ({"clustername", "job_state"}, ["job_state"]),
+        ({"hash.3"}, ["hash.3"]),
+        ({"slurmctld"}, [""]),
+    ]
+    for rooted, told in cases:  # noqa: B007 - read by entry
+        assert [Path(o["says"]) for o in of("owner", root)] == [Path(SAVED, one) for one in told]
+
+
 ROW = "36 35 98:0 / {} {} - ext4 /dev/sda {}\n"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from appliance.checks.check import View, failed, not_assessed, passed, warned
 from appliance.models.facts import HostFacts
 from appliance.models.facts_host import Access, ClosedAccount, Home, Spot
-from appliance.models.result import Judgement, place
+from appliance.models.result import Judgement, Kind, place
 from appliance.models.site import Host, Role
 from appliance.probe.accounts import EXPIRED
 from appliance.stages.base import ids
@@ -380,6 +380,7 @@ def _closed_account(host: Host, one: ClosedAccount) -> Judgement:
         f"on {host.name}: chage -l {user} shows it; unless it was meant: {change}",
         value=one.trouble,
         evidence="/etc/shadow",
+        kind=Kind.UNWRITTEN if one.trouble == EXPIRED else Kind.OTHER,
     )
 
 

@@ -150,6 +150,8 @@ def _undo(found: Foreign) -> str:
 def _remedy(found: Foreign) -> str:
     """The command that removes the finding; names with special characters are never part of a command."""
     words = {"at": found.at, "name": found.at.rpartition("/")[2]}
+    if found.end and PLAIN.fullmatch(found.at):
+        return f"sed -i '\\#{found.end}#d' {found.at}"
     if found.kind in RIGHTS:
         words["line"] = found.line
         command, why = RIGHTS[found.kind][1], ""

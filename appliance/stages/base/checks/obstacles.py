@@ -221,6 +221,23 @@ def _read_only(host: Host, facts: HostFacts, one: Obstacle) -> Each:
     )
 
 
+def _owner(host: Host, facts: HostFacts, one: Obstacle) -> Each:
+    del facts
+    user, _, unit = one.of.partition(" ")
+    if not NAME.fullmatch(user) or not NAME.fullmatch(unit):
+        return
+    effect = {"slurmctld": "batch jobs are refused"}.get(unit, f"{unit} does not start")
+    at = shlex.quote(one.at)
+    yield failed(
+        place(host.name, one.at.removeprefix("/")),
+        f"{one.says} does not belong to {user}: {effect}",
+        f"on {host.name}: chown -R {user}: {at}; systemctl reset-failed {unit}; systemctl restart {unit}",
+        value=one.says,
+        limit=user,
+        names=(unit,),
+    )
+
+
 def _plugin(host: Host, facts: HostFacts, one: Obstacle) -> Each:
     at = shlex.quote(one.at)
     is_debian = facts.os.id in {"debian", "ubuntu"} or "debian" in facts.os.like
@@ -347,6 +364,7 @@ JUDGES: dict[str, Callable[[Host, HostFacts, Obstacle], Each]] = {
     "ports": _ports,
     "rule": _rule,
     "read-only": _read_only,
+    "owner": _owner,
     "plugin": _plugin,
     "user limit": _user_limit,
     "login": _login,

@@ -33,21 +33,27 @@ from appliance.models.gpu_counts import gpu_count
 from appliance.models.result import Judgement, Kind, Place, Status, place
 from appliance.models.site import Host, Owner, Role, Site
 from appliance.stages.base import ids as base_ids
-from appliance.stages.base.causes import FULL_DISK, unit_failed
+from appliance.stages.base.causes import FULL_DISK, OWN_FOLDER, unit_failed
 from appliance.stages.base.checks.neighbours import removal
 from appliance.stages.gpu import ids as gpu_ids
 from appliance.stages.maintenance import in_maintenance
 from appliance.stages.slurm import ids
 from appliance.stages.slurm.causes import NO_CONTROLLER, NO_MUNGE, UNFIT, short_of_gpus
-from appliance.stages.slurm.facts import Slurm, SlurmNode
+from appliance.stages.slurm.facts import Slurm, SlurmNode, SlurmPartition
 from appliance.stages.slurm.variables import gpus_offered
 from appliance.stages.units import revived
+from appliance.text import plural
 from appliance.watch.hardware import BY_OPERATORS
 
 DEPLOY = "appliance deploy"
 WORKING = frozenset({"idle", "mixed", "allocated", "completing", "planned", "reserved"})
 AT_WORK = frozenset({"allocated", "mixed", "completing"})
 """A node with one of these runs a job."""
+NO_JOBS = "no jobs on hosts and in partitions that leave"
+STAY = (
+    "list {0} in slurm.partitions, too, until squeue --partition={0} shows no job; to end its jobs, on the first control host: "
+    "scancel --partition={0}"
+)
 LEAVE = (
     "scontrol update nodename={} state=drain reason=leaves, on the first control host; deploy when squeue "
     "shows none of their jobs, or add them to the site again"
@@ -149,11 +155,29 @@ def _leaving(view: View) -> Iterator[Judgement]:
             f"{node.name} runs jobs, but is no longer in the site: stage slurm would end them, so the next deployment refuses",
             LEAVE.format(node.name),
             value=node.state,
-            limit="no jobs on hosts that leave",
+            limit=NO_JOBS,
             names=(node.name,),
         )
-    if not busy:
+    full = leaving_partitions(view)
+    for one in full:
+        yield failed(
+            place("cluster", f"partition {one.name}"),
+            f"partition {one.name} has {plural(one.jobs, 'job')}, but is no longer in the site: stage slurm would end them, so the next "
+            "deployment refuses",
+            STAY.format(one.name),
+            value=one.jobs,
+            limit=NO_JOBS,
+        )
+    if not busy and not full:
         yield passed("cluster", 0, unit="hosts", evidence="scontrol show nodes")
+
+
+def leaving_partitions(view: View) -> list[SlurmPartition]:
+    """Partitions with jobs that are no longer in the site."""
+    slurm, _ = slurm_of(view)
+    known = {one.name for one in view.site.slurm_options.partitions}
+    found = (slurm.partitions if slurm else None) or ()
+    return [one for one in found if one.name not in known and one.jobs]
 
 
 def leaving(view: View) -> list[SlurmNode]:
@@ -467,6 +491,7 @@ CHECKS: tuple[Check, ...] = (
         causes=(
             FULL_DISK,
             NO_MUNGE,
+            OWN_FOLDER,
             Cause(
                 base_ids.ACCESS,
                 "slurmd does not start without the device files of its GPUs",
@@ -551,11 +576,11 @@ CHECKS: tuple[Check, ...] = (
     ),
     ClusterCheck(
         ids.LEAVING,
-        "No job runs on a host that was removed from the site",
+        "No job runs on a host, or is in a partition, that was removed from the site",
         _leaving,
-        "Nodes that slurmctld lists, that the site no longer names and that still run jobs. A deployment of stage slurm would remove them "
-        "from slurm.conf and end these jobs, so it is refused.",
-        limit="no jobs on hosts that leave",
+        "Nodes and partitions that slurmctld lists, that the site no longer names and that still have jobs. A deployment of stage slurm "
+        "would remove them from slurm.conf and end these jobs, so it is refused.",
+        limit=NO_JOBS,
         nature=Nature.SYMPTOM,
         causes=(UNASKED, NO_CONTROLLER),
     ),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from appliance.checks.causes import UNASKED, Cause, Reach
 from appliance.checks.check import Check, ClusterCheck, Nature, View, failed, not_assessed, passed
 from appliance.models.gap import Gap
-from appliance.models.result import Judgement, place
+from appliance.models.result import Judgement, Kind, place
 from appliance.models.site import Owner
 from appliance.stages.slurm import ids
 from appliance.stages.slurm.causes import NO_CONTROLLER
@@ -65,7 +65,8 @@ def _partitions(view: View, slurm: Slurm, head: str) -> Iterator[Judgement]:
         one = live.get(wanted.name)
         if one is None:
             cause = f"Slurm has no partition {wanted.name}: jobs that name it are refused"
-            yield failed(at, cause, f"{RESTORE.format(head)}; then {DEPLOY} --stage slurm")
+            fix = f"{RESTORE.format(head)}; then {DEPLOY} --stage slurm"
+            yield failed(at, cause, fix, kind=Kind.UNWRITTEN)
         elif one.state.upper() != "UP":
             yield failed(
                 at,
@@ -181,6 +182,7 @@ def _unknown(account: str, users: list[str], head: str) -> Judgement:
         f"Slurm's accounting lacks {lost}{' of ' + account if users else ' ' + account}: jobs that charge it are refused",
         f"{DEPLOY} --stage slurm --hosts {head} --full adds it; limits that were set by hand are lost with it",
         names=tuple(users[:20]),
+        kind=Kind.UNWRITTEN,
         limit="slurm.accounts and base.users of the site",
         evidence="sacctmgr show assoc",
     )

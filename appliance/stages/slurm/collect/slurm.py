@@ -197,7 +197,21 @@ def _partitions(ask: Ask) -> list[Facts] | None:
         ask.problem("slurm", error)
         return None
     lines = [line for line in lines_of(said) if line.startswith("PartitionName=")]
-    return [partition(line) for line in lines]
+    found = [partition(line) for line in lines]
+    for one in [one for one in found if one["name"] not in ask.partitions][:MOST_PARTITIONS]:
+        one["jobs"] = _jobs(ask, one["name"])
+    return found
+
+
+def _jobs(ask: Ask, partition: str) -> int:
+    """Jobs that run or wait in a partition that the site does not list: few or none."""
+    if not ask.partitions or not ask.has("squeue"):
+        return 0
+    try:
+        return len(ask.run(["squeue", "--noheader", "--format=%i", f"--partition={partition}"]).split())  # fmt: skip
+    except Unreadable as error:
+        ask.problem("slurm", error)
+        return 0
 
 
 def _reservations(ask: Ask) -> list[Facts] | None:

@@ -8,15 +8,19 @@ import pytest
 from appliance.checks.check import View
 from appliance.engine.plan import leaving_hosts
 from appliance.errors import ApplianceError
-from appliance.stages.slurm.facts import Slurm, SlurmNode
+from appliance.stages.slurm.facts import Slurm, SlurmNode, SlurmPartition
 from tests.support.facts import facts_of
 from tests.support.profiles import profile_of
 from tests.support.sites import site_of
 
 
-def refuse(monkeypatch: pytest.MonkeyPatch, state: str, *stages: str) -> None:
+def refuse(monkeypatch: pytest.MonkeyPatch, state: str, *stages: str, jobs: int = 0) -> None:
     nodes = (SlurmNode(name="gpu-1", state="idle"), SlurmNode(name="gpu-9", state=state))
-    head = facts_of("head", slurm=Slurm(controller="up", nodes=nodes))
+    live = tuple(
+        SlurmPartition(name=name, state="UP", jobs=jobs if name == "old" else 0)
+        for name in ("gpu", "old")
+    )
+    head = facts_of("head", slurm=Slurm(controller="up", nodes=nodes, partitions=live))
     view = View(profile_of(), site_of("head", "gpu-1"), {"head": head})
     monkeypatch.setattr(leaving_hosts, "view_of", lambda session, found: view)
     nothing: Any = None
@@ -34,3 +38,13 @@ def test_one_without_jobs_or_a_run_without_slurm_goes_on(monkeypatch: pytest.Mon
     refuse(monkeypatch, "idle", "slurm")
     refuse(monkeypatch, "drained", "slurm")
     refuse(monkeypatch, "mixed", "base")
+
+
+def test_a_partition_that_leaves_with_jobs_ends_the_deployment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(ApplianceError, match="partition old is no longer in the site, but has 2 jobs") as caught:  # fmt: skip
+        refuse(monkeypatch, "idle", "slurm", jobs=2)
+    assert "list old in slurm.partitions, too" in caught.value.hint
+    assert caught.value.hint.endswith("scancel --partition=old")
+    refuse(monkeypatch, "idle", "base", jobs=2)

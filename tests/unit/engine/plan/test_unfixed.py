@@ -9,6 +9,7 @@ from appliance.engine.session import Session
 from appliance.models.plan import Action, HostStage, Plan
 from appliance.models.result import CheckResult
 from appliance.stages.catalog import STAGES
+from appliance.stages.slurm.facts import Slurm, SlurmPartition
 from tests.support.engine_fakes import receipt_of
 from tests.support.facts import facts_of
 from tests.support.observe_facts import RULES
@@ -63,6 +64,24 @@ def test_of_the_whole_cluster_where_the_stage_runs_on_every_host(session: Sessio
     one_left = [*cells[:2], cells[2].model_copy(update={"action": Action.BLOCKED})]
     assert told in wrong(session, rules, *one_left)
     assert told not in wrong(session, rules, *cells)
+
+
+def test_what_the_site_lists_and_the_stage_will_create_is_no_fault_of_the_plan(
+    session: Session,
+) -> None:
+    """As after a partition or a user was added: the stage runs on the first control host, perhaps on no other."""
+    live = (SlurmPartition(name="other", state="UP", nodes=2),)
+    slurm = Slurm(controller="up", nodes=(), partitions=live)
+    receipts = {"slurm": receipt_of("slurm", "f")}
+    found = Round({h: facts_of(h, receipts=receipts, slurm=slurm if h == "head" else None) for h in HOSTS}, {})  # fmt: skip
+    told = ("slurm.submit", "cluster/partition gpu")
+    assert told in wrong(session, found)
+    assert told in wrong(session, found, HostStage(stage="slurm", host="gpu-1", action=Action.RUN))
+    assert told in wrong(session, found, HostStage(stage="base", host="head", action=Action.RUN))
+    assert told not in wrong(session, found, HostStage(stage="slurm", host="head", action=Action.RUN))  # fmt: skip
+    down = slurm.model_copy(update={"partitions": (live[0].model_copy(update={"name": "gpu", "state": "DOWN"}),)})  # fmt: skip
+    found = Round({h: facts_of(h, receipts=receipts, slurm=down if h == "head" else None) for h in HOSTS}, {})  # fmt: skip
+    assert told in wrong(session, found, HostStage(stage="slurm", host="head", action=Action.RUN))
 
 
 def test_other_hosts_than_the_chosen_ones_are_left_out(session: Session) -> None:

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from appliance.checks.check import HostCheck, View
 from appliance.engine.look.shared_facts import shareable_facts
@@ -676,6 +677,18 @@ def test_a_stranger_is_named_with_owner_time_and_first_line() -> None:
         "gpu-1/account toor",
         "account toor has root's number",
     )
+
+
+def test_a_key_of_nobodys_is_removed_by_its_last_letters() -> None:
+    """They hold no character that sed or the shell would read as its own."""
+    at = "/root/.ssh/authorized_keys"
+    key = {**STRANGER, "kind": "key", "at": at, "line": f"ssh-ed25519 SHA256:{'a' * 43} m"}
+    (result,) = foreign_of("base.foreign", SITE, {**key, "end": "Gw9/wcQIuxS/p2Cc"})
+    assert result.fix.startswith(f"on gpu-1: sed -i '\\#Gw9/wcQIuxS/p2Cc#d' {at}, or keep it")
+    (result,) = foreign_of("base.foreign", SITE, key)
+    assert result.fix.startswith("on gpu-1: undo it")
+    with pytest.raises(ValidationError):
+        foreign_of("base.foreign", SITE, {**key, "end": "x#d; s/.*//e"})
 
 
 def test_a_place_that_could_not_be_looked_into_is_said_so_and_not_moved_away() -> None:

@@ -61,6 +61,7 @@ LOGIN = "/etc/profile.d/x.sh"
         (of("ports", "p", "32768 60999", 28232), "pass", "", "", ""),
         (of("rule", "IPv6", "prohibit", 100, "2001-2001"), "fail", "rule 100", "uid 2001-2001", "ip -6 rule del prio 100"),
         (of("read-only", "/var/spool/d", "slurmd"), "fail", "var/spool/d", "no job starts", "mount -o remount,rw"),
+        (of("owner", "/var/lib/slurm/c", "/var/lib/slurm/c/hash.3", who="slurm slurmctld"), "fail", "var/lib/slurm/c", "batch jobs are refused", "chown -R slurm: /var/lib/slurm/c; systemctl reset-failed slurmctld"),
         (of("plugin", SBIN, "missing"), "fail", SBIN[1:], "does not exist", f"apt-get install --reinstall -y $(dpkg-query -S {SBIN}"),
         (of("plugin", SBIN, "closed"), "fail", SBIN[1:], "cannot be read by users", f"chmod 0644 {SBIN}"),
         (of("user limit", "/etc/security/limits.conf", "nproc", 5, "* hard"), "fail", "etc/security/limits.conf,* nproc", "every user to 5", r"'/^\s*\*\s+hard\s+nproc\s/d'"),

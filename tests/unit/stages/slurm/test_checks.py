@@ -11,7 +11,7 @@ from appliance.models.facts import Drift, HostFacts, Receipt, Unit
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Owner, Site
 from appliance.stages.slurm import checks as slurm
-from appliance.stages.slurm.facts import Slurm, SlurmNode
+from appliance.stages.slurm.facts import Slurm, SlurmNode, SlurmPartition
 from tests.support.facts import facts_of
 from tests.support.judging import said_by
 from tests.support.profiles import profile_of
@@ -181,6 +181,17 @@ def test_a_host_that_left_the_site_with_jobs_is_named(state: str) -> None:
 
 def test_a_host_that_left_the_site_without_jobs_is_no_finding() -> None:
     seen = view(told(node("gpu-1"), node("gpu-2"), node("gpu-9", state="idle")))
+    assert one("slurm.leaving", seen, "cluster").status is Status.PASS
+
+
+def test_a_partition_that_left_the_site_with_jobs_is_named() -> None:
+    live = tuple(SlurmPartition(name=name, state="UP", jobs=3) for name in ("gpu", "old"))
+    seen = view(told(node("gpu-1"), node("gpu-2"), partitions=live))
+    found = one("slurm.leaving", seen, "cluster/partition old")
+    assert "partition old has 3 jobs, but is no longer in the site" in found.cause
+    assert found.fix.endswith("scancel --partition=old")
+    empty = tuple(part.model_copy(update={"jobs": 0}) for part in live)
+    seen = view(told(node("gpu-1"), node("gpu-2"), partitions=empty))
     assert one("slurm.leaving", seen, "cluster").status is Status.PASS
 
 

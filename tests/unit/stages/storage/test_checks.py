@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from appliance.checks.check import View
-from appliance.models.facts import HostFacts
+from appliance.models.facts import Drift, HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Site
 from appliance.stages.storage.checks import CHECKS, UNITS
 from appliance.stages.storage.stage import STAGE
+from tests.support.engine_fakes import receipt_of
 from tests.support.facts import facts_of
 from tests.support.judging import said_by
 from tests.support.profiles import profile_of
@@ -348,3 +349,22 @@ def test_a_server_that_answers_passes() -> None:
     own = {"name": "nas1", "address": "10.0.0.10", "own": True}
     seen = {"peers": [{**own, "ports": [{"port": 2049, "state": "open"}]}]}
     assert one("storage.server", facts("nas1", neighbours=seen)).status is Status.PASS
+
+
+@pytest.mark.parametrize("gone", ["/srv/data", "/srv/data/home"])
+def test_a_folder_of_an_export_that_is_gone_fails_and_is_not_created_again(gone: str) -> None:
+    """The disk of the export is not mounted, or somebody moved the folder: an empty one would hide that."""
+    drift = {"kind": "directory", "name": gone, "expected": "present", "found": "missing"}
+    lost = receipt_of("storage", "f").model_copy(update={"drift": (Drift(**drift),)})
+    result = one("storage.export", facts("nas1", receipts={"storage": lost}))
+    assert result.cause == f"{gone} no longer exists, and with it the data of users"
+    assert result.fix.endswith(f"Only to begin with an empty one: mkdir -p {gone}")
+
+
+@pytest.mark.parametrize(
+    "change", [{"name": "/srv/other"}, {"found": "mode 0700"}, {"kind": "home"}]
+)
+def test_another_change_of_an_export_is_drift_alone(change: dict[str, str]) -> None:
+    drift = {"kind": "directory", "name": "/srv/data", "expected": "present", "found": "missing"}
+    changed = receipt_of("storage", "f").model_copy(update={"drift": (Drift(**{**drift, **change}),)})  # fmt: skip
+    assert one("storage.export", facts("nas1", receipts={"storage": changed})).status is Status.PASS
