@@ -75,8 +75,8 @@ def plan(inventory: Path | None, profile: str | None, systems: tuple[str, ...]) 
 @bundle.command()
 @options.target_options
 @os_option
-@click.option("--to", "folder", type=FOLDER, required=True, metavar="FOLDER", help="A new folder, or a bundle.")  # fmt: skip
-@click.option("--since", type=FOLDER, metavar="OLD", help="An earlier bundle, or its bundle.json: leave out its files.")  # fmt: skip
+@click.option("--to", "folder", type=FOLDER, required=True, metavar="DIR", help="A new folder, or a bundle.")  # fmt: skip
+@click.option("--since", type=FOLDER, metavar="DIR", help="An earlier bundle, or its bundle.json: leave out its files.")  # fmt: skip
 def fetch(
     inventory: Path | None,
     profile: str | None,
@@ -162,7 +162,7 @@ def serve(folder: Path, address: IPv4Address, port: int) -> int:
 @click.argument("old", type=FOLDER, metavar="OLD")
 @click.argument("new", type=FOLDER, metavar="NEW")
 def diff(old: Path, new: Path) -> int:
-    """Show what came, went and changed between two bundles, or their bundle.json.
+    """Show what changed between two bundles, or their bundle.json.
 
     Exit: 0 compared, 2 unusable input.
     """
