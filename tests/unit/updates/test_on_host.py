@@ -1,5 +1,6 @@
 """The program that updates a host, with apt's recorded words."""
 
+import ast
 import subprocess  # noqa: TID251 - results of programs, none runs
 from collections.abc import Sequence
 from pathlib import Path
@@ -220,3 +221,9 @@ def test_the_error_names_the_package_that_dpkg_failed_on() -> None:
     assert on_host._last(text).startswith("site-tool: installed site-tool package post-")
     assert on_host._last("W: a\nE: b\nc\n") == "E: b"
     assert on_host._last("") == "it failed without a message"
+
+
+def test_it_needs_python_3_8_and_nothing_else() -> None:
+    tree = ast.parse(Path(on_host.__file__).read_text(), feature_version=(3, 8))
+    modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not any("appliance" in str(module) for module in modules)
