@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import re
 import tempfile
@@ -22,15 +24,24 @@ CONTENT, MANIFEST = ".age", ".json"
 CONTROL_MACHINE = "_control"
 """In place of a host's name, which has no "_"."""
 NEWEST = "latest"
+SIGNATURE = "signature"
+"""Key of a manifest: HMAC-SHA-256 of the others."""
 LARGEST = 1 << 45
 """Of a number in a manifest: 32 TiB, or a time that the calendar library supports."""
 
 
 class Backups:
-    """Those of one host of a site. ``work``: a private folder on this machine for copies of encrypted files."""
+    """Those of one host of a site. ``work``: a private folder on this machine for copies of encrypted files.
 
-    def __init__(self, store: Folder | Sftp, site: str, host: str, work: Path) -> None:
+    ``key``: a secret that the target's server does not have, b"" without one; it signs manifests.
+    """
+
+    def __init__(
+        self, store: Folder | Sftp, site: str, host: str, work: Path, key: bytes = b""
+    ) -> None:
         self._store, self._base, self._work = store, f"{site}/{host}", work
+        self._key = hashlib.sha256(b"appliance backup manifest\0" + key.strip()).digest()
+        self._signs = bool(key.strip())
 
     def write(self, packed: Path, manifest: dict[str, Any], days: int) -> dict[str, Any]:
         """Stores an archive, reads it back, and only then removes old ones. Returns its complete manifest. Raises Trouble."""
@@ -39,6 +50,8 @@ class Backups:
             **{**manifest, "name": name, "bytes": packed.stat().st_size},
             "sha256": archive.digest(packed),
         }
+        if self._signs:
+            found[SIGNATURE] = self._signature(found)
         content = f"{self._base}/{name}{CONTENT}"
         # sftp gives the copy the same mode.
         packed.chmod(0o600)
@@ -69,11 +82,12 @@ class Backups:
         return sorted(n for n in names if NAME.fullmatch(n) and n + CONTENT in files)
 
     def listed(self) -> list[dict[str, Any]]:
-        """Manifests, oldest first; one that cannot be read names its problem."""
+        """Manifests, oldest first, and whether each is authentic; one that cannot be read names its problem."""
         found = []
         for name in self._complete(self._store.names(self._base)):
             try:
-                found.append(self.manifest(name))
+                read = self.manifest(name)
+                found.append({**read, "authentic": self.is_authentic(read)})
             except Trouble as error:
                 found.append({"name": name, "problem": str(error)})
         return found
@@ -103,6 +117,21 @@ class Backups:
                 return read
             except (ValueError, KeyError, TypeError, RecursionError):
                 raise Trouble(ARCHIVE, f"the manifest of {name} cannot be read") from None
+
+    def _signature(self, manifest: dict[str, Any]) -> str:
+        """Of the manifest, and so of its archive, whose digest it has; bound to site and host by the place."""
+        signed = {key: value for key, value in manifest.items() if key != SIGNATURE}
+        text = json.dumps([self._base, signed], sort_keys=True).encode()
+        return hmac.new(self._key, text, "sha256").hexdigest()
+
+    def is_authentic(self, manifest: dict[str, Any]) -> bool | None:
+        """Whether this site wrote it; None if the site has no key for that."""
+        if not self._signs:
+            return None
+        said = manifest.get(SIGNATURE)
+        return isinstance(said, str) and hmac.compare_digest(
+            said.encode(), self._signature(manifest).encode()
+        )
 
     def read(self, manifest: dict[str, Any], into: Path) -> None:
         """Copies the archive here. Raises Trouble unless it has the digest of its manifest."""

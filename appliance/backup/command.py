@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--force",
         action="store_true",
-        help="restore although newer data is lost; save although the accounting is new",
+        help="restore although newer data is lost, or the backup is not signed; save although the accounting is new",
     )
     parser.add_argument("--file", default=SETTINGS, help="settings (default: %(default)s)")
     asked = parser.parse_args(arguments)
@@ -148,7 +148,8 @@ class Host:
 
     def _backups(self, work: Path, of: str = "") -> Backups:
         target = store.opened(self._settings["target"], KEY, KNOWN_HOSTS)
-        return Backups(target, self._settings["site"], of or self._settings["host"], work)
+        key = Path(KEY).read_bytes() if Path(KEY).exists() else b""
+        return Backups(target, self._settings["site"], of or self._settings["host"], work, key)
 
     def listed(self) -> dict[str, Any]:
         """Backups of this host and of the control machine. Raises Trouble."""
@@ -161,7 +162,11 @@ class Host:
         """Reads a backup from the target. With the private key also each part in it. Raises Trouble."""
         with _workplace() as work:
             manifest, _ = self._fetched(work, of, name, identity)
-        return {"name": manifest["name"], "parts": manifest["parts"], "decrypted": bool(identity)}
+            authentic = self._backups(work, of).is_authentic(manifest)
+        return {
+            **{"name": manifest["name"], "parts": manifest["parts"]},
+            **{"decrypted": bool(identity), "authentic": authentic},
+        }
 
     def _fetched(
         self, work: Path, of: str, name: str, identity: bytes
@@ -185,11 +190,13 @@ class Host:
     def consider(self, of: str, name: str) -> dict[str, Any]:
         """What a restore would do, and what is against it. ``lost``: jobs here that changed after the backup. Raises Trouble."""
         with _workplace() as work:
-            manifest = self._backups(work, of).manifest(name)
+            target = self._backups(work, of)
+            manifest = target.manifest(name)
+            authentic = target.is_authentic(manifest)
         self._require_same(manifest)
         saved = manifest.get("slurm")
         lost = self._slurm.jobs_changed_after(saved["changed"]) if self._slurm and saved else 0
-        return {"manifest": manifest, "lost": lost, "now": time.time()}
+        return {"manifest": manifest, "lost": lost, "now": time.time(), "authentic": authentic}
 
     def _require_same(self, manifest: dict[str, Any]) -> None:
         if manifest["site"] != self._settings["site"]:
@@ -218,6 +225,9 @@ class Host:
         with _workplace() as work:
             manifest, parts = self._fetched(work, of, considered["manifest"]["name"], identity)
             self._require_same(manifest)
+            # Judged again: its server may send another manifest each time.
+            if self._backups(work, of).is_authentic(manifest) is False and not force:
+                raise Trouble(REFUSED, f"backup {manifest['name']} is not signed by this site")
             kept: list[str] = []
             snapshots = self._place_etcd(manifest, parts)
             if self._slurm and manifest.get("slurm"):

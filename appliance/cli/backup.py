@@ -109,7 +109,7 @@ def verify(
     """Read backup NAME from the target and compare its digest. Changes nothing.
 
     NAME is a name of appliance backup list, or latest. With --identity, the archive is also decrypted on the control
-    host, and each file in it is compared.
+    host, and each file in it is compared. With a target of SSH, the signature is compared, too.
     Exit: 0 it is intact, 1 it is not or cannot be read, 2 unusable input.
     """
     where = options.target(inventory, profile)
@@ -117,16 +117,24 @@ def verify(
     if as_json:
         options.echo_json(
             documents.VerifiedBackup(
-                name=found.name, decrypted=found.decrypted, parts=tuple(p.name for p in found.parts)
+                name=found.name,
+                decrypted=found.decrypted,
+                authentic=found.authentic,
+                parts=tuple(p.name for p in found.parts),
             )
         )
-        return 0
+        return int(found.authentic is False)
+    if found.authentic is False:
+        options.echo(f"  ✗ {action.UNSIGNED.format(found.name)}")
+        options.echo(f"      fix: {action.UNSIGNED_FIX}")
+        return 1
     how = (
         "each file in it has its digest"
         if found.decrypted
         else "the target returns what was written"
     )
-    options.echo(f"  {found.name}: {how}")
+    signed = "; signed by this site" if found.authentic else ""
+    options.echo(f"  {found.name}: {how}{signed}")
     return 0
 
 
@@ -142,7 +150,9 @@ def verify(
     help="Private key of age; it is sent to the host and not stored there.",
 )
 @click.option(
-    "--force", is_flag=True, help="Restore although jobs that changed after the backup are lost."
+    "--force",
+    is_flag=True,
+    help="Restore although newer jobs are lost, or the backup is not signed by this site.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @options.target_options
@@ -165,7 +175,7 @@ def restore(
     placed where appliance etcd restore finds it.
 
     Refused if the backup is damaged, belongs to another site or cluster, or was written by a newer Slurm. Also refused,
-    without --force, if jobs on the host changed after the backup.
+    without --force, if jobs on the host changed after the backup, or if this site did not sign it.
     Exit: 0 restored, 1 failed or refused, 2 unusable input, 130 interrupted.
     """
     options.require_answer(yes, as_json)
@@ -220,9 +230,9 @@ def _line(saved: Saved) -> str:
     if saved.problem:
         return f"{saved.name}  {saved.problem}"
     age = duration(max(0.0, time.time() - saved.written))
-    return (
-        f"{saved.name}  {saved.bytes / 1e6:8.1f} MB  {age:>8}  {', '.join(action.summary(saved))}"
-    )
+    inside = ", ".join(action.summary(saved))
+    unsigned = "; not signed by this site" if saved.authentic is False else ""
+    return f"{saved.name}  {saved.bytes / 1e6:8.1f} MB  {age:>8}  {inside}{unsigned}"
 
 
 def _error(error: ApplianceError) -> list[str]:
@@ -248,4 +258,5 @@ def _document(saved: Saved) -> documents.SavedBackup:
         bytes=saved.bytes,
         slurm=slurm,
         parts=tuple(part.name for part in saved.parts),
+        authentic=saved.authentic,
     )

@@ -333,6 +333,9 @@ class SavedBackup(Model):
     bytes: int = 0
     slurm: SavedSlurm | None = None
     parts: tuple[Line, ...] = ()
+    authentic: bool | None = Field(
+        default=None, description="Whether this site signed it; null without a key for that"
+    )
 
 
 class SavedBackupsOfHost(Unknown):
@@ -360,6 +363,9 @@ class VerifiedBackup(Document):
 
     name: Line
     decrypted: bool
+    authentic: bool | None = Field(
+        default=None, description="Whether this site signed it; null without a key for that"
+    )
     parts: tuple[Line, ...]
 
 

@@ -40,6 +40,8 @@ IDENTITY = b"AGE-SECRET-KEY-1"
 SITE = "site.tar"
 JOURNAL = "journal.sqlite"
 DEPLOY = "appliance deploy --stage backup"
+UNSIGNED = "backup {} is not signed with backup_ssh_key of this site: its server may have forged it"
+UNSIGNED_FIX = "choose another; if it was written before backup_ssh_key changed, or by an earlier release, add --force"
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,10 @@ class SavedPart:
 
 @dataclass(frozen=True)
 class Saved:
-    """A backup by its manifest; ``problem``: why that cannot be read. ``written``: seconds since 1970."""
+    """A backup by its manifest; ``problem``: why that cannot be read. ``written``: seconds since 1970.
+
+    ``authentic``: whether this site signed it, None if that was not judged.
+    """
 
     name: str
     problem: str = ""
@@ -72,6 +77,7 @@ class Saved:
     bytes: int = 0
     slurm: SavedSlurm | None = None
     parts: tuple[SavedPart, ...] = ()
+    authentic: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -84,20 +90,25 @@ class OnHost:
 
 @dataclass(frozen=True)
 class Verified:
-    """``decrypted``: whether the private key was given, and each part was compared."""
+    """``decrypted``: whether the private key was given, and each part was compared. ``authentic``: whether this site signed it, None without a key for that."""
 
     name: str
     parts: tuple[SavedPart, ...]
     decrypted: bool
+    authentic: bool | None = None
 
 
 @dataclass(frozen=True)
 class Considered:
-    """A restore before it begins. ``lost``: jobs on the host that changed after the backup; ``now``: the host's clock."""
+    """A restore before it begins. ``lost``: jobs on the host that changed after the backup; ``now``: the host's clock.
+
+    ``authentic``: whether this site signed the backup, None without a key for that.
+    """
 
     manifest: Saved
     lost: int
     now: float
+    authentic: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -186,6 +197,8 @@ def restore(
         if considered.lost and not force:
             text = f"{considered.lost} jobs on {chosen} changed after that backup and would be lost; nothing was changed"
             raise ApplianceError(text, "choose a newer backup, or add --force", chosen)
+        if considered.authentic is False and not force:
+            raise ApplianceError(UNSIGNED.format(considered.manifest.name), UNSIGNED_FIX, chosen)
         if not consent(chosen, considered):
             return None
     found = considered.manifest.name
@@ -298,12 +311,14 @@ def _save_site(session: Session) -> Saved:
 def _on_target(session: Session, work: Path) -> backups.Backups:
     given = required(session)
     key, known = work / "key", work / "known_hosts"
+    secret = ""
     if given.target.startswith("ssh://"):
         key.touch(mode=0o600)
-        key.write_text(f"{session.secrets[SSH_KEY]!s}\n", encoding="utf-8")
+        secret = str(session.secrets[SSH_KEY])
+        key.write_text(f"{secret}\n", encoding="utf-8")
         known.write_text(known_hosts(session.site) + "\n", encoding="utf-8")
     target = store.opened(given.target, str(key), str(known))
-    return backups.Backups(target, session.site.name, CONTROL_MACHINE, work)
+    return backups.Backups(target, session.site.name, CONTROL_MACHINE, work, secret.encode())
 
 
 def _pack_site(session: Session, work: Path, file: Path) -> None:

@@ -19,6 +19,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setenv("RACK", str(tmp_path))
     monkeypatch.setattr(command, "HOME", tmp_path / "home")
+    monkeypatch.setattr(command, "KEY", str(tmp_path / "backup.key"))
     monkeypatch.setattr(command, "STATE", tmp_path / "home" / "state.json")
     monkeypatch.setattr(slurm, "SAVED", tmp_path / "saved")
     monkeypatch.setattr(slurm, "CONF", tmp_path / "slurmdbd.conf")

@@ -23,7 +23,7 @@ def test_a_backup_is_an_archive_and_its_manifest(world: World) -> None:
     }
     assert state(world)["problem"] == ""
     (found,) = world.host().listed()["hosts"]["head"]
-    assert found == made
+    assert found == {**made, "authentic": None}
 
 
 def test_what_the_target_returns_is_compared_before_it_gets_its_name(
@@ -89,6 +89,45 @@ def test_a_manifest_that_is_not_the_archives_is_refused(world: World) -> None:
     with pytest.raises(Trouble, match="is not that of its manifest"):
         world.host().restore("", "latest", IDENTITY, force=True)
     assert "systemctl" not in world.said
+
+
+def test_a_backup_that_its_server_forged_is_not_restored(world: World) -> None:
+    (world.root / "backup.key").write_text("private\n")
+    genuine = world.host().save()
+    assert world.host().verify("", "latest", IDENTITY)["authentic"] is True
+    assert world.host().consider("", "latest")["authentic"] is True
+    place = world.target / "tiny" / "head" / f"{genuine['name']}.json"
+    lies = (
+        {"signature": ""},
+        {"signature": 7},
+        {"signature": "é"},
+        {"slurm": {**genuine["slurm"], "jobs": 8}},
+        {"sha256": "0" * 64},
+    )
+    for lie in lies:
+        place.write_text(json.dumps({**genuine, **lie}))
+        assert world.host().consider("", "latest")["authentic"] is False
+    place.write_text(json.dumps({k: v for k, v in genuine.items() if k != "signature"}))
+    with pytest.raises(Trouble, match="is not signed by this site"):
+        world.host().restore("", "latest", IDENTITY, force=False)
+    assert "systemctl" not in world.said
+    world.host().restore("", "latest", IDENTITY, force=True)
+
+
+def test_a_signature_is_of_one_host_and_one_moment(world: World) -> None:
+    (world.root / "backup.key").write_text("private\n")
+    genuine = world.host().save()
+    folder = world.target / "tiny"
+    shutil.copytree(folder / "head", folder / "head-2")
+    assert world.host().consider("head-2", "latest")["authentic"] is False
+    (world.root / "backup.key").write_text("another\n")
+    assert world.host().consider("", genuine["name"])["authentic"] is False
+
+
+def test_without_a_key_nothing_is_said_of_the_author(world: World) -> None:
+    made = world.host().save()
+    assert "signature" not in made
+    assert world.host().verify("", "latest", b"")["authentic"] is None
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,30 @@ def test_restore_of_an_older_backup_needs_force(bench: Bench) -> None:
     assert bench.cli("restore", "latest", *key(bench), "--yes", "--force").return_value == 0
 
 
+def test_a_backup_that_this_site_did_not_sign_needs_force(bench: Bench) -> None:
+    bench.cli("create")
+    (bench.world.root / "backup.key").write_text("private\n")
+    assert "of tiny; not signed by this site" in bench.cli("list").output
+    found = bench.cli("verify")
+    assert found.return_value == 1
+    assert "is not signed with backup_ssh_key of this site" in found.output
+    assert "add --force" in found.output
+    document = bench.cli("verify", "--json")
+    assert document.return_value == 1
+    assert json.loads(document.output)["authentic"] is False
+    refused = bench.cli("restore", "latest", *key(bench), "--yes")
+    assert "its server may have forged it" in str(refused.exception)
+    assert "systemctl" not in bench.world.said
+    assert bench.cli("restore", "latest", *key(bench), "--yes", "--force").return_value == 0
+
+
+def test_a_signed_backup_is_restored_and_said_to_be(bench: Bench) -> None:
+    (bench.world.root / "backup.key").write_text("private\n")
+    bench.cli("create")
+    assert "; signed by this site" in bench.cli("verify").output
+    assert bench.cli("restore", "latest", *key(bench), "--yes").return_value == 0
+
+
 def test_restore_of_another_cluster_is_refused(bench: Bench) -> None:
     bench.cli("create")
     bench.world.settings["slurm"]["cluster"] = "other"  # type: ignore[index]
