@@ -64,7 +64,7 @@ class Problem(Exception):
 
 
 def answer(request: Answer, folder: Path = FOLDER) -> Answer:
-    """The answer to ``plan``, ``apply``, ``back`` or ``records``. Raises Problem."""
+    """The answer to ``plan``, ``apply``, ``settle``, ``back`` or ``records``. Raises Problem."""
     if not shutil.which("apt-get", path=ENVIRONMENT["PATH"]):
         raise Problem(
             "its packages are not apt's: updates in waves know apt only",
@@ -76,6 +76,10 @@ def answer(request: Answer, folder: Path = FOLDER) -> Answer:
         return _plan(request, folder)
     if request["do"] == "apply":
         return _apply(request, folder)
+    if request["do"] == "settle":
+        # After an update whose operator's program was killed: packages may be half-installed, a reboot may be due.
+        _ran("dpkg", "--configure", "-a", hint="appliance update back")
+        return {"changed": 0, "reboot": _why_reboot([], [])}
     return _back(folder)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from appliance.actions.hosts import maintenance
 from appliance.actions.hosts.reboot import reboot_host
 from appliance.actions.hosts.waves import Work, Worked, in_waves, require_possible, waves
 from appliance.actions.sites.opening import Target, open_session
@@ -15,7 +16,7 @@ from appliance.engine.look.gather import DEFECT, PYTHON, each
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.events import Message, Observer
-from appliance.models.site import Host
+from appliance.models.site import Host, Role
 from appliance.stages.base.variables import HELD_PACKAGES
 from appliance.text import one_line, shortened
 from appliance.updates import on_host
@@ -88,7 +89,8 @@ def apply(
         for one in found:
             if one.error:
                 raise one.error
-        there = {one.host: one.updates for one in found if one.updates}
+        left = _left_drained(session, [one.host for one in found])
+        there = {one.host: one.updates for one in found if one.updates or one.host in left}
         if canary and canary not in there:
             raise ConfigError(
                 f"--canary: {canary} has nothing to update, or is not chosen",
@@ -153,6 +155,13 @@ def back(
     return in_waves(target, observer, order, work, minutes, evict=evict)
 
 
+def _left_drained(session: Session, names: Sequence[str]) -> set[str]:
+    """Hosts that an update which was killed or failed left drained: they are judged and returned now."""
+    gpu = [host for host in session.site.hosts if host.name in names and Role.GPU in host.roles]
+    seen = maintenance.looked(session, gpu)
+    return {one.host for one in seen if one.maintenance and one.maintenance.why == WHY}
+
+
 def _names(session: Session, words: Sequence[str]) -> tuple[str, ...]:
     every = [host.name for host in session.site.hosts]
     return named_hosts(words, every, flag="--hosts") if words else tuple(every)
@@ -211,6 +220,8 @@ def _matching(pattern: re.Pattern[str], value: object) -> str:
 def _update(
     session: Session, name: str, updates: Sequence[Update], *, reboots: bool
 ) -> ApplianceError | None:
+    if not updates:
+        return _changed(session, name, {"do": "settle"}, "is up to date", reboots=reboots)
     wanted = [{"name": one.name, "old": one.old, "new": one.new} for one in updates]
     request = {"do": "apply", "run": session.run, "updates": wanted}
     return _changed(session, name, request, "is updated", reboots=reboots)
@@ -244,7 +255,7 @@ def _asked(
 ) -> Mapping[str, object] | ApplianceError:
     """The answer of a host. A change runs as a unit of its own: it ends well if the connection is lost."""
     argv = [PYTHON, "-ISB", "-", json.dumps(request)]
-    if request["do"] in {"apply", "back"}:
+    if request["do"] in {"apply", "settle", "back"}:
         argv = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--unit={UNIT}", *argv]
     try:
         done = session.remote.run(

@@ -173,6 +173,15 @@ def test_copies_of_the_newest_updates_are_kept(apt: Apt, tmp_path: Path) -> None
     assert sorted(place.name for place in tmp_path.glob("r*")) == ["r2", "r3", "r4"]
 
 
+def test_after_a_killed_update_packages_are_configured_and_a_reboot_is_due(
+    apt: Apt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(on_host, "stale_programs", lambda: ["sshd"])
+    found = on_host.answer({"do": "settle"}, tmp_path)
+    assert apt.ran == [("dpkg", "--configure", "-a")]
+    assert found == {"changed": 0, "reboot": ["programs use replaced files: sshd"]}
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

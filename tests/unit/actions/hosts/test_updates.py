@@ -171,6 +171,16 @@ def test_nothing_to_update_needs_no_consent(bench: Bench) -> None:
     assert bench.apply(agrees=False) == ((), ())
 
 
+def test_a_host_that_a_killed_update_left_drained_is_judged_and_returned(bench: Bench) -> None:
+    bench.plans = {host: {**PLANNED, "updates": []} for host in ("head", "gpu-1", "gpu-2")}
+    bench.world.reasons["gpu-1"] = str(maintenance.maintenance_for(updates.WHY))
+    done, rest = bench.apply()
+    assert [one.host for one in done if one.is_good] == ["gpu-1"]
+    assert (rest, bench.changed) == ((), [])
+    assert ("gpu-1", "settle") in bench.asked
+    assert bench.world.reasons["gpu-1"] == ""
+
+
 def test_one_host_that_cannot_be_planned_stops_all_before_any_change(bench: Bench) -> None:
     bench.plans = {"gpu-2": {"error": "apt-get update: E: no route", "hint": "look"}}
     with pytest.raises(ApplianceError, match="no route"):
