@@ -5,7 +5,7 @@ from appliance.engine.look.survey import view_of
 from appliance.engine.session import Session
 from appliance.errors import ApplianceError
 from appliance.models.plan import Plan
-from appliance.stages.slurm.checks import LEAVE, STAY, leaving, leaving_partitions
+from appliance.stages.slurm.checks import LEAVE, STAY, jobs_in, leaving, leaving_partitions
 from appliance.text import plural
 
 SLURM = "slurm"
@@ -18,7 +18,7 @@ def refuse_leaving(session: Session, found: Round, plan: Plan) -> None:
     view = view_of(session, found)
     for one in leaving_partitions(view):
         raise ApplianceError(
-            f"partition {one.name} is no longer in the site, but has {plural(one.jobs, 'job')}; stage slurm would end them",
+            f"partition {one.name} is no longer in the site, but has {jobs_in(one)}; stage slurm would end them",
             STAY.format(one.name),
         )
     busy = leaving(view)

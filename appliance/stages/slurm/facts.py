@@ -50,8 +50,9 @@ class SlurmPartition(Model):
     name: Line
     state: Line
     nodes: Count = 0
-    jobs: Count = Field(
-        default=0, description="Jobs that run or wait in it; counted if the site does not list it"
+    jobs: Count | None = Field(
+        default=0,
+        description="Jobs that run or wait in it; counted if the site does not list it. None: squeue failed",
     )
     settings: dict[Line, Line] = Field(
         default_factory=dict, description="Those that exclude users or delay jobs"

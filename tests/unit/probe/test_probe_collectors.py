@@ -552,12 +552,14 @@ def test_jobs_are_counted_in_partitions_that_the_site_does_not_list(
     monkeypatch.setattr("os.geteuid", lambda: 0)
     root = grow({**as_user("exit 0"), "/usr/bin/squeue": {"when": {"--partition=gpu": "7\n8_1\n"}}})
 
-    def jobs(*listed: str) -> list[int]:
+    def jobs(*listed: str) -> list[int | None]:
         seen = slurm.collect(Ask({"partitions": list(listed)}, root))["slurm"]
         return [one.get("jobs", 0) for one in seen["partitions"]]
 
     assert jobs("batch") == [2]
     assert jobs("gpu") == jobs() == [0]
+    Path(root, "usr/bin/squeue").unlink()
+    assert jobs("batch") == [None]
 
 
 def test_without_a_user_no_job_is_submitted(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,7 +162,7 @@ def _leaving(view: View) -> Iterator[Judgement]:
     for one in full:
         yield failed(
             place("cluster", f"partition {one.name}"),
-            f"partition {one.name} has {plural(one.jobs, 'job')}, but is no longer in the site: stage slurm would end them, so the next "
+            f"partition {one.name} has {jobs_in(one)}, but is no longer in the site: stage slurm would end them, so the next "
             "deployment refuses",
             STAY.format(one.name),
             value=one.jobs,
@@ -173,11 +173,18 @@ def _leaving(view: View) -> Iterator[Judgement]:
 
 
 def leaving_partitions(view: View) -> list[SlurmPartition]:
-    """Partitions with jobs that are no longer in the site."""
+    """Partitions that are no longer in the site, and have jobs or an unknown number of them."""
     slurm, _ = slurm_of(view)
     known = {one.name for one in view.site.slurm_options.partitions}
     found = (slurm.partitions if slurm else None) or ()
-    return [one for one in found if one.name not in known and one.jobs]
+    return [one for one in found if one.name not in known and one.jobs != 0]
+
+
+def jobs_in(partition: SlurmPartition) -> str:
+    """Its number of jobs in words. What cannot be counted may be there."""
+    if partition.jobs is None:
+        return "jobs that cannot be counted"
+    return plural(partition.jobs, "job")
 
 
 def leaving(view: View) -> list[SlurmNode]:

@@ -203,15 +203,15 @@ def _partitions(ask: Ask) -> list[Facts] | None:
     return found
 
 
-def _jobs(ask: Ask, partition: str) -> int:
-    """Jobs that run or wait in a partition that the site does not list: few or none."""
-    if not ask.partitions or not ask.has("squeue"):
+def _jobs(ask: Ask, partition: str) -> int | None:
+    """Jobs that run or wait in a partition that the site does not list: few or none. None: unknown."""
+    if not ask.partitions:
         return 0
     try:
         return len(ask.run(["squeue", "--noheader", "--format=%i", f"--partition={partition}"]).split())  # fmt: skip
     except Unreadable as error:
         ask.problem("slurm", error)
-        return 0
+        return None
 
 
 def _reservations(ask: Ask) -> list[Facts] | None:

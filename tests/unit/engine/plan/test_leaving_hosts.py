@@ -14,7 +14,7 @@ from tests.support.profiles import profile_of
 from tests.support.sites import site_of
 
 
-def refuse(monkeypatch: pytest.MonkeyPatch, state: str, *stages: str, jobs: int = 0) -> None:
+def refuse(monkeypatch: pytest.MonkeyPatch, state: str, *stages: str, jobs: int | None = 0) -> None:
     nodes = (SlurmNode(name="gpu-1", state="idle"), SlurmNode(name="gpu-9", state=state))
     live = tuple(
         SlurmPartition(name=name, state="UP", jobs=jobs if name == "old" else 0)
@@ -48,3 +48,10 @@ def test_a_partition_that_leaves_with_jobs_ends_the_deployment(
     assert "list old in slurm.partitions, too" in caught.value.hint
     assert caught.value.hint.endswith("scancel --partition=old")
     refuse(monkeypatch, "idle", "base", jobs=2)
+
+
+def test_a_partition_whose_jobs_are_unknown_ends_the_deployment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(ApplianceError, match="has jobs that cannot be counted"):
+        refuse(monkeypatch, "idle", "slurm", jobs=None)
