@@ -13,7 +13,8 @@ from appliance.actions.kubernetes import node_conditions
 from appliance.actions.kubernetes.kubeconfig import find
 from appliance.actions.kubernetes.node_conditions import Act, Fit, NodeConditionResult
 from appliance.cli import options, spoken
-from appliance.cli.waves import order_lines, result_lines
+from appliance.cli.waves import EVICT as EVICT_THEN
+from appliance.cli.waves import WAIT, YES, order_lines, result_lines
 from appliance.models.site import Host, Owner, Role
 from appliance.report.console import run_summary
 from appliance.report.documents import (
@@ -24,19 +25,10 @@ from appliance.report.documents import (
     NodeOwners,
 )
 
-WAIT = click.option(
-    "--wait",
-    "minutes",
-    type=click.FloatRange(0),
-    default=60.0,
-    show_default=True,
-    help="Minutes to wait for jobs, and for pods that run to completion.",
-)
 EVICT = click.option(
     "--evict", is_flag=True, help="Then kill what still runs; needed for the work of a dead host."
 )
 FORCE = click.option("--force", is_flag=True, help="Replace the drain of another operator.")
-YES = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
 @click.group()
@@ -88,7 +80,7 @@ def show(inventory: Path | None, profile: str | None, as_json: bool) -> int:
     metavar="MINUTES",
     help="Wait for jobs, and for pods that run to completion. Default: do not wait.",
 )
-@click.option("--evict", is_flag=True, help="After that, kill what still runs there.")
+@EVICT_THEN
 @FORCE
 def drain(
     hosts: tuple[str, ...],
@@ -325,7 +317,7 @@ def remove(
     help="Number of GPU hosts that reboot at the same time.",
 )
 @WAIT
-@click.option("--evict", is_flag=True, help="After that, kill what still runs there.")
+@EVICT_THEN
 @FORCE
 @YES
 def restart(
@@ -381,7 +373,7 @@ def restart(
 @click.argument("owner", type=click.Choice([owner.value for owner in Owner]))
 @options.target_options
 @WAIT
-@click.option("--evict", is_flag=True, help="After that, kill what still runs there.")
+@EVICT_THEN
 @YES
 @options.json_option("Print events as JSON, one object per line.")
 def assign(

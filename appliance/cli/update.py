@@ -9,7 +9,7 @@ import click
 from appliance.actions.hosts import updates as action
 from appliance.actions.hosts.updates import Choice, HostUpdates, Update, Waves
 from appliance.cli import options
-from appliance.cli.waves import order_lines, result_lines
+from appliance.cli.waves import EVICT, WAIT, YES, order_lines, result_lines
 from appliance.report.documents import HostPackageUpdates, PackageUpdate, PackageUpdates
 from appliance.report.formatting import fold
 
@@ -19,20 +19,10 @@ SECURITY = click.option(
     "--security", is_flag=True, help="Only updates from a security archive, and what they need."
 )
 KERNEL = click.option("--kernel", is_flag=True, help="Also the kernel; hosts reboot.")
-WAIT = click.option(
-    "--wait",
-    "minutes",
-    type=click.FloatRange(0),
-    default=60.0,
-    show_default=True,
-    help="Minutes to wait for jobs, and for pods that run to completion.",
-)
-EVICT = click.option("--evict", is_flag=True, help="After that, kill what still runs there.")
 HOSTS_OPTION = click.option("--hosts", "limit", multiple=True, metavar="HOSTS", help=options.HOSTS)
 NO_REBOOT = click.option(
     "--no-reboot", is_flag=True, help="Do not reboot; name the hosts that need it."
 )
-YES = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
 @click.group()
@@ -43,7 +33,7 @@ def update() -> None:
     appliance update plan --site mysite                        what would change; changes no package
     appliance update apply --security --site mysite            security updates: one host first, then the others
     appliance update apply --canary gpu-3 --at-once 4          updates gpu-3 first, then four hosts at a time
-    appliance update back gpu-3 --site mysite                  install the packages of before the last update
+    appliance update back gpu-3 --site mysite                  install the packages that the last update replaced
 
     Releases that the site names (driver, Slurm, Kubernetes, containerd) change with site.yml and appliance deploy.
     """

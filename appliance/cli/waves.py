@@ -1,9 +1,22 @@
-"""Prints work on hosts in waves."""
+"""Options and output of work on hosts in waves."""
 
 from collections.abc import Sequence
 
+import click
+
 from appliance.actions.hosts.waves import Worked
 from appliance.models.site import Host
+
+WAIT = click.option(
+    "--wait",
+    "minutes",
+    type=click.FloatRange(0),
+    default=60.0,
+    show_default=True,
+    help="Minutes to wait for jobs, and for pods that run to completion.",
+)
+EVICT = click.option("--evict", is_flag=True, help="After that, kill what still runs there.")
+YES = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
 def order_lines(plan: Sequence[Sequence[Host]]) -> list[str]:

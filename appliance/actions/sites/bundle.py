@@ -170,7 +170,7 @@ def _taken_over(folder: Path) -> Manifest | None:
 
 
 def _begun(plan: Planned, before: Manifest | None, files: Sequence[BundleFile]) -> Manifest:
-    """The manifest during the download; it remembers files of before, which are removed in the end."""
+    """The manifest during the download. It keeps the names of earlier files, which are removed at the end."""
     old = {*before.dropped, *(file.path for file in before.files)} if before else set()
     return Manifest(
         site=plan.site,
