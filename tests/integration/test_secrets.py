@@ -151,12 +151,15 @@ def _places(text: str) -> list[str]:
 
 
 def _holding(folder: Path) -> list[Path]:
-    """Files below a folder that hold a secret as it is, or one of its lines; a copy of this file holds none."""
+    """Files below a folder that hold a secret as it is, or one of its lines; a copy of this file holds none.
+
+    grep reads the line of zeros that a sparse disk image is into memory, 21 GB once, so images are left out.
+    """
     lines = [line for secret in PLANTED for line in secret.splitlines() if "-----" not in line]
-    argv = ["grep", "-rlFas", "--devices=skip"]
+    argv = ["find", str(folder), "-type", "f", "-size", "-256M", "-exec", "grep", "-lFas"]
     for line in lines:
         argv += ["-e", line]
-    found = run((*argv, "--", str(folder)), check=False, timeout=120).stdout
+    found = run((*argv, "--", "{}", "+"), check=False, timeout=120).stdout
     return [Path(line) for line in found.splitlines()]
 
 
