@@ -1,1 +1,1 @@
-"""The program that runs on a host, changes nothing and answers everything about it in one document."""
+"""The program that runs on a host, changes nothing, and reports its facts in one document."""

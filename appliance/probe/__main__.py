@@ -8,7 +8,7 @@ import sys
 
 
 def answer(request: bytes, root: str = "") -> dict[str, object]:
-    """The facts, or ``{"error": one line}`` where the request cannot be answered."""
+    """Return the facts, or ``{"error": one line}`` if the request cannot be answered."""
     from appliance.probe.ask import Ask, Refused
     from appliance.probe.collect import document
 
@@ -21,7 +21,7 @@ def answer(request: bytes, root: str = "") -> dict[str, object]:
 
 
 def main(request: bytes) -> None:
-    """Print the answer and leave at once, whatever thread still waits for a dead server."""
+    """Print the answer and exit at once, even if a thread still waits for a dead server."""
     said = answer(request)
     text = json.dumps(said, ensure_ascii=False, separators=(",", ":")) + "\n"
     sys.stdout.buffer.write(text.encode("utf-8", "replace"))

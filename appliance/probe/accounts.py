@@ -34,15 +34,15 @@ class Accounts:
         self._group_of = {int(row[2]): name for name, row in reversed(list(self.groups.items()))}
 
     def owner(self, uid: int) -> str:
-        """Name of a user, its number where it is not a local one."""
+        """Return the name of a user, or its number if it is not a local one."""
         return self._user_of.get(uid, str(uid))
 
     def group(self, gid: int) -> str:
-        """Name of a group, its number where it is not a local one."""
+        """Return the name of a group, or its number if it is not a local one."""
         return self._group_of.get(gid, str(gid))
 
     def user_state(self, name: str) -> Facts:
-        """Fields of the resource kind ``user``. Raises PermissionError where keys are hidden."""
+        """Return the fields of the resource kind ``user``. Raises PermissionError if keys are not readable."""
         row = self.users.get(name)
         if row is None:
             return {"exists": False}
@@ -58,12 +58,12 @@ class Accounts:
         }
 
     def group_state(self, name: str) -> Facts:
-        """Fields of the resource kind ``group``."""
+        """Return the fields of the resource kind ``group``."""
         row = self.groups.get(name)
         return {"exists": False} if row is None else {"gid": int(row[2])}
 
     def password(self, name: str) -> str:
-        """What opens the account: "locked" (no password does), "set", or "none" (it is open). Raises PermissionError."""
+        """Return the state of the password: "locked", "set", or "none" (login without one). Raises PermissionError."""
         # What stands in passwd itself counts, but for the x that means shadow (passwd(5)); there a line that lacks opens nothing.
         known, secret = self.users[name][1], self._row(name)[1]
         secret = secret if known == "x" else known
@@ -72,14 +72,14 @@ class Accounts:
         return "locked" if secret.startswith(("*", "!")) else "set"
 
     def secret(self, name: str) -> str:
-        """The same; for a set password also a mark that changes with the password and does not reveal it."""
+        """Return the same; for a set password with a mark that changes with the password and does not reveal it."""
         state = self.password(name)
         if state != "set":
             return state
         return f"set ({hashlib.sha256(self._row(name)[1].encode()).hexdigest()[:6]})"
 
     def closed(self, name: str, day: int) -> str:
-        """Why PAM admits no one by the account, whatever the key; empty if it does. ``day``: since 1970. Raises PermissionError."""
+        """Return why PAM refuses the account even with a valid key; empty if it does not. ``day``: since 1970. Raises PermissionError."""
         row = self._row(name)
         last, most, expires = (int(row[n]) if row[n].isdigit() else None for n in (2, 4, 7))
         if expires is not None and expires <= day:
@@ -108,7 +108,7 @@ class Accounts:
                     yield fields[0], ", ".join(words)
 
     def _keys(self, home: str, uid: int) -> str | None:
-        """Digest of the authorized keys, whatever their order and remarks between them; a word where they are not read."""
+        """Return a digest of the authorized keys, independent of order and comments; a word if they are not read."""
         try:
             said = files.read(self._ask.path(home + "/.ssh/authorized_keys"), BYTES + 1, uid)
         except (FileNotFoundError, NotADirectoryError):
@@ -126,14 +126,14 @@ USER, GROUP, SHADOW = 7, 4, 9
 """Fields of a line of passwd(5), group(5) and shadow(5)."""
 EXPIRED, AGED = "has expired", "must change its password first"
 NUMBERS = {USER: (2, 4), GROUP: (2, 3)}
-"""Which of them are numbers, without which libc takes a line for none."""
+"""Fields that must be numbers; libc ignores a line without them."""
 NUMBER = re.compile(r"\s*[+-]?[0-9]{1,20}")
 OF_THE_SITE = "appliance-users"
-"""The group of whom base.users names: the site's keys of them are files of root's, those in their homes are their own."""
+"""The group of the users of base.users: root owns the files with the site's keys; the files in their homes are their own."""
 
 
 def _table(text: str, width: int) -> dict[str, list[str]]:
-    """By name, as libc reads it: blanks before a line and signs of numbers count for nothing, fields at the end may lack.
+    """Rows by name, read as libc does: leading blanks and signs of numbers are ignored, and trailing fields may be missing.
 
     Of two accounts of one name the first counts; of two groups all members do.
     """

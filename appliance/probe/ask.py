@@ -19,7 +19,7 @@ MARKER = "/etc/appliance/simulated.json"
 SYSTEMCTL_S = (5.0, 10.0)
 """Timeouts of systemctl in seconds: first call, and repetition."""
 SLOW_S = 15.0
-"""To this a slow host's programs get more time than those of another."""
+"""The longest timeout, in seconds, that a slow host's programs may get."""
 
 
 class Refused(Exception):
@@ -63,7 +63,7 @@ class Ask:
         self._read_marker()
 
     def path(self, at: str) -> str:
-        """Where an absolute path of the host is found."""
+        """Return where an absolute path of the host is found."""
         return self.root + at
 
     def problem(self, area: str, said: str | Exception, kind: str = "", at: str = "") -> None:
@@ -74,7 +74,7 @@ class Ask:
             self.errors[area] = known + "; " + line if known else line
 
     def remark(self, area: str, said: str | Exception, kind: str = "", at: str = "") -> str:
-        """The same for an area with its own fact for it; the line for people."""
+        """Return the same line for an area that stores it as a fact of its own."""
         line = " ".join(str(said).split())[:300]
         known = kind or getattr(said, "kind", "")
         if known or at:
@@ -83,7 +83,7 @@ class Ask:
         return line
 
     def tool(self, name: str) -> str:
-        """Full path of a program. Raises Absent."""
+        """Return the full path of a program. Raises Absent."""
         for folder in FOLDERS:
             path = self.root + folder + "/" + name
             if os.access(path, os.X_OK):
@@ -91,20 +91,20 @@ class Ask:
         raise Absent(name + ": not installed")
 
     def has(self, name: str) -> bool:
-        """Whether a program is installed."""
+        """Return whether a program is installed."""
         try:
             return bool(self.tool(name))
         except Absent:
             return False
 
     def run(self, argv: Sequence[str], timeout: float = 5.0, ok: Sequence[int] = (0,)) -> str:
-        """Output of a program (see command.run), which may take longer on a slow host. Raises Absent or Unreadable."""
+        """Return the output of a program (see command.run); a slow host gets more time. Raises Absent or Unreadable."""
         from appliance.probe import command
 
         return command.run([self.tool(argv[0]), *argv[1:]], self.scaled(timeout), ok)
 
     def scaled(self, timeout: float) -> float:
-        """Seconds that a slow host gets where a good one gets ``timeout``."""
+        """Return the seconds that this host gets for what a fast one does within ``timeout``."""
         return max(timeout, min(timeout * self.slowness, SLOW_S))
 
     def systemctl(self, *words: str) -> str:
@@ -119,7 +119,7 @@ class Ask:
             return self.run(["systemctl", *words], last)
 
     def _read_marker(self) -> None:
-        """Learn whether the hardware of this host is simulated; never take a broken marker for none."""
+        """Read whether the hardware of this host is simulated. A broken marker does not count as a missing one."""
         import json
 
         try:
@@ -137,7 +137,7 @@ class Ask:
 
 
 class Once:
-    """A value several areas share: made by the first that needs it, its failure met by all."""
+    """A value that several areas share. The first that needs it computes it; if that fails, it fails for all."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
@@ -145,7 +145,7 @@ class Once:
         self._made: list[Any] = []
 
     def get(self) -> Any:
-        """The value. Raises what making it raised."""
+        """Return the value. Raises what its computation raised."""
         with self._lock:
             if not self._made:
                 try:

@@ -11,20 +11,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 MOST = 4_000
-"""Findings of a kind that are listed for root, and for all others together."""
+"""Maximum number of findings of a kind listed for root, and for all others together."""
 OF_ONE = 1_000
-"""Findings of a kind that are listed for one owner other than root."""
+"""Maximum number of findings of a kind listed for one owner other than root."""
 BYTES = 1 << 20
-"""Characters of these things together."""
+"""Maximum number of characters of these findings together."""
 BYTES_OF_ONE = 64 << 10
 FOLDERS = 1_000_000
-"""Folders of one owner that are entered: some minutes of a host that does nothing else."""
+"""Maximum number of folders of one owner that are read, which takes an idle host some minutes."""
 TOPS = 10_000
-"""Of these the ones that lie side by side in places of root."""
+"""Maximum number of them directly in places of root."""
 LONGEST = 400
-"""Characters of a name; of a longer one its beginning and a digest."""
+"""Characters of a name; a longer one is cut and gets a digest."""
 GAPS = 20
-"""Owners whose omissions are listed; more are counted."""
+"""Maximum number of owners whose omissions are listed; further ones are counted."""
 
 
 class Budget:
@@ -38,7 +38,7 @@ class Budget:
         self._gaps: dict[int, dict[str, list[object]]] = {}
 
     def note(self, kind: str, told: str, value: str, whose: int) -> None:
-        """Keep one thing, or note that it was left out."""
+        """Keep one finding, or note that it was left out."""
         name, value = shown(told), shown(value)
         size = len(name) + len(value)
         if whose == ROOT:
@@ -61,23 +61,23 @@ class Budget:
         return True
 
     def enters(self, whose: int) -> bool:
-        """Whether one more folder of that owner is looked into."""
+        """Return whether one more folder of that owner may be read."""
         self._entered[whose] = self._entered.get(whose, 0) + 1
         return whose == ROOT or self._entered[whose] <= FOLDERS
 
     def defers(self, whose: int) -> bool:
-        """Whether one more folder of that owner, in a place of root's, is remembered."""
+        """Return whether one more folder of that owner, in a place of root, may be queued."""
         self._deferred[whose] = self._deferred.get(whose, 0) + 1
         return self._deferred[whose] <= TOPS
 
     def left_out(self, whose: int, told: str, why: str) -> None:
-        """Something was not read, or is not listed."""
+        """Note that something was not read or is not listed."""
         reasons = self._gaps.setdefault(whose, {})
         first = reasons.setdefault(why, [told, 0])
         first[1] = int(str(first[1])) + 1
 
     def gaps(self, name: Callable[[int], str]) -> Iterator[str]:
-        """A line for each owner and reason."""
+        """Return a line for each owner and reason."""
         for whose, reasons in sorted(self._gaps.items())[:GAPS]:
             of = "shared files" if whose == SHARED else f"files of {name(whose)}"
             for why, (first, count) in sorted(reasons.items())[:GAPS]:
@@ -88,7 +88,7 @@ class Budget:
 
 
 def shown(text: str, longest: int = LONGEST) -> str:
-    """A file name on one line in printable characters; a long one is cut, with a digest for distinction."""
+    """Return a file name on one line in printable characters; a long one is cut and gets a digest."""
     if not text.isprintable():
         text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
     if len(text) > longest:

@@ -1,4 +1,4 @@
-"""Packs a program of ours on the control machine into what one SSH round trip carries."""
+"""Packs a program on the control machine into one archive that is sent in one SSH round trip."""
 
 import io
 import json
@@ -16,7 +16,7 @@ STAGES = HERE.parent / "stages"
 STAYS = frozenset({"bundle.py"})
 EPOCH = (1980, 1, 1, 0, 0, 0)
 UNCHECKED = MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)
-"""The head of bytecode that is not compared with its source (PEP 552); another Python reads the source instead."""
+"""Header of bytecode that is not compared with its source (PEP 552); another Python version reads the source."""
 LEVEL = 6
 """Compression level: 4 takes half as long, for 5 % more bytes."""
 
@@ -46,13 +46,13 @@ main(take.read())
 
 @cache
 def program() -> bytes:
-    """The probe as a zip archive, the same bytes for the same sources."""
+    """Return the probe as a zip archive; equal sources give equal bytes."""
     return packed((name, path.read_bytes() if path else b"") for name, path in sources())
 
 
 @cache
 def compiled() -> bytes:
-    """The same with the bytecode that this Python keeps of it: a host with the same Python has 6,000 lines less to compile.
+    """Return the same with bytecode, which saves a host with this Python version from compiling 6,000 lines.
 
     Another Python reads the sources. Sent, it is three times as large.
     """
@@ -67,7 +67,7 @@ def _with_bytecode(name: str, path: Path | None) -> Iterator[tuple[str, bytes]]:
 
 
 def sources() -> Iterator[tuple[str, Path | None]]:
-    """Names in the archive and their files: the probe, and what each stage collects, in packages that do nothing."""
+    """Return names in the archive and their files: the probe, and the collectors of each stage, in empty packages."""
     for path in sorted(HERE.rglob("*.py")):
         if path.name not in STAYS:
             yield f"appliance/probe/{path.relative_to(HERE)}", path
@@ -79,7 +79,7 @@ def sources() -> Iterator[tuple[str, Path | None]]:
 
 
 def packed(files: Iterable[tuple[str, bytes]], before: bytes = b"") -> bytes:
-    """Files of the package ``appliance`` as a zip archive with an interpreter line.
+    """Return files of the package ``appliance`` as a zip archive with an interpreter line.
 
     The archive is not compressed: compressing all files together saves a third more than each alone.
     """
@@ -95,7 +95,7 @@ def packed(files: Iterable[tuple[str, bytes]], before: bytes = b"") -> bytes:
 
 @cache
 def executable(module: str) -> bytes:
-    """A program of the probe's as a file a host keeps: its ``main`` ends with the exit status."""
+    """Return a program of the probe as a file to install on a host; ``main`` returns its exit status."""
     start = f"import sys\nfrom {module} import main\nsys.exit(main())\n".encode()
     carried = [(name, path.read_bytes() if path else b"") for name, path in sources()]
     return packed([*carried, ("__main__.py", start)], before=b"#!/usr/bin/python3 -ISB\n")
@@ -103,21 +103,21 @@ def executable(module: str) -> bytes:
 
 @cache
 def sent(archive: bytes) -> bytes:
-    """An archive as it travels; made once for all hosts."""
+    """Return an archive as it is sent; made once for all hosts."""
     return zlib.compress(archive, LEVEL)
 
 
 def bootstrap(module: str = "appliance.probe.__main__", what: str = "the probe") -> str:
-    """Source for ``python3 -c``: loads a program from standard input into memory and runs its ``main``."""
+    """Return source for ``python3 -c`` that loads a program from standard input and runs its ``main``."""
     return BOOTSTRAP % {"module": module, "what": what}
 
 
 def command(python: str = "python3", source: str = "") -> list[str]:
-    """The command to start on the host, blind to its environment, folder, site packages and .pyc files."""
+    """Return the command for the host; it ignores its environment, folder, site packages and .pyc files."""
     return [python, "-I", "-S", "-B", "-c", source or bootstrap()]
 
 
 def payload(request: dict[str, object], archive: bytes = b"") -> bytes:
-    """Standard input for ``command``: length of the program, the program, the request."""
+    """Return standard input for ``command``: length of the program, the program, the request."""
     carried = sent(archive or program())
     return len(carried).to_bytes(8, "big") + carried + json.dumps(request).encode()

@@ -58,24 +58,23 @@ AREAS = {
     "foreign": ("appliance.stages.base.collect", 15.0),
     "posture": ("appliance.probe.posture", 40.0),
 }
-"""Area -> its collector and the seconds it may take, of the 45 that the engine gives the whole. sacctmgr takes longest of all, so Slurm is
-first; there is time for two calls of systemctl. A slow host gets more: with emulated or busy processors, reading a few files takes seconds."""
+"""Area -> its collector and its seconds, of the 45 for the whole. sacctmgr takes longest, so Slurm is first; there is time for two calls of systemctl. A slow host gets more: on emulated or busy processors, reading a few files takes seconds."""
 DEEP = 550.0
-"""Seconds the posture may take that reads every file."""
+"""Seconds for a posture that reads every file."""
 USUAL_S = 0.5
-"""A host that works well has read the collectors long before; one that takes longer is slow in all else, too."""
+"""Seconds within which a fast host has imported the collectors; a host that takes longer is slow in everything."""
 WHOLE_S = 35.0
-"""From the first question on: a slow host gets no more time beyond the seconds above."""
+"""Seconds from the first request on, after which a slow host gets no additional time."""
 LONGEST, LONGEST_BESIDE = 7 << 19, 15 << 20
 """Characters of all areas together, without and with the posture: the engine refuses an answer of 4 or 16 MiB."""
 ALWAYS = ("os", "cpu", "clock")
 """Areas without which facts are invalid."""
 NAMED_ONLY = frozenset({"topology", "posture", "offer"})
-"""Areas that must be requested and are not part of "all": discovery sends a packet to every port; comparisons and repositories are slow."""
+"""Areas that "all" does not include: discovery sends a packet to every port; comparisons and repositories are slow."""
 
 
 class Shared:
-    """What several areas need, made once."""
+    """Values that several areas need, computed once."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
@@ -101,7 +100,7 @@ class Shared:
 
 
 def chosen(ask: Ask) -> list[str]:
-    """The areas to look at. Raises Refused for one that does not exist."""
+    """Return the areas to collect. Raises Refused for one that does not exist."""
     if ask.areas is None:
         return [area for area in AREAS if area not in NAMED_ONLY]
     unknown = sorted(set(ask.areas) - set(AREAS))
@@ -138,14 +137,14 @@ def document(ask: Ask) -> Facts:
 
 
 def _load(*areas: str) -> None:
-    """Import what threads share beforehand: Python 3.8 and 3.9 show one a module another still imports."""
+    """Import before the threads start: Python 3.8 and 3.9 show a thread a module that another one still imports."""
     import_module("appliance.probe.command")
     for area in areas:
         import_module(AREAS[area][0])
 
 
 def within(ask: Ask, ended: list[Running]) -> list[Running]:
-    """The areas that fit into the engine's size limit of one host; the largest is dropped, not the host."""
+    """Return the areas that fit into the size limit of one host; the largest one is dropped, not the host."""
     most = LONGEST_BESIDE if any(one.area == "posture" for one in ended) else LONGEST
     sizes = {one.area: len(json.dumps(one.answer, ensure_ascii=False)) for one in ended}
     while sum(sizes.values()) > most:
@@ -155,7 +154,7 @@ def within(ask: Ask, ended: list[Running]) -> list[Running]:
 
 
 class Running:
-    """An area at work. Its time counts from here: a busy host may take seconds to read the collectors."""
+    """A running area. Its time starts here, because a busy host may take seconds to import the collectors."""
 
     def __init__(self, area: str, thread: threading.Thread, answer: Facts) -> None:
         self.area, self.thread, self.answer = area, thread, answer
@@ -163,7 +162,7 @@ class Running:
         self._began = time.monotonic()
 
     def wait(self, ask: Ask, began: float) -> None:
-        """For its answer, and the longer the slower the host is; ``began``: the whole."""
+        """Wait for its result; a slower host gets more time. ``began``: start of the whole."""
         due = DEEP if ask.deep and self.area == "posture" else AREAS[self.area][1]
         left = began + WHOLE_S - self._began
         self.patience = max(due, min(due * ask.slowness, left))
@@ -171,7 +170,7 @@ class Running:
 
 
 def _slowness(began: float) -> float:
-    """The factor by which this host is slower than a good one, measured since the start; at least 1."""
+    """Return the factor by which this host is slower than a fast one, measured since the start; at least 1."""
     return max(1.0, (time.monotonic() - began) / USUAL_S)
 
 
@@ -183,7 +182,7 @@ def _start(ask: Ask, shared: Shared, area: str) -> Running:
 
 
 def _guarded(ask: Ask, shared: Shared, area: str, answer: Facts) -> None:
-    """Run one collector; whatever it meets becomes the area's error, never the end of the others."""
+    """Run one collector; an exception becomes the area's error and does not end the others."""
     try:
         answer.update(_collector(area)(*_arguments(ask, shared, area)))
     except PermissionError as error:
@@ -214,7 +213,7 @@ def _arguments(ask: Ask, shared: Shared, area: str) -> tuple[Any, ...]:
 
 
 def _fallback() -> Facts:
-    """The obligatory parts, for when their area failed."""
+    """Return the required parts of an area that failed."""
     from appliance.probe.collectors import cpu, system
 
     return {

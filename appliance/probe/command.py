@@ -1,4 +1,4 @@
-"""The probe's one door to programs: no shell, C locale, a deadline that takes the whole process group."""
+"""Runs programs for the probe: no shell, C locale, a deadline that ends the whole process group."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def run(argv: Sequence[str], timeout: float, ok: Sequence[int]) -> str:
-    """Standard output of a program, undecodable bytes replaced.
+    """Return the standard output of a program, undecodable bytes replaced.
 
     Raises Absent when it says that it is not installed, Late when it does not end within ``timeout`` seconds, Unreadable when it cannot start or ends with a
     status that is not in ``ok``; Denied where that is for want of rights.
@@ -36,7 +36,7 @@ def run(argv: Sequence[str], timeout: float, ok: Sequence[int]) -> str:
 
 
 def ended(argv: Sequence[str], timeout: float) -> tuple[int, str, str]:
-    """Status, output and errors of a program that came to its end. Raises Late, Unreadable, Denied where it may not be started."""
+    """Return status, output and errors of a program that ended. Raises Late, Unreadable, or Denied if it may not be started."""
     name = argv[0].rpartition("/")[2]
     try:
         child = subprocess.Popen(

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from appliance.probe.ask import Facts
 
 TRANSIENT = frozenset({"activating", "reloading", "deactivating", "refreshing", "maintenance"})
-"""States a unit only passes through; what comes of them is a check's business."""
+"""Transitional states of a unit, which checks judge."""
 MUTE = frozenset({"kind", "name", "size", "load", "lines", "held", "by"})
-"""Fields that say nothing beyond the others: size and lines beside the digest, load beside active and enabled, what says how versions are judged."""
+"""Redundant fields: size and lines next to the digest, load next to active and enabled, and how versions are judged."""
 LATER = frozenset({"password", "definition", "stale", "flags"})
-"""Fields that receipts of earlier releases lack: of those nothing is known."""
+"""Fields that receipts of earlier releases lack; they are not compared then."""
 KEYS = "keys_sha256"
 APART: dict[str, Facts] = {
     "unit": {"definition": None, "stale": None},
@@ -29,7 +29,7 @@ ARTICLE = {"directory": "a directory", "link": "a link", "file": "a file"}
 
 
 def differences(was: Facts, now: Facts) -> list[tuple[str, str, str]]:
-    """Kind, expected and found of each difference; what a unit is made of, options of a mount, a package's hold and keys are told apart."""
+    """Return kind, expected and found value of each difference. Unit definitions, mount options, holds and keys are separate differences."""
     kind = str(was["kind"])
     if kind == "mount" and "source" in was:
         # As the host tells it now; receipts of earlier releases hold all of it.
@@ -50,7 +50,7 @@ def differences(was: Facts, now: Facts) -> list[tuple[str, str, str]]:
 
 
 def compare(was: Facts, now: Facts) -> tuple[str, str] | None:
-    """Expected and found in short words, None where nothing changed."""
+    """Return expected and found state in short words; None if nothing changed."""
     if was.get("kind") == "unit":
         was, now = _settled(was, now), _settled(now, was)
     if was.get("kind") == "link":
@@ -75,7 +75,7 @@ def _is_update(was: Facts, now: Facts) -> bool:
 
 
 def _definition(was: Facts, now: Facts) -> tuple[str, str] | None:
-    """The unit as loaded by systemd, and whether its files still match."""
+    """Compare the unit as loaded by systemd, and whether its files still match."""
     if "definition" in was and was["definition"] != now.get("definition"):
         before, after = str(was["definition"]).split(), str(now.get("definition") or "").split()
         gone = [path for path in before if path not in after]
@@ -92,7 +92,7 @@ def _settled(unit: Facts, other: Facts) -> Facts:
 
 
 def _led(link: Facts) -> Facts:
-    """Where it leads: timedatectl(1) writes the same target in relative words."""
+    """Return the target of a link: timedatectl(1) writes the same target as a relative path."""
     if not link.get("target"):
         return link
     folder = str(link.get("name", "")).rpartition("/")[0]
@@ -155,7 +155,7 @@ def _value(was: Facts, now: Facts, _: list[str]) -> tuple[str, str]:
 
 
 def _table(was: Facts, now: Facts, changed: list[str]) -> tuple[str, str]:
-    """Kind nftables: the first line that is gone, and the first that came."""
+    """Compare kind nftables: the first missing line and the first additional line."""
     if "loaded" in changed:
         return tuple("loaded" if s.get("loaded") else "not loaded" for s in (was, now))  # type: ignore[return-value]
     before, after = was.get("lines") or [], now.get("lines") or []

@@ -29,19 +29,19 @@ PRIVILEGED = stat.S_ISUID | stat.S_ISGID
 CAPABILITY = "security.capability"
 PEOPLE = 1000
 DEEPEST = 100
-"""Folders within each other; the distribution's own go 20 deep."""
+"""Maximum depth of folders; the distribution's own go 20 deep."""
 STRAYS = 20_000
-"""Programs of no package that are looked at in places of one owner besides root."""
+"""Maximum number of unpackaged programs read in places of one owner other than root."""
 SLICE_S = 0.8
-"""Part of the time of the whole that places of people may take; root's come first."""
+"""Share of the time for places of users; root's come first."""
 FOLDED = 200
-"""Programs of no package in one folder of /opt, /usr/local or the like; more are told as that folder."""
+"""Maximum number of unpackaged programs listed in one folder such as /opt; if there are more, the folder is listed."""
 WHOLE = 1 << 20
-"""Bytes of a program of no package that are read; of a larger one its size tells."""
+"""Maximum bytes read of an unpackaged program; a larger one is compared by size."""
 LISTS = "/var/lib/dpkg/info"
 DPKG = "/var/lib/dpkg/status"
 RECORDS = re.compile(r"^(.+)\.(list|md5sums|conffiles|triggers|preinst|postinst|prerm|postrm)$")
-"""dpkg's data about files, and scripts that it runs as root at the next update."""
+"""dpkg's lists of files, and scripts that it runs as root at the next update."""
 VERSION = re.compile(r"^Package: (\S+)\n(?:(?!\n).*\n)*?Version: (\S+)$", re.M)
 BROUGHT = ("/usr/", "/opt/")
 MODED = ("/etc/", "/root/", "/boot/", *BROUGHT)
@@ -74,19 +74,19 @@ NOT_ACTING = (
     "/var/lib/dpkg/statoverride-old",
 )
 LINKED = ("/usr/bin/", "/usr/sbin/", "/usr/local/", "/usr/lib/systemd/", "/etc/alternatives/")
-"""Where a link decides which program is started."""
+"""Folders in which a link decides which program starts."""
 LISTED = ("/etc/", "/root/", "/boot/")
 ACCESS = ("system.posix_acl_access", "system.posix_acl_default")
 WHOM = {2: "user", 8: "group"}
-"""Of the entries of an access list those of somebody named (linux/posix_acl.h)."""
+"""Tags of ACL entries for a named user or group (linux/posix_acl.h)."""
 GET_FLAGS, FLAGS = 0x80086601, {0x10: "immutable", 0x20: "append-only"}
-"""linux/fs.h; such a file no role can put right."""
+"""linux/fs.h; no role can change such a file."""
 BACKUPS = ("-", ".dpkg-old", ".dpkg-dist", ".dpkg-new")
 LIBRARY = re.compile(r"\.(so(\.[\d.]+)?|py|pth|pl|sh|ko(\.\w+)?)$")
 USUAL = frozenset({(0o644, 0, 0), (0o755, 0, 0), (0o444, 0, 0), (0o555, 0, 0)})
-"""Modes and owners of /etc that are not worth a word."""
+"""Modes and owners of /etc that are normal."""
 DOCUMENTS = ("/usr/share/doc/", "/usr/share/man/", "/usr/share/locale/", "/usr/share/info/")
-"""What images leave out to be small."""
+"""Files that small images omit."""
 CHANGING = (
     # Told as accounts, units and name servers.
     *("/etc/passwd", "/etc/group", "/etc/shadow", "/etc/gshadow", "/etc/sub?id", "/etc/*-"),
@@ -112,7 +112,7 @@ IMAGES = frozenset(
         *("/var/lib/kubelet", "/var/lib/apptainer", "/var/lib/machines"),
     }
 )
-"""Systems of containers: each image that is pulled brings setuid files, which count in containers alone."""
+"""Root file systems of containers: images contain setuid files, which are effective only in containers."""
 
 
 KINDS = (
@@ -122,7 +122,7 @@ KINDS = (
 
 
 class Walk:
-    """Over the file system of the host's own, by descriptors, and with no recursion: what root alone can fill first, then what others can."""
+    """A walk over the host's own file systems, by descriptors and without recursion: first folders that only root can write to, then others."""
 
     def __init__(
         self, ask: Ask, budget: Budget, look: Callable[[str, str, os.stat_result, int], None]
@@ -133,11 +133,11 @@ class Walk:
         self._ends = self._until = time.monotonic() + ask.patience * SLICE_S
 
     def of_root(self) -> None:
-        """Walks directories that only root can fill; unreadable ones are recorded."""
+        """Walk folders that only root can write to; unreadable ones are recorded."""
         self._below("/", places.ROOT)
 
     def of_others(self) -> None:
-        """Look at the rest: first where everybody puts things, then at each owner's own, for as long as the next one's."""
+        """Walk the rest: world-writable folders first, then each owner's, with equal time for every owner."""
         self._until = (time.monotonic() + self._ends) / 2
         self._each(places.SHARED)
         owners = sorted(set(self._later.values()))
@@ -191,7 +191,7 @@ class Walk:
                 stack.pop().close()
 
     def _folder(self, stack: list[Folder], name: str, told: str, found: os.stat_result) -> None:
-        """Enter it now, later, or not at all."""
+        """Enter a folder now, later, or not at all."""
         if told in IMAGES:
             return
         inner = whose_folder(found, stack[-1].whose)
@@ -224,7 +224,7 @@ class Walk:
 
 
 class Folder:
-    """One that the walk is in. ``whose``: who can fill it, as ``whose_folder`` says it."""
+    """A folder of the walk. ``whose``: who can write to it, as returned by ``whose_folder``."""
 
     def __init__(self, fd: int, at: str, whose: int) -> None:
         self.fd, self.at, self.whose = fd, at, whose
@@ -237,20 +237,20 @@ class Folder:
         self.names = (entry.name for entry in self._entries)
 
     def owner_of(self, found: os.stat_result) -> int:
-        """Whom something in it is counted to."""
+        """Return the owner that an entry counts for."""
         if self.whose != places.SHARED:
             return self.whose
         # What is root's in a folder of all may be somebody's link to a file of root's.
         return found.st_uid or places.SHARED
 
     def close(self) -> None:
-        """Give both descriptors back."""
+        """Close both descriptors."""
         self._entries.close()
         os.close(self.fd)
 
 
 def whose_folder(found: os.stat_result, above: int) -> int:
-    """Who can fill a folder: root alone, all, or its owner and whoever owns what it lies in."""
+    """Return who can write to a folder: root alone, all, or its owner and the owners of its parents."""
     if above not in {places.ROOT, places.SHARED}:
         return above
     if found.st_uid not in {0, os.geteuid()}:
@@ -259,7 +259,7 @@ def whose_folder(found: os.stat_result, above: int) -> int:
 
 
 class EveryFile:
-    """One walk over the file systems of the host's own. ``told``: paths that other kinds tell."""
+    """One walk over the host's own file systems. ``told``: paths that other kinds report."""
 
     def __init__(self, ask: Ask, accounts: Accounts, told: set[str]) -> None:
         self._ask = ask
@@ -275,7 +275,7 @@ class EveryFile:
         }
 
     def look(self) -> dict[str, Things]:
-        """Kind -> name -> value; a kind that could not be read is missing, and why is noted. Raises Unreadable, OSError."""
+        """Return kind -> name -> value; a kind that could not be read is missing, and the reason is noted. Raises Unreadable, OSError."""
         self._brought = set(self._of_packages())
         walk = Walk(self._ask, self._budget, self._one)
         walk.of_root()
@@ -316,7 +316,7 @@ class EveryFile:
             self._stray(told, mode, is_now)
 
     def _leads(self, path: str, told: str) -> bool:
-        """Tell of a link that decides which program starts; whether it leads to a folder, and is no more than that."""
+        """Report a link that decides which program starts. Return whether it only leads to a folder."""
         if self._whose == places.ROOT and _is_folder(path, told):
             return True
         if told.startswith(LINKED) and told not in self._told:
@@ -324,7 +324,7 @@ class EveryFile:
         return False
 
     def _privileged(self, path: str, told: str, mode: int, is_now: os.stat_result) -> bool:
-        """Whether it runs with more rights than who starts it."""
+        """Report a program that runs with more rights than its caller."""
         if mode & PRIVILEGED:
             self._note("setuid file", told, f"mode {mode:04o}, of {self._who(is_now)}")
         try:
@@ -335,14 +335,14 @@ class EveryFile:
         return True
 
     def _moded(self, told: str, mode: int, is_now: os.stat_result) -> None:
-        """Whom a file lets in: all of them where it is not as /etc has it, elsewhere where everybody may write."""
+        """Report unusual modes: in /etc all that differ from the usual ones, elsewhere world-writable ones."""
         is_open = mode & 0o002 and not mode & stat.S_ISVTX
         unusual = told.startswith("/etc/") and (mode, is_now.st_uid, is_now.st_gid) not in USUAL
         if (is_open or unusual) and not told.endswith(BACKUPS):
             self._note("file mode", told, f"{mode:04o}, of {self._who(is_now)}")
 
     def _listed(self, path: str, told: str, mode: int) -> None:
-        """Who else is let in by name; where such a list lets anybody write, the bits of the group say so."""
+        """Report access lists; if one of them permits writing, the group bits show it."""
         if not told.startswith(LISTED) and not mode & 0o020:
             return
         for name in ACCESS:
@@ -368,7 +368,7 @@ class EveryFile:
                 yield f"{WHOM[tag]} {look(number)} {letters}"
 
     def _at_home(self, told: str, mode: int, is_now: os.stat_result) -> None:
-        """What starts with a person's session and another may write: whoever does is that person, and root where that is one who may be."""
+        """Report files that start with a user's session and that another user can write to, and thereby act as that user."""
         home = "/".join(told.split("/")[:3])
         uid, rest = self._homes.get(home), told[len(home) :]
         if uid is None or (rest and (not rest.startswith("/.") or rest.count("/") > 2)):
@@ -377,7 +377,7 @@ class EveryFile:
             self._note("file mode", told, f"{mode:04o}, of {self._who(is_now)}")
 
     def _flagged(self, told: str) -> None:
-        """Attributes of the file system (chattr(1)); some file systems have none."""
+        """Report attributes (chattr(1)); some file systems have none."""
         descriptor = -1
         try:
             descriptor = places.opened(self._ask.path(told))
@@ -393,7 +393,7 @@ class EveryFile:
             self._note("file attribute", told, " ".join(words))
 
     def _records(self) -> Iterator[tuple[str, str]]:
-        """What dpkg knows of each package, with its version: of another version it is another."""
+        """Return dpkg's records of each package with its version, because each version has its own."""
         if not files.exists(self._ask.path(LISTS)):
             return
         versions = dict(VERSION.findall(files.read(self._ask.path(DPKG), 64 << 20)))
@@ -452,7 +452,7 @@ class EveryFile:
         return f"{self._accounts.owner(found.st_uid)}:{self._accounts.group(found.st_gid)}"
 
     def _of_packages(self) -> Iterator[str]:
-        """Every path that a package brought; /bin and the like are links into /usr (UsrMerge)."""
+        """Return every path of a package; /bin and others are links into /usr (UsrMerge)."""
         if files.exists(self._ask.path(LISTS)):
             for name in files.names(self._ask.path(LISTS)):
                 if name.endswith(".list"):
@@ -461,7 +461,7 @@ class EveryFile:
             yield from _merged(self._ask.run(["rpm", "-qal"], 60.0))
 
     def _verified(self) -> Iterator[tuple[str, str]]:
-        """Files of packages that are other than these brought them, by the package manager's own list of digests."""
+        """Return files that differ from their package, by the package manager's own digests."""
         manager = "dpkg" if files.exists(self._ask.path(LISTS)) else "rpm"
         if self._ask.root or not self._ask.has(manager):
             return
@@ -475,7 +475,7 @@ class EveryFile:
 
 
 def is_update(kind: str, was: str, now: str) -> bool:
-    """Whether a difference only says that a package came, went or has another version, which kind "package" tells."""
+    """Return whether a difference only follows from a package that was installed, removed or updated, which kind "package" reports."""
     return kind == "package record" and was.partition(",")[0] != now.partition(",")[0]
 
 
@@ -494,7 +494,7 @@ def described(ask: Ask, path: str) -> str:
 
 
 def _is_folder(path: str, told: str) -> bool:
-    """Whether root's link leads to a folder, which is told where it lies. A link of somebody else could lead to a server that never answers."""
+    """Return whether root's link leads to a folder, which is reported at its own place. Links of others could lead to a server that never answers."""
     if not told.startswith((*LINKED, "/etc/", "/root/.", *ACTING)):
         return False
     try:

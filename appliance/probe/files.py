@@ -1,4 +1,4 @@
-"""The one door to the host's small files, by the way that places.py judges; os-level calls, because pathlib alone costs 15 ms of CPU."""
+"""Reads the host's small files, on paths that places.py judges; uses os-level calls, because importing pathlib costs 15 ms of CPU."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     pass
 
 LIMIT = 8 << 20
-"""Bytes read of one file at most; nothing in /proc, /sys or /etc that is asked for is larger."""
+"""Maximum bytes read of one file; no requested file in /proc, /sys or /etc is larger."""
 
 
 def data(path: str, limit: int = LIMIT, of: int | None = None) -> bytes:
-    """Content of a regular file, at most ``limit`` bytes; ``of``: whose place it may be besides root's. Raises OSError."""
+    """Return the content of a regular file, at most ``limit`` bytes; ``of``: an owner trusted in addition to root. Raises OSError."""
     fd = places.opened(path, of)
     try:
         parts = []
@@ -31,12 +31,12 @@ def data(path: str, limit: int = LIMIT, of: int | None = None) -> bytes:
 
 
 def read(path: str, limit: int = LIMIT, of: int | None = None) -> str:
-    """Text of a file, undecodable bytes replaced. Raises OSError."""
+    """Return the text of a file, undecodable bytes replaced. Raises OSError."""
     return data(path, limit, of).decode("utf-8", "replace")
 
 
 def text(path: str, default: str = "") -> str:
-    """Stripped text of a file, ``default`` where it cannot be read."""
+    """Return the stripped text of a file, or ``default`` if it cannot be read."""
     try:
         return read(path).strip()
     except OSError:
@@ -44,7 +44,7 @@ def text(path: str, default: str = "") -> str:
 
 
 def number(path: str) -> int | None:
-    """The integer in a file (decimal or 0x), None if there is none."""
+    """Return the integer in a file (decimal or 0x); None if there is none."""
     try:
         return int(text(path), 0)
     except ValueError:
@@ -52,7 +52,7 @@ def number(path: str) -> int | None:
 
 
 def names(path: str) -> list[str]:
-    """Sorted names in a folder, none where it is not there or closed to us."""
+    """Return the sorted names in a folder; none if it is missing or not readable."""
     try:
         return listing(path)
     except OSError:
@@ -60,12 +60,12 @@ def names(path: str) -> list[str]:
 
 
 def listing(path: str) -> list[str]:
-    """Sorted names in a folder. Raises OSError."""
+    """Return the sorted names in a folder. Raises OSError."""
     return places.listed(path)
 
 
 def link(path: str) -> str | None:
-    """The target of a symbolic link, None for other files."""
+    """Return the target of a symbolic link; None for other files."""
     try:
         return places.target(path)
     except OSError:
@@ -73,7 +73,7 @@ def link(path: str) -> str | None:
 
 
 def exists(path: str) -> bool:
-    """Whether something, even a broken link, is there. Raises OSError where that is hidden."""
+    """Return whether something, even a broken link, exists. Raises OSError if that cannot be read."""
     try:
         places.status(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -82,5 +82,5 @@ def exists(path: str) -> bool:
 
 
 def real(path: str) -> str:
-    """The path with all symbolic links resolved."""
+    """Return the path with all symbolic links resolved."""
     return os.path.realpath(path)

@@ -31,16 +31,15 @@ WEAK = {
     ),
     "hostkeyalgorithms": ("ssh-rsa", "ssh-rsa-cert-*", "ssh-dss*"),
 }
-"""By list of sshd_config(5) what no host offers: ssh-audit's "fail", and the warnings of those kinds (ssh-audit.com,
-hardening guides of Debian 12, Ubuntu 24.04 and Rocky 9, 2026-11). Also in roles/base/vars/main.yml."""
+"""Weak algorithms by list of sshd_config(5): ssh-audit's failures, and its warnings of the same kinds (ssh-audit.com, hardening guides of Debian 12, Ubuntu 24.04 and Rocky 9, 2026-11). Also in roles/base/vars/main.yml."""
 NIST = ("*ecdsa-*",)
-"""Host keys on NIST's curves: "fail" to ssh-audit, and yet the only ones by which some sites know their hosts."""
+"""Host keys on NIST's curves: ssh-audit fails them, but some sites have pinned no others."""
 LIST = ("nft", "--stateless", "--numeric-priority", "--numeric-protocol", "list", "table")
-"""Without counters and handles, and without names of /etc/protocols, which a host may lack or get later."""
+"""List without counters, handles, and names of /etc/protocols, which a host may lack."""
 
 
 def sshd_options(ask: Ask) -> dict[str, str]:
-    """What sshd would go by if root logged in now, by lower-case keyword; and of its algorithms the weak ones. Raises Unreadable."""
+    """Return sshd's settings for a login of root by lower-case keyword, and its weak algorithms. Raises Unreadable."""
     said = ask.run(["sshd", "-T", "-C", STRANGER])
     options: dict[str, str] = {}
     for line in lines_of(said):
@@ -53,13 +52,13 @@ def sshd_options(ask: Ask) -> dict[str, str]:
 
 
 def _weak(said: str, patterns: Sequence[str]) -> str:
-    """Those of a list that a pattern fits."""
+    """Return the algorithms of a list that match a pattern."""
     found = [name for name in said.split(",") if any(fnmatchcase(name, p) for p in patterns)]
     return ",".join(found) or "none"
 
 
 def table(ask: Ask, name: str) -> Facts:
-    """The fields of resource kind ``nftables``: a table as the kernel has it loaded. Raises Unreadable."""
+    """Return the fields of resource kind ``nftables``: a table as loaded in the kernel. Raises Unreadable."""
     said = ask.run([*LIST, *name.split()], ok=(0, 1))
     if not said:
         # It says no more of a table that is not there than of one it may not see.
@@ -74,7 +73,7 @@ def table(ask: Ask, name: str) -> Facts:
 
 
 def statements(said: str) -> list[str]:
-    """Each line of a table with its chain or set: "chain input: tcp dport 22 accept"."""
+    """Return each line of a table with its chain or set: "chain input: tcp dport 22 accept"."""
     found: list[str] = []
     within: list[str] = []
     for line in (raw.strip() for raw in lines_of(said)):

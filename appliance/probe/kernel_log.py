@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 WIDTH = 200
 MOST = 64
-"""Kinds and parts that are reported; more do not add information."""
+"""Maximum number of kinds and parts reported."""
 
 
 def events(
     records: Iterable[tuple[str, float]], asked: dict[str, list[str]], now: float
 ) -> list[Facts]:
-    """Each kind and part with how often, the age of the last one in s and its text. ``records``: texts with their seconds."""
+    """Return each kind and part with its count, and the age in s and text of the last message. ``records``: texts with their seconds."""
     shapes = _compiled(asked)
     found: dict[tuple[str, str], Facts] = {}
     for text, second in records:

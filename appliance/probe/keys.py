@@ -17,15 +17,15 @@ OPTION = re.compile(r'([A-Za-z0-9-]{1,40})(?:="((?:[^"\\]|\\.)*)")?')
 PUBLIC = frozenset(
     {"from", "expiry-time", "permitopen", "permitlisten", "tunnel", "principals"},
 )
-"""Options whose values are addresses, ports, times and names; a command or a variable of another may hold a password."""
+"""Options whose values are addresses, ports, times and names; commands and variables may contain a password."""
 LONGEST = 64
-"""Characters of a remark, or of one option's value."""
+"""Maximum characters of a comment, or of one option's value."""
 MOST = 200
-"""Keys of one account that are listed."""
+"""Maximum number of keys listed for one account."""
 BYTES = 256 << 10
-"""Of one file that are read: some 500 keys."""
+"""Maximum bytes read of one file: some 500 keys."""
 LETTERS = 16
-"""Of a key's text, by which a command finds its line. The first ones are those of all keys of its type."""
+"""Number of last letters of a key by which a command finds its line. The first letters are equal for all keys of a type."""
 LONGEST_LINE = 16_384
 MOST_OPTIONS = 20
 MOST_TOLD = 400
@@ -44,13 +44,13 @@ class Key:
         self.options, self.remark = _options(options), _remark(remark)
 
     def told(self, fingerprint: str = "") -> str:
-        """Type, optional fingerprint, comment and options."""
+        """Return type, optional fingerprint, comment and options."""
         words = " ".join(filter(None, (self.kind, fingerprint, self.remark)))
         return words + (f", with {', '.join(self.options)}"[:MOST_TOLD] if self.options else "")
 
 
 def fingerprints(text: str) -> Iterator[tuple[str, str, str]]:
-    """Fingerprint of each key, the key as people read it, and its last letters; last what is no key, and how many such lines there are."""
+    """Return the fingerprint, readable form and last letters of each key; then the lines that are not keys, with their number."""
     others = set()
     for line in told_lines(text):
         key = read(line)
@@ -63,7 +63,7 @@ def fingerprints(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def told_lines(text: str) -> Iterator[str]:
-    """The lines that sshd reads, blanks as one."""
+    """Return the lines that sshd reads, with single blanks."""
     for line in text.split("\n"):
         words = " ".join(line.split())
         if words and not words.startswith("#"):
@@ -71,7 +71,7 @@ def told_lines(text: str) -> Iterator[str]:
 
 
 def of_account(name: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The kind ``key`` of what posture keeps: name and value of each key of an account."""
+    """Return the kind ``key`` of a posture: name and value of each key of an account."""
     others, count = set(), 0
     for line in (line for text in texts for line in told_lines(text)):
         key = read(line)
@@ -88,7 +88,7 @@ def of_account(name: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def read(line: str) -> Key | None:
-    """A line as sshd(8) does: a key, or options without blanks but within quotes, and a key."""
+    """Parse a line as sshd(8) does: a key, or a key after options, which contain blanks only in quotes."""
     found = _key("", line)
     if found is None and len(line) <= LONGEST_LINE:
         end = _end_of_options(line)
@@ -123,7 +123,7 @@ def _end_of_options(line: str) -> int:
 
 
 def _options(text: str) -> list[str]:
-    """Options by name, with the value if it is not secret, otherwise a digest."""
+    """Return options by name, with the value if it is not secret, otherwise a digest."""
     told: list[str] = []
     at = 0
     while at < len(text) and len(told) < MOST_OPTIONS:
@@ -140,7 +140,7 @@ def _options(text: str) -> list[str]:
 
 
 def _remark(text: str) -> str:
-    """What looks like a fingerprint within it would be taken for the key's."""
+    """Return the comment without text that resembles a fingerprint and could be mistaken for the key's."""
     return _cut(text.replace("SHA256:", "SHA256 "))
 
 
@@ -154,7 +154,7 @@ def _digest(text: str) -> str:
 
 
 def retold(things: dict[str, str]) -> dict[str, str]:
-    """Kind ``key`` as it was kept when whole lines stood in it, as it is kept now; as it is kept now unchanged."""
+    """Convert kind ``key`` from the old form with whole lines to the present one."""
     found: dict[str, str] = {}
     others: dict[str, int] = {}
     for name, value in things.items():
@@ -170,7 +170,7 @@ def retold(things: dict[str, str]) -> dict[str, str]:
 
 
 def retold_line(line: str) -> str:
-    """The line of one key with its fingerprint in its place, as it was kept before: options, type, fingerprint, remark."""
+    """Convert the old form of one key: options, type, fingerprint, comment."""
     if line.startswith((NO_KEY, NOT_READ)):
         return line
     words = line.split()
@@ -183,7 +183,7 @@ def retold_line(line: str) -> str:
 
 
 def _retold(value: str) -> str:
-    """An old value was the line without its key: options, type, two blanks where the key was, remark."""
+    """Convert an old value: the line without its key, with two blanks in its place."""
     line, gap, remark = value.partition("  ")
     if not gap and KIND.fullmatch(value.partition(" ")[0].rstrip(",")):
         return value

@@ -1,4 +1,4 @@
-"""The lock of a host for all control machines. This file is sent to a host and runs there alone, with its request as argument.
+"""The lock of a host for all control machines. This file is sent to a host and runs there as a program of its own, with its request as argument.
 
 The note is written in place, under a lock that no other user of the host can take, and it ages by the time since the host's boot:
 a deployment sets the clock, and restarts the host.
@@ -26,11 +26,11 @@ LONGEST = 4096
 SHOWN = 128
 LOCK_S = 5.0
 MOST_S = 3600.0
-"""The longest lock without renewal, independent of its content."""
+"""Seconds after which a lock without renewal ends, whatever it contains."""
 
 
 def answer(request: Note, folder: str = FOLDER) -> Note:
-    """What became of it: ``taken`` (``before``: the note that was there), ``held`` by another's note, nothing where ``look`` finds none, ``renewed``, ``released``, ``lost``.
+    """Return the outcome: ``taken`` (``before``: the previous note), ``held`` with another's note, ``renewed``, ``released``, ``lost``, or nothing if ``look`` finds no lock.
 
     Raises OSError where the note cannot be kept.
     """
@@ -55,7 +55,7 @@ def answer(request: Note, folder: str = FOLDER) -> Note:
 
 
 def held(text: str) -> Note:
-    """The note in a host's file, as far as it is shown; {} where it is void or none."""
+    """Return the fields of the note that are shown; {} if it is invalid or missing."""
     there = _parsed(text)
     if not there or is_old(there, _now()):
         return {}
@@ -75,7 +75,7 @@ def _take(number: int, request: Note, there: Note) -> Note:
 
 
 def is_old(note: Note, now: Note) -> bool:
-    """Whether it was not renewed in time; after a reboot it is at least as old as the boot."""
+    """Return whether it was not renewed in time; after a reboot it is at least as old as the boot."""
     at, seconds = note.get("at"), note.get("seconds")
     if not isinstance(at, (int, float)) or not isinstance(seconds, (int, float)):
         return True
@@ -128,7 +128,7 @@ def _read(number: int) -> Note:
 
 
 def _parsed(text: str) -> Note:
-    """The lock's content; {} if it is incomplete or invalid."""
+    """Return the lock's content; {} if it is incomplete or invalid."""
     try:
         note = json.loads(text[:LONGEST] or "{}")
     except (ValueError, RecursionError):
@@ -144,7 +144,7 @@ def _write(number: int, note: Note) -> None:
 
 
 def main() -> int:
-    """Answers the request that is its argument, as JSON."""
+    """Answer the request, given as argument, as JSON."""
     os.umask(0o077)
     try:
         told = answer(json.loads(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""Splits text of the kernel, programs and users into lines, only at newlines."""
+"""Splits text from the kernel, programs and users into lines, at newlines only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def lines_of(text: AnyStr) -> list[AnyStr]:
-    """Without their newlines.
+    """Return the lines without their newlines.
 
     str.splitlines also ends a line at a carriage return, a form feed, U+0085 or U+2028: who may put these into a name or a
     remark would write lines of their own.

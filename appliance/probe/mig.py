@@ -1,4 +1,4 @@
-"""How a GPU is divided (MIG), through NVML: mode, profiles, instances, devices; names and layouts are those of nvml.h."""
+"""Reads the MIG state of a GPU through NVML: mode, profiles, instances, devices; names and layouts are those of nvml.h."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 NOT_FOUND = 6
 PROFILES, PART_PROFILES = range(16), range(8)
-"""NVML_GPU_INSTANCE_PROFILE_* and NVML_COMPUTE_INSTANCE_PROFILE_*; a GPU reports the ones that it supports."""
+"""Numbers of NVML_GPU_INSTANCE_PROFILE_* and NVML_COMPUTE_INSTANCE_PROFILE_*; a GPU reports those it supports."""
 MOST = 16
-"""More instances than any GPU holds (it is 7, of places numbered 0 to 14)."""
+"""More instances than a GPU can have (7, at places 0 to 14)."""
 NO_INSTANCE = 0xFFFFFFFF
 """NVML's instance id of a process that uses the whole GPU."""
 MINORS = "/proc/driver/nvidia-caps/mig-minors"
@@ -107,7 +107,7 @@ class PartInfo(ctypes.Structure):
 
 
 class Part:
-    """A compute instance: its number, its compute slices, and the device a program sees."""
+    """A compute instance: its number, its compute slices, and the device that programs see."""
 
     def __init__(self, handle: Any, info: PartInfo, slices: int) -> None:
         self.handle = handle
@@ -132,13 +132,13 @@ class Instance:
 
 
 def mode(library: Library, device: Any) -> tuple[bool, bool] | None:
-    """Whether the GPU is in MIG mode, and whether it will be after its next reset; None where it cannot. Raises Failure."""
+    """Return whether the GPU is in MIG mode, and whether it will be after its next reset; None if it lacks MIG. Raises Failure."""
     pair = library.numbers("nvmlDeviceGetMigMode", 2, device)
     return None if pair is None else (pair[0] == 1, pair[1] == 1)
 
 
 def profiles(library: Library, device: Any) -> dict[int, tuple[str, int]]:
-    """Sizes of instance this GPU has: id -> name, compute slices. Raises Failure."""
+    """Return the GPU's instance profiles: id -> name, compute slices. Raises Failure."""
     found = {}
     for index in PROFILES:
         named = versioned(NamedProfile(), 2)
@@ -159,7 +159,7 @@ def profiles(library: Library, device: Any) -> dict[int, tuple[str, int]]:
 
 
 def places(library: Library, device: Any, profile: int) -> list[tuple[int, int]]:
-    """Where instances of a profile can lie: start and size; none while MIG mode is off. Raises Failure."""
+    """Return possible placements of a profile: start and size; none while MIG mode is off. Raises Failure."""
     count, room = UINT(MOST), (Place * MOST)()
     known = library.works(
         "nvmlDeviceGetGpuInstancePossiblePlacements_v2",
@@ -172,7 +172,7 @@ def places(library: Library, device: Any, profile: int) -> list[tuple[int, int]]
 
 
 def instances(library: Library, device: Any) -> list[Instance] | None:
-    """The GPU's instances by placement; None without permission. Raises Failure."""
+    """Return the GPU's instances by placement; None without permission. Raises Failure."""
     found: list[Instance] = []
     for profile, (name, slices) in profiles(library, device).items():
         count, room = UINT(MOST), (ctypes.c_void_p * MOST)()
@@ -192,7 +192,7 @@ def instances(library: Library, device: Any) -> list[Instance] | None:
 
 
 def part_profiles(library: Library, instance: Any) -> list[PartProfile]:
-    """Sizes of compute instance a GPU instance has. Raises Failure."""
+    """Return the compute instance profiles of a GPU instance. Raises Failure."""
     found = []
     for index in PART_PROFILES:
         info = PartProfile()
@@ -224,7 +224,7 @@ def _parts(library: Library, instance: Any) -> list[Part]:
 
 
 def _name_devices(library: Library, device: Any, found: list[Instance]) -> None:
-    """Gives each compute instance the UUID of its MIG device."""
+    """Set the UUID of its MIG device in each compute instance."""
     parts = {(one.id, part.id): part for one in found for part in one.parts}
     for index in range(library.number("nvmlDeviceGetMaxMigDeviceCount", device) or 0):
         handle = ctypes.c_void_p()
@@ -240,12 +240,12 @@ def _name_devices(library: Library, device: Any, found: list[Instance]) -> None:
 
 
 def processes(library: Library, device: Any) -> list[int]:
-    """Ids of the processes that compute on the GPU or a part of it; they may be of another PID namespace. Raises Failure."""
+    """Return the ids of processes that compute on the GPU or a part of it, possibly of another PID namespace. Raises Failure."""
     return sorted({pid for pid, _ in users(library, device)})
 
 
 def users(library: Library, device: Any) -> set[tuple[int, int]]:
-    """Each process that computes on the GPU with the id of its GPU instance, ``NO_INSTANCE`` where it has none.
+    """Return each process that computes on the GPU, with the id of its GPU instance or ``NO_INSTANCE``.
 
     Raises Failure, also where the driver does not tell: drivers before 510 have no such call.
     """
@@ -269,13 +269,13 @@ def users(library: Library, device: Any) -> set[tuple[int, int]]:
 
 
 def minors(at: str = MINORS) -> dict[str, int]:
-    """Numbers of the device nodes of all instances there can be: "gpu0/gi1/access", "gpu0/gi1/ci0/access"."""
+    """Return minor numbers of the device nodes of all possible instances: "gpu0/gi1/access", "gpu0/gi1/ci0/access"."""
     pairs = (line.split() for line in lines_of(files.text(at)))
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
 
 
 def nodes(known: dict[str, int], gpu: int, instance: int, part: int) -> list[str]:
-    """Device nodes a program needs for a MIG device besides the GPU's own.
+    """Return device nodes that a MIG device needs in addition to the GPU's own.
 
     Where the driver's list is not there, they are counted as it counts: 9 for each of 15 GPU instances, from 3 on.
     """
@@ -287,7 +287,7 @@ def nodes(known: dict[str, int], gpu: int, instance: int, part: int) -> list[str
 
 
 def facts(library: Library, device: Any) -> list[Facts] | None:
-    """The fact ``mig`` of a GPU. Raises Failure."""
+    """Return the fact ``mig`` of a GPU. Raises Failure."""
     found = instances(library, device)
     minor = library.number("nvmlDeviceGetMinorNumber", device) or 0
     if found is None:

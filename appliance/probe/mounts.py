@@ -1,4 +1,4 @@
-"""The kernel's table of what is mounted (proc(5), mountinfo), in which users name mount points: a pod's volume, a disk's label."""
+"""Reads the kernel's mount table (proc(5), mountinfo). Users choose names in it, such as a pod's volume or a disk's label."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 TABLE = "/proc/self/mountinfo"
 ESCAPED = re.compile(rb"\\([0-7]{3})")
-"""A blank, a tab, a newline, a number sign and a backslash, as the kernel writes them (mangle_path); any other byte stands for itself."""
+"""Escapes of blank, tab, newline, number sign and backslash (mangle_path in the kernel); other bytes are not escaped."""
 WORDS, AFTER = 6, 3
-"""Words of a line before its optional ones, and behind the dash."""
+"""Number of fields of a line before the optional ones, and after the dash."""
 
 
 class Row:
-    """One line. Bytes that are no UTF-8 are kept as Python keeps those of file names (surrogateescape)."""
+    """One line. Bytes that are not UTF-8 are kept as in file names (surrogateescape)."""
 
     def __init__(self, head: list[bytes], tail: list[bytes]) -> None:
         self.device = _text(head[2])
@@ -29,7 +29,7 @@ class Row:
 
 
 def rows(table: bytes) -> tuple[list[Row], int]:
-    """Its lines in order; and how many are none: each of these costs itself alone."""
+    """Return valid lines in order, and the number of invalid ones."""
     found, odd = [], 0
     for line in table.split(b"\n"):
         before, _, after = line.partition(b" - ")

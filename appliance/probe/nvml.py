@@ -1,4 +1,4 @@
-"""NVML through ctypes: the calls the probe needs, by the names and layouts of NVIDIA's nvml.h."""
+"""NVML through ctypes: the calls that the probe needs, with names and layouts of NVIDIA's nvml.h."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ SUCCESS, INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION = 0, 2, 3, 4
 INSUFFICIENT_SIZE, FUNCTION_NOT_FOUND, NO_DATA, VERSION_MISMATCH, DEPRECATED = 7, 13, 21, 25, 26
 LIB_RM_VERSION_MISMATCH = 18
 SILENT = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH})
-"""Answers that mean that this GPU or driver has no such thing."""
+"""Codes that mean that this GPU or driver lacks the feature."""
 UNTOLD = frozenset({NO_PERMISSION, NO_DATA, DEPRECATED})
-"""Errors about the request or the caller, not about the GPU."""
+"""Codes that concern the request or the caller, not the GPU."""
 UINT, ULONG = ctypes.c_uint, ctypes.c_ulonglong
 
 
 class Mismatched(Unreadable):
-    """The library is of another version than the loaded driver."""
+    """The versions of library and loaded driver differ."""
 
     kind = MISMATCH
 
 
 class Failure(Exception):
-    """A call failed in a way that says something about the GPU or the driver."""
+    """A call failed because of the GPU or the driver."""
 
     def __init__(self, said: str, code: int = 0) -> None:
         super().__init__(said)
@@ -92,13 +92,13 @@ class Margin(ctypes.Structure):
 
 
 def versioned(record: Any, version: int = 1) -> Any:
-    """A record that says its own size and version, as NVML wants it of newer ones."""
+    """Return a record with its size and version, which newer calls of NVML require."""
     record.version = ctypes.sizeof(record) | version << 24
     return record
 
 
 class Library:
-    """The loaded and initialised library. Raises Absent (not installed) or Unreadable (will not start)."""
+    """The loaded and initialised library. Raises Absent (not installed) or Unreadable (cannot be initialised)."""
 
     def __init__(self) -> None:
         try:
@@ -111,7 +111,7 @@ class Library:
             raise why(f"NVML does not start: {self.words(code)}")
 
     def call(self, name: str, *arguments: Any) -> int:
-        """The code a function returns, FUNCTION_NOT_FOUND where this driver has none of that name."""
+        """Return the code of a call; FUNCTION_NOT_FOUND if this driver lacks the function."""
         try:
             function = getattr(self._library, name)
         except AttributeError:
@@ -119,42 +119,42 @@ class Library:
         return int(function(*arguments))
 
     def words(self, code: int) -> str:
-        """NVML's own words for a code."""
+        """Return NVML's text for a code."""
         function = self._library.nvmlErrorString
         function.restype = ctypes.c_char_p
         return (function(code) or b"").decode() or f"code {code}"
 
     def works(self, name: str, *arguments: Any) -> bool:
-        """Whether a call gave an answer; no when it is not supported. Raises Failure on anything else."""
+        """Return whether a call is supported and succeeded. Raises Failure for other errors."""
         code = self.call(name, *arguments)
         if code not in SILENT and code != SUCCESS:
             raise Failure(f"{name[4:]}: {self.words(code)}", code)
         return code == SUCCESS
 
     def text(self, name: str, *before: Any) -> str:
-        """A string, "" where it is not supported. Raises Failure."""
+        """Return a string; "" if not supported. Raises Failure."""
         room = ctypes.create_string_buffer(96)
         known = self.works(name, *before, room, UINT(len(room)))
         return room.value.decode("utf-8", "replace") if known else ""
 
     def number(self, name: str, *before: Any, type: Any = UINT) -> int | None:
-        """A number, None where it is not supported. Raises Failure."""
+        """Return a number; None if not supported. Raises Failure."""
         value = type()
         return int(value.value) if self.works(name, *before, ctypes.byref(value)) else None
 
     def numbers(self, name: str, count: int, *before: Any) -> list[int] | None:
-        """Several numbers of one call, None where it is not supported. Raises Failure."""
+        """Return several numbers of one call; None if not supported. Raises Failure."""
         values = [UINT() for _ in range(count)]
         known = self.works(name, *before, *(ctypes.byref(value) for value in values))
         return [int(value.value) for value in values] if known else None
 
     def handle(self, index: int) -> ctypes.c_void_p:
-        """A device. Raises Failure."""
+        """Return a device. Raises Failure."""
         device = ctypes.c_void_p()
         if not self.works("nvmlDeviceGetHandleByIndex_v2", UINT(index), ctypes.byref(device)):
             raise Failure("GPU cannot be opened")
         return device
 
     def close(self) -> None:
-        """Let the library go."""
+        """Shut the library down."""
         self.call("nvmlShutdown")

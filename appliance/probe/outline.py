@@ -1,4 +1,4 @@
-"""What a line of somebody's file is about, without a word of it that could be a secret.
+"""Outlines a line of a user's file without words that could be secrets.
 
 Kept are the first word where a word of theirs follows it, and words of the grammars of sudoers(5), crontab(5), sources.list(5) and sshd_config(5).
 """
@@ -19,7 +19,7 @@ WORD = re.compile(
 
 
 def outline(line: str) -> str:
-    """The line, with a sign wherever words are left out."""
+    """Return the line, with a mark for omitted words."""
     words = line.split()
     told: list[str] = []
     for at, word in enumerate(words[:40]):
@@ -30,7 +30,7 @@ def outline(line: str) -> str:
 
 
 def _is_named(words: list[str]) -> bool:
-    """Whether the first word names what the second is of: a user, a keyword; a password may stand before anything else."""
+    """Return whether the first word is a user or keyword, so that the line can be shown; other first words may be passwords."""
     if len(words) < 2 or not FIRST.fullmatch(words[0]):
         return False
     return bool(WORD.fullmatch(words[1]) or SOURCE.match(words[1]))

@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 HOLD = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 KERNEL = ("/proc/", "/sys/")
-"""File systems in which nobody can put anything."""
+"""File systems in which users cannot create files."""
 ELSEWHERE = re.compile(r"^/proc/[^/]+/(task/[^/]+/)?(root|cwd|exe|fd/[^/]+|map_files/[^/]+)(/|$)")
-"""Links of the kernel's that lead to whatever a process has open, not to where they are written to lead (proc(5))."""
+"""Kernel links that lead to a process's open files, not to the path they show (proc(5))."""
 ROOT, SHARED = 0, -1
-"""Who can put something into a folder: root alone, everybody; any other number is an account's."""
+"""Who can write to a folder: root alone, or everybody; any other number is a uid."""
 HOPS = 40
-"""Links on one way, as the kernel has it (path_resolution(7))."""
+"""Maximum number of links in a path, as in the kernel (path_resolution(7))."""
 MOUNTS = TABLE
 
 
 class Untrusted(OSError):
-    """What lies there is not read, for somebody besides root may have put it there; ``strerror`` says what it is."""
+    """The file is not read, because a user other than root may have placed it; ``strerror`` describes it."""
 
     def __init__(self, what: str, path: str) -> None:
         super().__init__(errno.ELOOP, what, path)
 
 
 class Way:
-    """A walk from the root of the file system, and whose place it has come to. ``of``: whose place it may be besides root's."""
+    """A walk from the root directory, and the owner of the place it has reached. ``of``: an owner trusted in addition to root."""
 
     def __init__(self, path: str, of: int | None = None) -> None:
         self._path = path
@@ -57,7 +57,7 @@ class Way:
         self._begin("/" if path.startswith("/") else ".")
 
     def end(self, *, follow: bool = True) -> int:
-        """A descriptor of what the path names, to be closed by the caller; it can be looked at, and not read. Raises OSError."""
+        """Return a descriptor (O_PATH) of the path, which the caller closes. Raises OSError."""
         try:
             return self._walk(follow)
         finally:
@@ -65,7 +65,7 @@ class Way:
 
     @property
     def is_roots(self) -> bool:
-        """Whether no link was on the way, and root alone can put something into the last folder."""
+        """Return whether the path had no link and only root can write to its last folder."""
         is_whole = self._path.startswith("/") and "/../" not in self._path and not self._hops
         return is_whole and not self._is_theirs and not is_shared(self._here)
 
@@ -112,7 +112,7 @@ class Way:
             raise
 
     def _followed(self, held: int, found: os.stat_result, names: list[str]) -> None:
-        """Root's link, where nobody but root could have put it."""
+        """Follow a link that only root can have placed."""
         if self._is_theirs or found.st_uid not in self._ours or is_shared(self._here):
             raise Untrusted("a symbolic link, not followed", self._path)
         self._hops += 1
@@ -124,7 +124,7 @@ class Way:
             self._begin("/")
 
     def _judge(self, found: os.stat_result) -> None:
-        """Whose place it is from here on, and whether what was found may be there."""
+        """Determine the owner of the place from here on; refuse a file that its owner may not have placed there."""
         if not self._is_theirs and self._is_settled(found):
             return
         is_own = found.st_uid in self._ours
@@ -145,7 +145,7 @@ class Way:
             raise Untrusted("root's, and closed to the owner of its folder", self._path)
 
     def _is_settled(self, found: os.stat_result) -> bool:
-        """Whether root alone can have put it here: in a folder with the sticky bit nobody replaces it, but may link to it."""
+        """Return whether only root can have placed it: in a folder with the sticky bit, others cannot replace it but can link to it."""
         if found.st_uid not in self._ours:
             return False
         if not is_shared(self._here):
@@ -155,7 +155,7 @@ class Way:
         return bool(is_sticky and is_one)
 
     def _is_open(self, found: os.stat_result) -> bool:
-        """Whether the owner of the place could read it himself; who is not root reads only what is his."""
+        """Return whether the owner of the place could read the file; an owner other than root reads only files of his own."""
         if found.st_uid:
             return True
         bit = 0o1 if stat.S_ISDIR(found.st_mode) else 0o4
@@ -164,7 +164,7 @@ class Way:
 
 
 def opened(path: str, of: int | None = None) -> int:
-    """A descriptor of a regular file, for reading. Raises OSError, Untrusted where it may not be read."""
+    """Return a descriptor of a regular file, for reading. Raises OSError, or Untrusted if it may not be read."""
     if _is_kernels(path):
         return os.open(_own(path), READ)
     held = _reached(path, of)
@@ -195,7 +195,7 @@ def listed(path: str, of: int | None = None) -> list[str]:
 
 
 def folder(path: str, of: int | None = None) -> int:
-    """A descriptor of a folder, for listing what is in it. Raises OSError."""
+    """Return a descriptor of a folder, for listing it. Raises OSError."""
     held = _reached(path, of)
     try:
         return os.open(".", READ | os.O_DIRECTORY, dir_fd=held)
@@ -207,7 +207,7 @@ def folder(path: str, of: int | None = None) -> int:
 
 
 def status(path: str, of: int | None = None, *, follow: bool = False) -> os.stat_result:
-    """What is there, of a link the link itself. Raises OSError."""
+    """Return the status of a path, of a link itself. Raises OSError."""
     if _is_kernels(path):
         return os.stat(path, follow_symlinks=follow)  # noqa: PTH116
     held = _reached(path, of, follow=follow)
@@ -218,7 +218,7 @@ def status(path: str, of: int | None = None, *, follow: bool = False) -> os.stat
 
 
 def entry(path: str) -> os.stat_result:
-    """Status of a name in its folder, of a link the link itself. It is not opened, so it may be closed to everyone else. Raises OSError."""
+    """Return the status of a name in its folder, of a link itself. The file is not opened, so it may be unreadable to others. Raises OSError."""
     above, _, name = path.rstrip("/").rpartition("/")
     held = folder(above or "/")
     try:
@@ -228,7 +228,7 @@ def entry(path: str) -> os.stat_result:
 
 
 def target(path: str) -> str:
-    """Where a symbolic link points. Raises OSError."""
+    """Return the target of a symbolic link. Raises OSError."""
     if _is_kernels(path):
         return os.readlink(path)  # noqa: PTH115
     held = _reached(path, follow=False)
@@ -254,11 +254,11 @@ def _reached(path: str, of: int | None = None, *, follow: bool = True) -> int:
 
 
 _ROOTS: set[str] = set()
-"""Folders to which root's folders alone lead, and into which root alone can put something: whoever asks once more goes there at once."""
+"""Folders already known to be writable, with all parents, by root alone: later walks start there."""
 
 
 def _at_once(path: str, *, follow: bool) -> int:
-    """As ``_reached``; -1 where every component has to be looked at."""
+    """As ``_reached``; -1 if every component must be checked."""
     if path.rpartition("/")[0] not in _ROOTS:
         return -1
     held = os.open(path, HOLD)
@@ -270,7 +270,7 @@ def _at_once(path: str, *, follow: bool) -> int:
 
 
 def of_people() -> tuple[str, ...]:
-    """Where programs of people serve a file system (fuse(4)): whoever asks one may wait for ever."""
+    """Return mount points served by users' programs (fuse(4)), which may never answer."""
     if not _PEOPLE:
         _PEOPLE.append(tuple(_served()))
     return _PEOPLE[0]
@@ -289,12 +289,12 @@ def _served() -> list[str]:
 
 
 def _is_of_people(options: list[str]) -> bool:
-    """Whether somebody besides root mounted it (fuse(4))."""
+    """Return whether a user other than root mounted it (fuse(4))."""
     return any(one.startswith("user_id=") for one in options) and "user_id=0" not in options
 
 
 def _is_kernels(path: str) -> bool:
-    """Whether nobody can have put anything on the way; what is written in another way is walked."""
+    """Return whether the path lies in a file system of the kernel; unusual spellings are walked instead."""
     return path.startswith(KERNEL) and not any(odd in path for odd in ("//", "/./", "/../"))
 
 
@@ -305,11 +305,11 @@ def _own(path: str, more: str = "") -> str:
 
 
 def _names(path: str) -> list[str]:
-    """Components, the first one last."""
+    """Return the components in reverse order."""
     return [name for name in reversed(path.split("/")) if name not in {"", "."}]
 
 
 def is_shared(found: os.stat_result) -> bool:
-    """Whether others than root can put something into a folder; the bits of the group stand for its access list, too."""
+    """Return whether users other than root can write to a folder; the group bits include its access list."""
     by_group = found.st_mode & 0o020 and found.st_gid not in {0, os.getegid()}
     return bool(found.st_uid not in {0, os.geteuid()} or found.st_mode & 0o002 or by_group)

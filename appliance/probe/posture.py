@@ -1,4 +1,4 @@
-"""What a host is besides its stages: accounts, keys, programs with rights, sockets, packages, units; to be compared with another day.
+"""State of a host outside the stages: accounts, keys, privileged programs, sockets, packages, units; compared with another day.
 
 Names and values are words for people; a value that cannot be told in a line is the beginning of a digest.
 """
@@ -32,7 +32,7 @@ DEEP = (
     *("setuid file", "file capability", "configuration file", "file mode", "program"),
     *("package file", "package record", "access list", "file attribute", "program link"),
 )
-"""What costs a look at every file."""
+"""Kinds that require reading every file."""
 DPKG = "/var/lib/dpkg/status"
 INSTALLED = re.compile(
     r"^Package: (\S+)\n(?:Essential: .*\n)?Status: (\S+) \S+ installed\n(?:(?!\n).*\n)*?Version: (\S+)$",
@@ -40,9 +40,9 @@ INSTALLED = re.compile(
 )
 KEY_FILES = ("authorized_keys", "authorized_keys2")
 LONGEST = 300
-"""Characters of what a link points to."""
+"""Maximum characters of a link's target."""
 MOST, ROOM = 10_000, 2 << 20
-"""Things of a kind that are told, and their characters together."""
+"""Maximum number of items of a kind, and of their characters together."""
 LONGEST_LINE = 4000
 SUDOERS = ("/etc/sudoers", "/etc/sudoers.d/")
 SOURCES = (
@@ -59,9 +59,9 @@ UNIT_PLACES = (
     *(UNITS, "/run/systemd/system"),
     *("/etc/systemd/system.control", "/run/systemd/system.control"),
 )
-"""Where units and their drop-ins lie that no package brought; the last two are what systemctl set-property writes."""
+"""Folders of units and drop-ins that are not from packages; systemctl set-property writes to the last two."""
 BESIDE = ("appliance.probe.running", "appliance.stages.slurm.collect.beside")
-"""What else there is to look at, and what stages know to."""
+"""Further files to read, and the stages that manage them."""
 ETAB = "/var/lib/nfs/etab"
 TOLD = ("sudoers file", "package source", "cron file", "unit file")
 OWN_KINDS = {
@@ -69,7 +69,7 @@ OWN_KINDS = {
     **{"package": "package ", "unit": "unit ", "directory": "", "mount": "mount "},
     **{"nftables": "firewall table ", "sysctl": "kernel parameter "},
 }
-"""Resources of receipts that are judged by their own checks, and how they are named here."""
+"""Resources of receipts that have checks of their own, and their kinds here."""
 PARAMETERS = (
     *("kernel.randomize_va_space", "kernel.kptr_restrict", "kernel.dmesg_restrict"),
     *("kernel.perf_event_paranoid", "kernel.unprivileged_bpf_disabled", "kernel.core_pattern"),
@@ -92,17 +92,17 @@ PARAMETERS = (
     *("kernel.io_uring_disabled", "kernel.nmi_watchdog", "kernel.core_uses_pid"),
     *("kernel.ftrace_enabled", "dev.tty.ldisc_autoload"),
 )
-"""Kernel parameters by which a host is closed or slowed (kernel.org, admin-guide/sysctl), also where no stage sets them."""
+"""Kernel parameters that affect access or speed (kernel.org, admin-guide/sysctl), even if no stage sets them."""
 CHAIN = re.compile(r"\ttype \w+ hook (\w+) ")
 SYSTEM = ("/usr/", "/etc/", "/bin/", "/sbin/", "/lib", "/boot/", "/root/")
 HIDING = re.compile(r"/proc/\d+")
-"""A mount over the folder of a process hides it from whoever looks."""
+"""A mount over the folder of a process, which hides the process."""
 PASSING = ("autofs", "binfmt_misc", "nsfs")
-"""File systems the system mounts when somebody looks."""
+"""File systems that are mounted on access."""
 
 
 class Posture:
-    """One look; each kind by itself, so that one that cannot be read costs no other."""
+    """One reading; a kind that cannot be read does not affect the others."""
 
     def __init__(self, ask: Ask, receipts: dict[str, Facts]) -> None:
         self._ask = ask
@@ -110,7 +110,7 @@ class Posture:
         self._accounts = Accounts(ask)
 
     def look(self) -> Facts:
-        """Kind -> name -> value, and what stages own of it."""
+        """Return kind -> name -> value, and the items that stages own."""
         looks: dict[str, Callable[[], Iterator[tuple[str, str]]]] = {
             "account": self._people,
             "key": self._keys,
@@ -147,7 +147,7 @@ class Posture:
         return {"things": found, "owned": sorted(self._owned())}
 
     def _told(self, kind: str, pairs: Iterator[tuple[str, str]]) -> Things:
-        """Within a bound, and that there is more is said."""
+        """Return at most the maximum of items, and report that there are more."""
         found: Things = {}
         room = ROOM
         for name, value in pairs:
@@ -190,7 +190,7 @@ class Posture:
                 yield f"group {name}", ", ".join(words)
 
     def _subordinate(self) -> Iterator[tuple[str, str]]:
-        """Which numbers somebody may become (subuid(5)): one that holds 0 makes root of him."""
+        """Return the id ranges of users (subuid(5)): a range that includes 0 makes its user root."""
         found: dict[str, list[str]] = {}
         for what in ("subuid", "subgid"):
             for line in lines_of(files.text(self._ask.path(f"/etc/{what}"))):
@@ -233,7 +233,7 @@ class Posture:
             yield from self._files((place + "/", *(f"{place}/{f}/" for f in drop_ins)))
 
     def _exports(self) -> Iterator[tuple[str, str]]:
-        """What the kernel's NFS server gives to whom now, whatever /etc/exports says (exportfs(8))."""
+        """Return what the kernel's NFS server exports now, independent of /etc/exports (exportfs(8))."""
         for line in lines_of(files.text(self._ask.path(ETAB))):
             what, _, whom = line.partition("\t")
             client, _, options = whom.partition("(")
@@ -270,7 +270,7 @@ class Posture:
                 yield name, version
 
     def _enabled(self) -> Iterator[tuple[str, str]]:
-        """What some unit or target wants by a link of /etc, as systemctl enable makes them."""
+        """Return units enabled by links in /etc, as systemctl enable creates them."""
         wanted: dict[str, list[str]] = {}
         for folder in files.names(self._ask.path(UNITS)):
             by, dot, kind = folder.rpartition(".")
@@ -281,7 +281,7 @@ class Posture:
             yield name, "wanted by " + " ".join(sorted(by_all))
 
     def _modules(self) -> Iterator[tuple[str, str]]:
-        """Those that no distribution signed or brought: taint flags O and E (kernel.org, tainted-kernels). A container has none of its own."""
+        """Return modules that are not the distribution's: taint flags O and E (kernel.org, tainted-kernels). A container has none of its own."""
         for line in lines_of(files.text(self._ask.path("/proc/modules"))):
             words = line.split()
             flags = words[-1] if words[-1].startswith("(") else ""
@@ -289,7 +289,7 @@ class Posture:
                 yield words[0], "flags " + flags.strip("()")
 
     def _mounts(self) -> Iterator[tuple[str, str]]:
-        """File systems of the host; those of runtimes and of people come and go."""
+        """Return mounts of the host, without those of runtimes and users, which change often."""
         for at, mount in filesystems.mounts(self._ask).items():
             in_system = at.startswith(SYSTEM) or HIDING.match(at)
             passes = mount.type in PASSING or (mount.type.startswith("fuse") and not in_system)
@@ -299,7 +299,7 @@ class Posture:
                 yield at, f"{mount.type} of {mount.source}" + (f", {flags}" if flags else "")
 
     def _tables(self) -> Iterator[tuple[str, str]]:
-        """Where tables of the firewall look in; their rules are their makers'."""
+        """Return the hooks of firewall tables; their rules are not compared."""
         if not self._ask.has("nft"):
             return
         hooks: dict[str, set[str]] = {}

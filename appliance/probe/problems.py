@@ -5,14 +5,14 @@ from __future__ import annotations
 import errno
 
 FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-"""Where programs are looked for; a plain user's own PATH lacks the sbin ones."""
+"""Folders in which programs are searched; an ordinary user's PATH lacks the sbin ones."""
 
 DENIED, UNANSWERED, IO_ERROR, MISMATCH = "denied", "unanswered", "io_error", "version_mismatch"
-"""Kinds of problems: the login user may not, nobody answers a query of the fabric, a disk gives errors, driver and library differ."""
+"""Kinds of problems: permission denied, no answer from the fabric, disk errors, versions of driver and library differ."""
 
 
 class Unreadable(Exception):
-    """An area that is there could not be read; the text is one line for the user."""
+    """An existing area could not be read; the text is one line for the user."""
 
     kind = ""
 
@@ -26,19 +26,19 @@ class Late(Unreadable):
 
 
 class Denied(Unreadable):
-    """The login user may not read it."""
+    """The login user lacks permission to read it."""
 
     kind = DENIED
 
 
 def surprise(what: str, error: Exception) -> str:
-    """One line on what met something that nobody foresaw, a text of a user's for example."""
+    """Return one line about an unexpected exception, caused for example by a user's text."""
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return f"{what} failed on unexpected data on this host and returns no facts ({said}); check for unusual names and texts there"
 
 
 def kind_of(error: OSError) -> str:
-    """The kind of problem an error of the system is; "" where nothing hangs on it."""
+    """Return the kind of problem of an OS error; "" if it has none."""
     if isinstance(error, PermissionError):
         return DENIED
     return IO_ERROR if error.errno == errno.EIO else ""

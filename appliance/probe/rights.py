@@ -1,4 +1,4 @@
-"""Accounts that are like root, and accounts of the system with rights that no package gives them."""
+"""Accounts equivalent to root, and system accounts with more rights than their package gives them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 NO_SHELLS = ("/nologin", "/false", "/sync")
 PEOPLE = range(1000, 60000)
-"""Numbers of people; above them Debian has packages', systemd its own up to 65535 (Debian Policy 9.2.2, systemd's UIDS-GIDS)."""
+"""Uids of people; above them are those of packages and of systemd, up to 65535 (Debian Policy 9.2.2, systemd's UIDS-GIDS)."""
 LAST_OF_SYSTEM = 65535
 LIKE_ROOT = frozenset(
     {
@@ -18,15 +18,15 @@ LIKE_ROOT = frozenset(
         "incus-admin",
     }
 )
-"""Groups whose members are root, become it, or read what opens it. No distribution puts a service into one."""
+"""Groups whose members are or can become root. No distribution puts a service into one."""
 OURS = frozenset({"munge", "slurm", "prometheus", "mysql", "chrony", "_chrony"})
-"""Of daemons that the stages run; accounts of other packages may have a shell, as PostgreSQL's has."""
+"""Accounts of daemons of the stages; accounts of other packages may have a shell, as PostgreSQL's has."""
 OF_ROOTS_GROUP = frozenset({"sync", "shutdown", "halt", "operator"})
-"""In the RHEL family these have root's group for their own, and run one program (setup's passwd)."""
+"""Accounts that have root's group as their primary group in the RHEL family (passwd of package setup)."""
 
 
 def like_root(accounts: Accounts) -> Iterator[tuple[str, str]]:
-    """Privileged accounts, and the reason."""
+    """Return privileged accounts, and the reason."""
     for name, row in accounts.users.items():
         if int(row[2]) == 0 and name != "root":
             yield name, "has root's number"
@@ -35,7 +35,7 @@ def like_root(accounts: Accounts) -> Iterator[tuple[str, str]]:
 
 
 def excessive(accounts: Accounts) -> Iterator[tuple[str, str, str]]:
-    """Of accounts of the system what they have too much: "password", "shell", "group" or "primary group"; the account; which."""
+    """Return excessive rights of system accounts: "password", "shell", "group" or "primary group"; the account; its value."""
     strong = _strong_groups(accounts)
     for name, row in accounts.users.items():
         if not is_system(int(row[2])):
@@ -52,11 +52,11 @@ def excessive(accounts: Accounts) -> Iterator[tuple[str, str, str]]:
 
 
 def is_system(uid: int) -> bool:
-    """Whether an account of this number belongs to a program."""
+    """Return whether an account with this uid belongs to a program."""
     return 0 < uid <= LAST_OF_SYSTEM and uid not in PEOPLE
 
 
 def _strong_groups(accounts: Accounts) -> dict[str, str]:
-    """Number -> name: another group with the same number is as strong."""
+    """Return gid -> name, because a second group with the same gid has the same rights."""
     rows = accounts.groups.items()
     return {"0": "root", **{row[2]: name for name, row in rows if name in LIKE_ROOT}}

@@ -1,4 +1,4 @@
-"""What runs, beside what is written: units that no file of /etc knows, what daemons go by, and what the network was told.
+"""State at run time that no file in /etc shows: transient units, settings of running daemons, and of the network.
 
 None of it outlives the next boot, and all of it decides what happens until then.
 """
@@ -26,39 +26,39 @@ STATIC = frozenset(
     f"{name}.service"
     for name in ("dbus", "systemd-journald", "systemd-logind", "systemd-udevd", "polkit")
 )
-"""Daemons that no link of /etc wants, and that run all the same."""
+"""Daemons that run without being enabled by a link in /etc."""
 TRANSIENT = "/run/systemd/transient"
 LASTING = (".service", ".timer", ".path", ".socket", ".mount")
 UNLIMITED = {
     **{"cpu.max": ("max 100000",), "cpu.weight": ("100",), "cpuset.cpus": ("",)},
     **{"memory.max": ("max",), "memory.high": ("max",), "io.max": ("",), "cgroup.freeze": ("0",)},
 }
-"""By file of a control group what it says where nobody set a limit."""
+"""By file of a control group, its content without a limit."""
 PEOPLE, RESERVED = 1000, range(60_000, 65_536)
-"""From which number on accounts are people's, but for those of distributions and of systemd (systemd.io, UIDS-GIDS)."""
+"""First uid of people, and ranges reserved for distributions and systemd (systemd.io, UIDS-GIDS)."""
 LOADER = re.compile(rb"(?:^|\0)(LD_[A-Z_]+|BASH_ENV|PYTHONPATH|PERL5LIB)=")
-"""Variables that put somebody's code into a program (ld.so(8))."""
+"""Variables that load foreign code into a program (ld.so(8))."""
 COUNTS = re.compile(rb" \d+ of \d+-\d+ startups")
-"""sshd's title counts its sessions."""
+"""Part of sshd's title that counts its sessions."""
 LIMIT = re.compile(r"^Max (.*?) {2,}(\S+) +(\S+)", re.M)
 LEFT_TO_SYSTEMD = frozenset({"processes", "pending signals"})
 """Limits that follow the memory of the machine."""
 SYSTEM = ("/usr/", "/opt/", "/bin/", "/sbin/", "/lib", "/snap/", "/nix/")
 CONTAINED = ("kubepods", "/docker", "cri-containerd", "slurmstepd", "/job_", "machine.slice")
-"""Control groups of containers and jobs: their files are not the host's."""
+"""Control groups of containers and jobs, whose files are not the host's."""
 GONE = " (deleted)"
 PODS = re.compile(
     r"\bdev (cali|flannel|cni|vxlan|tunl|veth|lxc|cilium|kube-|docker|br-|nodelocaldns)"
 )
-"""Interfaces that a network of pods makes and takes away."""
+"""Interfaces that a pod network creates and deletes."""
 BY_PROTOCOL = re.compile(r"\bproto (kernel|ra|dhcp|bird|80|bgp|ospf|zebra)\b")
-"""Routes that the kernel or a protocol made."""
+"""Routes set by the kernel or a protocol."""
 USUAL_RULES = frozenset({"0:", "32766:", "32767:"})
 USUAL_QUEUES = frozenset({"noqueue", "mq", "fq_codel", "fq", "pfifo_fast", "ingress", "clsact"})
 
 
 def looks(ask: Ask) -> Looks:
-    """Kind -> its look; none where systemd does not run."""
+    """Return kind -> its reader; none if systemd does not run."""
     if not files.exists(ask.path("/run/systemd/system")):
         return {}
     found: Looks = {
@@ -78,7 +78,7 @@ def looks(ask: Ask) -> Looks:
 
 
 def _transient(ask: Ask) -> Pairs:
-    """Made by a call to systemd, as systemd-run does."""
+    """Return units created through systemd's API, as systemd-run does."""
     for name in files.names(ask.path(TRANSIENT)):
         if name.endswith(LASTING):
             said = files.text(ask.path(f"{TRANSIENT}/{name}"))
@@ -87,7 +87,7 @@ def _transient(ask: Ask) -> Pairs:
 
 
 def _daemons(ask: Ask) -> Pairs:
-    """Services that are to run all the time, and do; those that stages watch also where somebody disabled them."""
+    """Return enabled services that run; those that stages watch, even if disabled."""
     wanted = {*STATIC, *ask.units}
     for folder in files.names(ask.path(WANTED)):
         if folder.endswith((".wants", ".requires")):
@@ -102,7 +102,7 @@ def _daemons(ask: Ask) -> Pairs:
 
 
 def _rank(ask: Ask, pid: str) -> tuple[bool, bool, int, int]:
-    """Whether it is gone, and a person's; when it started, its number.
+    """Return the sort key of a process: whether it ended or is a user's, its start, and its id.
 
     A crontab's programs run in cron's group, numbers start over, and a daemon's short-lived processes end while they are looked at.
     """
@@ -122,7 +122,7 @@ def _set(ask: Ask, name: str) -> Iterator[str]:
 
 
 def _given(ask: Ask, pid: str, ours: str) -> Iterator[str]:
-    """What a process was given or lost since it started."""
+    """Return what changed in a process since its start."""
     at = ask.path(f"/proc/{pid}/")
     status = files.text(at + "status")
     if not status:
@@ -152,12 +152,12 @@ def _nice(at: str) -> str:
 
 
 def _words(at: str) -> list[str]:
-    """The fields of proc(5)'s stat behind the name, which may hold whatever its owner likes: the third is the first."""
+    """Return the fields of proc(5)'s stat after the name, which its owner chooses; the first one is field 3."""
     return files.text(at + "stat").rpartition(")")[2].split()
 
 
 def _foreign(ask: Ask) -> Pairs:
-    """Programs of root's that lie where no program of the system does, or nowhere any more."""
+    """Return root's processes whose program is in an unusual place or was deleted."""
     for pid in filter(str.isdigit, files.names(ask.path("/proc"))):
         at = ask.path(f"/proc/{pid}/")
         program = files.link(at + "exe")
@@ -171,7 +171,7 @@ def _foreign(ask: Ask) -> Pairs:
 
 
 def _environment(ask: Ask) -> Pairs:
-    """What systemd hands to every service it starts; a value may be a secret."""
+    """Return the environment that systemd gives every service; values may be secrets."""
     for line in lines_of(ask.run(["systemctl", "show-environment"])):
         name, equals, value = line.partition("=")
         if equals:
@@ -195,7 +195,7 @@ def _rules(ask: Ask) -> Pairs:
 
 
 def _addresses(ask: Ask) -> Pairs:
-    """Those that somebody gave; one of a single host moves with the cluster's address."""
+    """Return addresses set by hand; single-host addresses are omitted, because the cluster's address moves."""
     for line in lines_of(ask.run(["ip", "-oneline", "address"], ok=(0, 2))):
         words = line.split()
         device, family, address = words[1], words[2], words[3]
@@ -206,7 +206,7 @@ def _addresses(ask: Ask) -> Pairs:
 
 
 def _queues(ask: Ask) -> Pairs:
-    """What delays, loses or bounds packets."""
+    """Return queueing disciplines that delay, drop or limit packets."""
     for line in lines_of(ask.run(["tc", "qdisc"], ok=(0, 1))):
         words = line.split()
         if len(words) > 4 and words[1] not in USUAL_QUEUES and not PODS.search(line):

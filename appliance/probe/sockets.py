@@ -1,4 +1,4 @@
-"""Who listens on the host's network: the kernel's own tables, and the programs that hold these sockets; and its own services."""
+"""Listening sockets of the host and their programs, from the kernel's tables; connections to the host's own services."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
     from appliance.probe.ask import Ask
 
 TABLES = {"tcp": "0A", "tcp6": "0A", "udp": "07", "udp6": "07"}
-"""Table of /proc/net, and the state of a socket that waits for strangers (kernel.org, proc_net_tcp)."""
+"""Tables of /proc/net, and the state of a listening socket (kernel.org, proc_net_tcp)."""
 SOCK_DIAG, BY_FAMILY, DUMP = 4, 20, 0x301
 """linux/netlink.h, linux/sock_diag.h."""
 ONLY_V6 = 11
 """INET_DIAG_SKV6ONLY, an attribute of IPv6 sockets that listen (linux/inet_diag.h)."""
 MAPPED = bytes(10) + b"\xff\xff"
-"""What stands before an IPv4 address in IPv6 (RFC 4291, 2.5.5.2)."""
+"""Prefix of an IPv4-mapped IPv6 address (RFC 4291, 2.5.5.2)."""
 DIAG, OWNER = struct.Struct("=BBBBI48x"), struct.Struct("=I")
 """inet_diag_req_v2 for all addresses, and a field of inet_diag_msg (linux/inet_diag.h)."""
 PEOPLE = 1000
-"""From this number on a socket is somebody's work, and no part of the host."""
+"""First uid of users, whose sockets are not part of the host."""
 JOBS = frozenset({"srun", "slurmstepd", "orted", "prted", "sshd-session"})
-"""Programs that come and go with jobs and sessions."""
+"""Programs that start and end with jobs and sessions."""
 MOST = 50_000
-"""Descriptors of people's processes that are looked at: one process may have half a million, and sockets of the host are its daemons'."""
+"""Maximum number of descriptors read of users' processes: one process may have half a million."""
 UID = re.compile(r"^Uid:\s*([0-9]+)", re.M)
-"""The real user: that of a program that somebody runs with more rights, too (proc(5))."""
+"""The real uid, which setuid does not change (proc(5))."""
 SOCKET = re.compile(r"socket:\[(\d+)\]")
 LOCAL = re.compile(r"^(0100007F|0{24}01000000|0{16}FFFF00000100007F)$")
 
 
 def listening(ask: Ask) -> Iterator[tuple[str, str]]:
-    """Port as "tcp 22" or "tcp 25 local" and the programs; a port that the kernel chose goes by its program."""
+    """Return ports such as "tcp 22" or "tcp 25 local" with their programs; a port that the kernel chose is named by its program."""
     rows = list(_rows(ask))
     holders = _holders(ask, {inode for _, _, inode in rows})
     found: dict[str, set[str]] = {}
@@ -82,7 +82,7 @@ def _rows(ask: Ask) -> Iterator[tuple[str, int, str]]:
 
 
 def _processes(ask: Ask) -> list[tuple[bool, str]]:
-    """Each process by its number, and whether it is a person's; these last."""
+    """Return each process id, and whether it is a user's; these come last."""
     found = []
     for pid in filter(str.isdigit, files.names(ask.path("/proc"))):
         said = UID.search(files.text(ask.path(f"/proc/{pid}/status")))
@@ -91,7 +91,7 @@ def _processes(ask: Ask) -> list[tuple[bool, str]]:
 
 
 def _holders(ask: Ask, inodes: set[str]) -> dict[str, set[str]]:
-    """By socket the names of the programs that have it open; only root sees those of others."""
+    """Return by socket the names of programs that have it open; only root sees those of others."""
     found: dict[str, set[str]] = {}
     left = MOST
     for is_persons, pid in _processes(ask):
@@ -120,7 +120,7 @@ class Holder(NamedTuple):
 
 
 def holders_of(ask: Ask, ports: tuple[int, ...]) -> dict[int, list[Holder]]:
-    """By port; costs a walk over all processes where one of them is taken."""
+    """Return holders by port; walks over all processes if one of the ports is in use."""
     wanted: dict[str, tuple[int, bool]] = {}
     for table in ("tcp", "tcp6"):
         for line in lines_of(files.text(ask.path("/proc/net/" + table)))[1:]:
@@ -141,12 +141,12 @@ def holders_of(ask: Ask, ports: tuple[int, ...]) -> dict[int, list[Holder]]:
 
 
 class Stranger(ConnectionRefusedError):
-    """A person's program holds the port; ``strerror`` says whose."""
+    """A user's program has the port; ``strerror`` names the user."""
 
 
 @contextmanager
 def connected(address: tuple[str, int], patience: float) -> Iterator[socket.socket]:
-    """A connection to a service of this host. Raises OSError, Stranger where a person's program listens.
+    """Return a connection to a service of this host. Raises OSError, or Stranger if a user's program listens.
 
     The kernel is asked before and after, so that nobody takes the port for the moment in between.
     """
@@ -166,7 +166,7 @@ def _require_service(address: tuple[str, int]) -> None:
 
 
 class Listener(NamedTuple):
-    """A socket that listens. ``address``: its bytes, four or sixteen; ``only_v6``: takes no connection to an IPv4 address."""
+    """A listening socket. ``address``: 4 or 16 bytes; ``only_v6``: does not accept IPv4."""
 
     address: bytes
     port: int
@@ -175,7 +175,7 @@ class Listener(NamedTuple):
 
 
 def _owners(host: str, port: int) -> set[int]:
-    """Whose sockets take a connection to this IPv4 address.
+    """Return the owners of sockets that accept connections to this IPv4 address.
 
     The kernel prefers a socket of the address itself to one of all addresses (ip(7)). A person may listen on the same
     port of another address, and takes nothing.
@@ -188,7 +188,7 @@ def _owners(host: str, port: int) -> set[int]:
 
 
 def _asked(family: int) -> list[Listener]:
-    """Each socket that listens, from the kernel (sock_diag(7)); its tables, where it lacks that, cost a walk over all."""
+    """Return listening sockets from sock_diag(7), or from the kernel's tables, which must be read whole."""
     found: list[Listener] = []
     is_whole = False
     kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
@@ -218,7 +218,7 @@ def _listed(table: str) -> list[Listener]:
 
 
 def _in_table(local: str, uid: int) -> Listener:
-    """The kernel writes an address there as numbers of 32 bits in the order of the machine."""
+    """Parse the table, in which an address is 32-bit numbers in host byte order."""
     address, _, port = local.partition(":")
     words = [int(address[at : at + 8], 16) for at in range(0, len(address), 8)]
     return Listener(struct.pack(f"={len(words)}I", *words), int(port, 16), uid)

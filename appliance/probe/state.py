@@ -1,4 +1,4 @@
-"""The state of managed resources: for each kind the fields by which a change would be seen."""
+"""State of managed resources: for each kind, the fields that show a change."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TYPES = (
 
 
 class Observer:
-    """Looks at resources; packages and units are asked for once, for all areas and receipts together."""
+    """Reads resources; packages and units are queried once for all areas and receipts."""
 
     def __init__(self, ask: Ask, resources: Iterable[Resource]) -> None:
         listed = list(resources)
@@ -67,7 +67,7 @@ class Observer:
         }
 
     def look(self, kind: str, name: str) -> Facts:
-        """State of one resource. Where it cannot be read there is only ``error``, one line; and ``withheld`` where somebody besides root sees to that."""
+        """Return the state of one resource. If it cannot be read, there is only ``error``, one line, and ``withheld`` if a user other than root prevents it."""
         state: Facts = {"kind": kind, "name": name}
         look = self._looks.get(kind)
         if look is None:
@@ -107,7 +107,7 @@ class Observer:
         return self._access(found)
 
     def _home(self, name: str) -> Facts:
-        """Whose it is; what others may do there is the owner's business."""
+        """Return the owner of a home; the owner decides about its mode."""
         return {key: v for key, v in self._directory(name).items() if key in {"owner", "type"}}
 
     def _link(self, name: str) -> Facts:
@@ -156,7 +156,7 @@ class Observer:
         }
 
     def _keyword(self, name: str) -> Facts:
-        """Whatever the file says of it: which line counts is for whoever reads the file, and not the same for all."""
+        """Return all lines with the keyword, because programs differ in which line counts."""
         path, _, word = name.partition(" ")
         at = self._ask.path(path)
         lines = lines_of(files.read(at)) if files.exists(at) else []
@@ -168,14 +168,14 @@ class Observer:
 
 
 def type_of(found: os.stat_result | None) -> str:
-    """What is there instead: a word, "missing" for nothing."""
+    """Return the type of what exists; "missing" for nothing."""
     if found is None:
         return "missing"
     return next((word for is_type, word in TYPES if is_type(found.st_mode)), "unknown")
 
 
 def digest(path: str) -> str:
-    """SHA-256 of a file, read in pieces; of one that is not root's up to ``files.LIMIT`` bytes: a sparse one has no end. Raises OSError."""
+    """Return the SHA-256 of a file; of one that is not root's, up to ``files.LIMIT`` bytes, because it may be sparse. Raises OSError."""
     total = hashlib.sha256()
     fd = places.opened(path)
     try:

@@ -1,4 +1,4 @@
-"""Which of two versions is newer, by the package manager's own rule; no process for each of many packages."""
+"""Compares two versions by the package manager's rule, without a process for each package."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ RPM_PART = re.compile(r"\d+|[a-zA-Z]+|~|\^")
 DPKG_END: Part = ((0,), 0)
 RPM_END: Part = (1,)
 RPM_MARKS: dict[str, Part] = {"~": (0,), "^": (2,)}
-"""A tilde is before the end, a caret right behind it (rpm-version(7))."""
+"""A tilde sorts before the end, a caret directly after it (rpm-version(7))."""
 
 
 def is_newer(version: str, than: str, *, rpm: bool) -> bool:
-    """Whether ``version`` is behind ``than`` in order: epoch, version, revision."""
+    """Return whether ``version`` is newer than ``than``, by epoch, version, revision."""
     parts, end = (_rpm, RPM_END) if rpm else (_dpkg, DPKG_END)
     pairs = zip(_split(version), _split(than))  # noqa: B905 # Python 3.8
     for mine, its in pairs:
@@ -39,7 +39,7 @@ def _split(version: str) -> tuple[str, str, str]:
 
 
 def _dpkg(text: str) -> list[Part]:
-    """Not digits and digits by turns (deb-version(7)): a tilde before the end, letters before all else."""
+    """Split into alternating non-digits and digits (deb-version(7)): a tilde sorts before the end, letters before other characters."""
     return [
         ((*map(_order, letters), 0), int(digits or 0))
         for letters, digits in DPKG_PART.findall(text)
@@ -53,7 +53,7 @@ def _order(char: str) -> int:
 
 
 def _rpm(text: str) -> list[Part]:
-    """Splits a version into words and numbers; numbers are newer than words."""
+    """Split a version into words and numbers; numbers are newer than words."""
     return [
         RPM_MARKS.get(part) or ((4, int(part)) if part.isdigit() else (3, part))
         for part in RPM_PART.findall(text)

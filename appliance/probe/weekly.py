@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 FOLDER = "/var/lib/appliance/weekly"
 FIRST, LAST = FOLDER + "/first-2.json", FOLDER + "/last.json"
-"""Their number: how things are named and said; where that changes, a host begins anew."""
+"""Their version: if the format changes, a host starts with a new first run."""
 PATIENCE = 12 * 3600.0
 """Seconds for reading every file of every package, on a disk that jobs keep busy."""
 LONGEST = 1000
-"""Characters of what is said of a look that was not whole."""
+"""Maximum characters of the reason why a scan was incomplete."""
 MOST = 50
-"""Changes that are told; of more their number."""
+"""Maximum number of changes listed; further ones are counted."""
 
 
 def main() -> int:
-    """Look, compare, leave the result, or why there is none; the check base.weekly tells either."""
+    """Scan, compare, and write the result or the reason for its absence, for check base.weekly."""
     os.makedirs(FOLDER, 0o700, exist_ok=True)  # noqa: PTH103
     began = time.time()
     result: Facts = {}
@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def seen(ask: Ask) -> dict[str, dict[str, str]]:
-    """Kind -> name -> value, without what stages left; kinds that could not be read are missing. Raises OSError, Unreadable."""
+    """Return kind -> name -> value, without resources of stages; kinds that could not be read are missing. Raises OSError, Unreadable."""
     ask.patience = PATIENCE
     posture = Posture(ask, receipts.load(ask)).look()
     owned = set(posture["owned"])
@@ -62,7 +62,7 @@ def seen(ask: Ask) -> dict[str, dict[str, str]]:
 
 
 def compared(now: dict[str, dict[str, str]]) -> Facts:
-    """The differences to the first run, which is kept."""
+    """Return the differences from the first run, which is stored."""
     try:
         then = json.loads(files.read(FIRST, 64 << 20))
     except FileNotFoundError:
@@ -81,7 +81,7 @@ def compared(now: dict[str, dict[str, str]]) -> Facts:
 
 
 def _in_turn(found: list[dict[str, str]]) -> list[dict[str, str]]:
-    """One of each kind and owner after another: who makes many changes hides none of another's."""
+    """Alternate between kinds and owners, so that an owner of many changes does not hide those of others."""
     lines: dict[tuple[str, str, str], list[dict[str, str]]] = {}
     for change in found:
         owner = (change["now"] or change["then"]).rpartition(", of ")[2]
@@ -97,7 +97,7 @@ def _line(error: Exception) -> str:
 
 
 def _write(path: str, what: object) -> None:
-    """Whole or not at all, and for root alone: it tells of files that others cannot read."""
+    """Write atomically and readable by root alone: the content describes files that others cannot read."""
     descriptor = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123
         json.dump(what, file)

@@ -1,1 +1,1 @@
-"""One file per area; each turns one part of a host into facts."""
+"""One file per area; each reads the facts of one part of a host."""

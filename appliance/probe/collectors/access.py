@@ -1,4 +1,4 @@
-"""What an ordinary user meets on the host: folders everybody writes to, device files, logins that are closed, homes, and munge."""
+"""What an ordinary user needs on the host: world-writable folders, device files, logins, homes, and munge."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SHARED = ("/tmp", "/var/tmp", "/dev/shm")
 ROOM = (*SHARED, "/run")
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "fuse")
-"""Below /dev; open to everybody on every distribution."""
+"""Below /dev; accessible to all users on every distribution."""
 OF_GPUS = ("nvidia", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 OF_ADAPTERS = "/dev/infiniband"
 READ_BY_ALL = (
@@ -37,25 +37,25 @@ READ_BY_ALL = (
     *("/etc/environment", "/etc/localtime", "/etc/ssl/certs", "/lib64/ld-linux-x86-64.so.2"),
     *(f"/usr/{at}/{name}.so.1" for at in ("lib/x86_64-linux-gnu", "lib64") for name in ("libcuda", "libnvidia-ml")),
 )  # fmt: skip
-"""What libc, shells and Slurm's commands of any user read."""
+"""Files that libc, shells and Slurm's commands read as any user."""
 PROGRAMS = (
     *("bash", "sh", "env", "python3", "srun", "sbatch", "salloc", "squeue", "scancel", "sinfo", "munge", "nvidia-smi"),
     *("slurmstepd", "enroot", "sacct", "scontrol", "sattach", "sstat", "ssh", "scp", "sftp", "rsync", "git", "tar"),
 )  # fmt: skip
-"""Commands of users' jobs, if installed."""
+"""Commands that jobs use, if installed."""
 PROGRAM_FOLDERS = ("/usr/bin", "/usr/sbin")
 SUDO = "/usr/bin/sudo"
 BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
 )
-"""The authorities that programs of users trust."""
+"""Bundles of certificate authorities that users' programs trust."""
 LOOKED_UP = ("passwd", "group", "shadow")
 LOCAL = frozenset({"files", "compat", "db"})
-"""Sources of nsswitch.conf(5) that hold the accounts of the site."""
+"""Sources of nsswitch.conf(5) that contain the site's accounts."""
 PAM = "/etc/pam.d/"
 SERVICES = ("sshd", "sudo", "login", "su")
-"""Each has its own stack of modules (pam.conf(5))."""
+"""Services with a stack of modules of their own (pam.conf(5))."""
 PAM_ROW = re.compile(r"(-?)(auth|account|session)\s+(\[[^\]\n]{1,300}\]|\w+)\s+([\w./-]{1,100})")
 INCLUDES = re.compile(r"@include\s+([\w.-]{1,100})")
 MOST_PAM_ROWS = 200
@@ -64,10 +64,10 @@ PAM_MODULES = tuple(
 )  # fmt: skip
 SLURMD = "/sys/fs/cgroup/system.slice/slurmd.service/cgroup.procs"
 LIMITS = re.compile(r"^Max (open files|locked memory) +\S+ +(\d+)", re.M)
-"""Of a process the hard ones that are not unlimited (proc(5))."""
+"""Hard limits of a process that are not unlimited (proc(5))."""
 SSHD_PIDS = ("/run/sshd.pid", "/run/sshd/sshd.pid")
 STARTUPS = re.compile(r"\[listener\] (\d{1,6}) of (\d{1,6})-(\d{1,6}) startups")
-"""In the title of sshd's first process: logins that are under way, and from which number on some are refused, and all."""
+"""Title of sshd's first process: logins in progress, and the numbers at which it refuses some and all."""
 STARTUP_FILES = (
     "/etc/environment",
     "/etc/profile",
@@ -81,32 +81,32 @@ PROXY = re.compile(
     r"^\s*(?:export\s+)?((?:https?|all)_proxy)=[\"']?(?:https?://)?(?:[^@/\s]*@)?([\w.-]{1,253}):(\d{1,5})\b",
     re.M | re.I,
 )
-"""A proxy of every login: its name, its host and its port; never the password before them."""
+"""A proxy set for every login: its variable, host and port; never the password before them."""
 MOST_PROXIES = 4
 PROXY_PATIENCE = 1.5
-"""Seconds, for the name and the connection."""
+"""Seconds for resolving the name and connecting."""
 DECIDING = re.compile(
     r"^\s*(?:export\s+|setenv\s+)?(CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|LD_PRELOAD|SLURM_CONF|CUDA_MPS_PIPE_DIRECTORY)(?:\s*=|\s)",
     re.M,
 )
-"""Variables that decide what every program of every user sees or loads."""
+"""Variables that decide what every user's programs find or load."""
 ENDS = re.compile(r"^(exit|logout|exec)\b", re.M)
-"""What ends a shell wherever such a file is read, where it stands in no condition."""
+"""An unconditional statement that ends every shell that reads the file."""
 BOUND = re.compile(r"^\s*(ulimit(?: +-[HS]+)? +-[HS]*[vuntfdml]) +\d", re.M)
-"""A limit of every login that is not lifted again."""
+"""A limit of every login that is not raised afterwards."""
 GROUPS = "/sys/fs/cgroup"
 MOST_TAKEN = 20
 CROWD = 1500
-"""Tasks of a control group from which on they are looked at."""
+"""Number of tasks from which on a control group is examined."""
 NEARLY = 0.8
 OF_JOBS = ("slurmstepd", "job_", "kubepods", "containerd", "docker", "machine.slice", "crio")
 DEPTH = 4
 SAMPLE = 200
-"""Processes of a crowd whose names are read."""
+"""Number of processes of such a group whose names are read."""
 MOST_CROWDS = 10
 PARAMETERS = "/proc/driver/nvidia/params"
 MODE = "DeviceFileMode:"
-"""The driver's own word on the mode of its device files (438: 0666)."""
+"""Mode of device files as the driver reports it (438: 0666)."""
 NOLOGIN = ("/etc/nologin", "/run/nologin", "/var/run/nologin")
 NOBODY = "65534"
 MUNGE = ("/etc/munge/munge.key", "/run/munge/munged.pid")
@@ -118,9 +118,9 @@ MAC = 32
 MOST_KEY = 1 << 16
 OF_OTHERS = frozenset({"of another account", "root's, and closed to the owner of its folder"})
 LISTED = 2000
-"""Entries of a full folder that are looked at for the largest."""
+"""Number of entries of a full folder among which the largest is sought."""
 PATIENCE = 2.0
-"""Seconds all homes have: they may lie on a server that does not answer."""
+"""Seconds for all homes together, which may be on a server that does not answer."""
 
 
 def collect(ask: Ask) -> Facts:
@@ -189,7 +189,7 @@ def _spot(at: str, kind: str, here: os.stat_result, accounts: Accounts) -> Facts
 
 
 def _closed_by(ask: Ask, at: str) -> str:
-    """The first directory of a path that is closed to others."""
+    """Return the first directory of a path that others cannot enter."""
     way = ""
     for name in ["", *at.strip("/").split("/")[:-1]]:
         way = way.rstrip("/") + "/" + name
@@ -259,7 +259,7 @@ def _common(ask: Ask, accounts: Accounts) -> Iterator[Facts]:
 
 
 def _broken(ask: Ask, accounts: Accounts) -> Iterator[Facts]:
-    """What is there, and does not do what users need it for."""
+    """Return files that exist but do not work for users."""
     with suppress(OSError):
         here = places.status(ask.path(SUDO), follow=True)
         if here.st_uid or not here.st_mode & stat.S_ISUID:
@@ -272,7 +272,7 @@ def _broken(ask: Ask, accounts: Accounts) -> Iterator[Facts]:
 
 
 def _startup_texts(ask: Ask) -> dict[str, str]:
-    """By path."""
+    """Return startup files of shells by path."""
     names = [name for name in files.names(ask.path(STARTUP_FOLDER)) if name.endswith(".sh")]
     listed = [f"{STARTUP_FOLDER}/{name}" for name in sorted(names)[:MOST_STARTUP_FILES]]
     return {at: files.text(ask.path(at)) for at in (*STARTUP_FILES, *listed)}
@@ -286,7 +286,7 @@ def _variables(startup: dict[str, str]) -> Iterator[Facts]:
 
 
 def _proxies(startup: dict[str, str]) -> list[Facts]:
-    """Those of every login that take no connection."""
+    """Return proxies set for every login that accept no connection."""
     found = [(at, *which) for at, text in startup.items() for which in PROXY.findall(text)]
     if not found:
         return []
@@ -312,7 +312,7 @@ def _proxies(startup: dict[str, str]) -> list[Facts]:
 
 
 def _lookups(ask: Ask) -> Iterator[Facts]:
-    """Databases of nsswitch.conf(5) that are not looked up in the host's own files."""
+    """Return databases of nsswitch.conf(5) that are not looked up in the host's own files."""
     for line in lines_of(files.text(ask.path("/etc/nsswitch.conf"))):
         name, _, said = line.partition("#")[0].partition(":")
         if name.strip() in LOOKED_UP and not LOCAL.intersection(said.split()):
@@ -320,7 +320,7 @@ def _lookups(ask: Ask) -> Iterator[Facts]:
 
 
 def _job_limits(ask: Ask) -> dict[str, int]:
-    """The hard limits that jobs inherit from slurmd; empty where it does not run."""
+    """Return the hard limits that jobs inherit from slurmd; empty if it does not run."""
     pid = files.text(ask.path(SLURMD)).partition("\n")[0]
     if not pid.isdigit():
         return {}

@@ -1,4 +1,4 @@
-"""PCIe errors as the kernel counts them (AER) since a device came up: of GPUs, adapters, NVMe drives and the bridges above."""
+"""PCIe errors (AER) that the kernel counted since a device appeared: GPUs, adapters, NVMe drives, and the bridges above."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PCI = "/bus/pci/devices"
 NVIDIA = "0x10de"
 DISPLAY = ("0x0300", "0x0302")
 CLASSES = ("infiniband", "nvme")
-"""Devices of these classes count by the names they have there."""
+"""Classes of devices, whose names in sysfs identify the devices."""
 COUNTERS = ("fatal", "nonfatal", "correctable")
 ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
@@ -68,7 +68,7 @@ def _watched(ask: Ask) -> dict[str, str]:
 
 
 def _counts(at: str) -> dict[str, int]:
-    """Totals, as the kernel adds them up itself; nothing where the device counts none."""
+    """Return the kernel's totals; nothing if the device has no counters."""
     found: dict[str, int] = {}
     for name in COUNTERS:
         total = _total(files.text(f"{at}aer_dev_{name}"))

@@ -1,4 +1,4 @@
-"""The host's clock: chronyd's own figures, else the kernel's word on whether it is disciplined."""
+"""The host's clock: chronyd's figures, else whether the kernel considers it synchronised."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _chronyc(ask: Ask) -> str:
 
 
 def _servers(ask: Ask) -> dict[str, object]:
-    """How many servers chronyd queries, and how often in a row none answered: it reports synchronisation for hours without any."""
+    """Return the number of chronyd's servers, and for how many queries none answered: without any, chronyd reports synchronisation for hours."""
     asked = ["chronyc", "-n", "-h", "127.0.0.1,::1", "-c", "-m", "activity", "sources"]
     try:
         first, *rest = ask.run(asked, 3.0).strip().split("\n")
@@ -87,7 +87,7 @@ def unanswered(reach: str) -> int:
 
 
 def _sources(ask: Ask) -> list[str] | None:
-    """The servers that chronyd would follow; none of them is heard."""
+    """Return the configured servers of a chronyd that hears none of them."""
     try:
         said = ask.run(["chronyc", "-n", "-h", "127.0.0.1,::1", "-c", "sources"], 3.0)
     except (Absent, Unreadable):
@@ -97,7 +97,7 @@ def _sources(ask: Ask) -> list[str] | None:
 
 
 def _daemon(ask: Ask) -> str:
-    """Which time daemon runs, by the file each keeps while it does."""
+    """Return which time daemon runs, by the file that it keeps while running."""
     for name, at in (
         ("chronyd", "/run/chrony/chronyd.pid"),
         ("chronyd", "/run/chronyd.pid"),
@@ -117,7 +117,7 @@ def _there(path: str) -> bool:
 
 
 def _kernel() -> bool | None:
-    """adjtimex(2) with nothing to set, as timedatectl does, but without waking a daemon to ask."""
+    """Call adjtimex(2) read-only, as timedatectl does, but without starting a daemon."""
     import ctypes
     import struct
 

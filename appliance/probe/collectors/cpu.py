@@ -23,7 +23,7 @@ def collect(ask: Ask) -> Facts:
 
 
 def _cpu(ask: Ask) -> dict[str, object]:
-    """Counts cores and sockets by their sets of siblings: one read per core, not per thread."""
+    """Count cores and sockets by their sets of siblings: one read per core, not per thread."""
     online = expand(files.read(ask.path(CPUS + "/online")))
     cores, sockets = 0, 0
     in_core: set[int] = set()
@@ -40,7 +40,7 @@ def _cpu(ask: Ask) -> dict[str, object]:
 
 
 def _model(ask: Ask) -> str:
-    """Name of the first processor; Arm kernels print none, so there its part number."""
+    """Return the name of the first processor, or its part number on Arm, whose kernel prints no name."""
     fields: dict[str, str] = {}
     for line in lines_of(files.read(ask.path("/proc/cpuinfo"), 4096)):
         name, _, value = line.partition(":")
@@ -85,7 +85,7 @@ def meminfo(text: str) -> dict[str, int]:
 
 
 def expand(cpulist: str) -> list[int]:
-    """The numbers of a kernel list such as ``0-3,8``."""
+    """Return the numbers of a kernel list such as ``0-3,8``."""
     numbers: list[int] = []
     for part in filter(None, cpulist.strip().split(",")):
         first, _, last = part.partition("-")

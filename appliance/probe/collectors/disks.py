@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 BLOCK = "/sys/block"
 SECTOR = 512
-"""Bytes; /sys/block/*/size counts these whatever the device's own sector is."""
+"""Bytes; the unit of /sys/block/*/size, independent of the device's sector size."""
 BUSES = (
     ("/usb", "usb"),
     ("/virtio", "virtio"),
@@ -55,5 +55,5 @@ def _serial(at: str) -> str:
 
 
 def transport(device: str) -> str:
-    """How a device is attached, from its place in sysfs."""
+    """Return how a device is attached, from its place in sysfs."""
     return next((bus for mark, bus in BUSES if mark in device), "")

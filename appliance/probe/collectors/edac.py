@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 CONTROLLERS = "/devices/system/edac/mc"
 MODULES = ("dimm", "rank")
-"""Folders of a controller's modules; a driver that knows no modules has ranks."""
+"""Folders of a controller's modules; a driver without modules has ranks."""
 
 
 def collect(ask: Ask) -> Facts:
-    """The area ``edac``. Modules are looked at where their controller has counted something."""
+    """The area ``edac``. Modules are read only if their controller has counted errors."""
     if borrowed(ask):
         return {"memory_errors": None}
     top = ask.sys + CONTROLLERS
@@ -42,12 +42,12 @@ def collect(ask: Ask) -> Facts:
 
 
 def borrowed(ask: Ask) -> bool:
-    """Whether the host is a container that shows its machine's hardware, which is judged there."""
+    """Return whether the host is a container; its machine's hardware is judged on the machine."""
     return ask.sys == ask.path("/sys") and bool(files.text(ask.path("/run/systemd/container")))
 
 
 def _modules(controller: str, at: str) -> list[Facts]:
-    """Those with errors; one without a label by its place."""
+    """Return modules with errors, by label, or by place if they have none."""
     found = []
     for name in files.names(at):
         if name.startswith(MODULES):

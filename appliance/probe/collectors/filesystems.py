@@ -54,22 +54,22 @@ REMOTE = frozenset(
     ]
 )
 MANY = ("/var/lib/kubelet/", "/var/lib/docker/", "/var/lib/containerd/", "/run/", "/snap/")
-"""Container runtimes mount by the hundred below these; none of them is a place for data."""
+"""Container runtimes have hundreds of mounts below these; none of them holds data."""
 RESTRICTING = frozenset({"ro", "noexec", "nosuid", "nodev"})
 """Restrictions of a mount in addition to those of its file system (mount(8))."""
 FOR_PEOPLE = re.compile(r"user_id=[1-9]")
-"""fuse(4): the user who mounted it, whose program may never answer."""
+"""fuse(4): mounted by a user, whose program may never answer."""
 CREDENTIALS = re.compile(r"//[^/@\s]{1,500}@")
 """Credentials, as in http://user:password@host/share."""
 FULL = 10
-"""In a hundred: where less is free, what takes most of it is looked for."""
+"""Percent of free space; below it, the largest content is sought."""
 GROWING = (
     *("/scratch", "/home", "/srv", "/tmp", "/var/tmp", "/var/log", "/var/crash"),
     *("/var/lib/systemd/coredump", "/root", "/opt"),
 )
-"""Where people and logs pile files up below the root of a system, in the order in which they are looked at."""
+"""Folders below the root in which users and logs accumulate files, in the order of the search."""
 LOOKED_AT = 6000
-"""Files and folders of a full file system that are looked at."""
+"""Maximum number of files and folders read on a full file system."""
 PATIENCE = 2.0
 """Seconds a network file system has to answer."""
 
@@ -88,17 +88,17 @@ class Mount:
 
     @property
     def remote(self) -> bool:
-        """Whether a server may keep us waiting."""
+        """Return whether a server may delay the answer."""
         return self.type in REMOTE or self.type.startswith("fuse.")
 
 
 def without_password(source: str) -> str:
-    """Where a file system comes from, without who is let in and by what."""
+    """Return the source of a file system without user name and password."""
     return CREDENTIALS.sub("//***@", source)
 
 
 def mounts(ask: Ask) -> dict[str, Mount]:
-    """Mounts by mount point; of several on one point the last, which hides the others."""
+    """Return mounts by mount point; if several share one, the last, which hides the others."""
     return _table(ask)[0]
 
 
@@ -109,7 +109,7 @@ def _table(ask: Ask) -> tuple[dict[str, Mount], int]:
 
 
 def collect(ask: Ask) -> Facts:
-    """The area ``filesystems``. One that does not answer is left out and named in errors."""
+    """The area ``filesystems``. One that does not answer is omitted and listed in the errors."""
     found = []
     table, odd = _table(ask)
     if odd:
@@ -135,13 +135,13 @@ def collect(ask: Ask) -> Facts:
 
 
 def wanted(table: dict[str, Mount]) -> list[Mount]:
-    """Those that hold data, in order of their mount points."""
+    """Return mounts that hold data, by mount point."""
     root = table["/"].device if "/" in table else ""
     return [table[at] for at in sorted(table) if _holds_data(table[at], root)]
 
 
 def _holds_data(mount: Mount, root: str) -> bool:
-    """An overlay counts only where it is the root of a container host, or a folder of that bound elsewhere; what people mount never does."""
+    """Return whether a mount holds data: an overlay only as root of a container host or a bind mount of it, a user's mount never."""
     if (
         mount.of_people
         or mount.at.startswith(MANY)

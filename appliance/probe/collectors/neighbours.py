@@ -32,7 +32,7 @@ PATIENCE = 1.2
 AGAIN = 0.4
 """Seconds after which an unanswered request is repeated."""
 OF_A_SERVER = 5.0
-"""Seconds in which a file server answers a call, even where its host is overloaded."""
+"""Seconds within which a file server answers a call, even on an overloaded host."""
 MOST = 5
 """Tested hosts, including the host itself."""
 MOST_SERVERS = 3
@@ -45,9 +45,9 @@ IP_MTU_DISCOVER, PROBE = 10, 3
 """linux/in.h: no fragment, whatever the kernel has learned of the path."""
 NFS_PORT = 2049
 NULL = struct.pack(">IIIIIIIIIII", 0x80000028, 0x61707031, 0, 2, 100003, 4, 0, 0, 0, 0, 0)
-"""A call of NFS version 4 that does nothing (RFC 5531, RFC 7530): any reply will do."""
+"""An NFS version 4 call without effect (RFC 5531, RFC 7530); any reply is sufficient."""
 QUERY = struct.pack(">HHHHHH", 0x6170, 0x0100, 1, 0, 0, 0) + b"\0" + struct.pack(">HH", 2, 1)
-"""Who serves the root of all names (RFC 1035): a refusal is an answer, too."""
+"""A query for the name servers of the root (RFC 1035); a refusal is an answer, too."""
 RESOLV = "/etc/resolv.conf"
 NSSWITCH = "/etc/nsswitch.conf"
 UPSTREAM = "/run/systemd/resolve/resolv.conf"
@@ -59,7 +59,7 @@ FIXED = frozenset({"PERMANENT", "NOARP"})
 """States of permanent entries (ip-neighbour(8))."""
 OF_CLUSTER = re.compile(r"KUBE-|CNI-|cali-|CILIUM_")
 OF_STAGES = re.compile(r"inet appliance(_[a-z]+)?|\w+ (kube-\S+|cilium\S*|cali\S*|antrea\S*|kube)")
-"""Tables of the stages, and of networks of pods."""
+"""Firewall tables of the stages and of pod networks."""
 MOST_TABLES = 8
 MOST_BLOCKS = 40
 HANDLE = re.compile(r" # handle (\d{1,10})$")
@@ -67,11 +67,11 @@ PORTS = re.compile(r"\b[sd]port (\{[^}]{1,500}\}|\d{1,5}(?:-\d{1,5})?)")
 REFUSES = re.compile(r"\b(drop|reject)\b")
 FEW_PORTS = 200
 NEEDED = (2049, 6817, 6818, 6819, 50001)
-"""Ports that hosts ask each other for; of a long range of ports only these are told."""
+"""Ports that hosts use between each other; of a long range of ports, only these are reported."""
 
 
 class Waiting:
-    """Sockets that wait for an answer, each with what to do when one comes; True ends its wait."""
+    """Sockets that wait for an answer, each with its handler; True ends the wait."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -80,17 +80,17 @@ class Waiting:
         self.again: list[Callable[[], None]] = []
 
     def add(self, one: socket.socket, event: int, act: Callable[[], bool]) -> None:
-        """Wait for the socket."""
+        """Add a socket to wait for."""
         self._open.append(one)
         self._selector.register(one, event, act)
 
     def change(self, one: socket.socket, event: int, act: Callable[[], bool]) -> None:
-        """Wait for its next answer, for ``OF_A_SERVER``."""
+        """Wait up to ``OF_A_SERVER`` for its next answer."""
         self._selector.modify(one, event, act)
         self._slow.add(one)
 
     def run(self, patience: float) -> None:
-        """Until all have answered, or for so long."""
+        """Wait until all have answered, or until the time is over."""
         began = time.monotonic()
         asked = began
         while waiting := self._selector.get_map():
@@ -192,7 +192,7 @@ def _blocks(ask: Ask) -> Iterator[Facts]:
 
 
 def blocks(table: str, said: str) -> Iterator[Facts]:
-    """Of a table as ``nft --handle list table`` prints it, without the chains of Kubernetes and its networks, which write them again."""
+    """Return blocking rules in the output of ``nft --handle list table``, except those of Kubernetes and pod networks, which restore them."""
     chain = ""
     for line in (raw.strip() for raw in lines_of(said)):
         if line.startswith("chain "):
@@ -230,7 +230,7 @@ def _told(one: dict[str, Any]) -> Facts:
 
 
 def _resolve(peers: list[dict[str, Any]]) -> None:
-    """As every program does, by the host's own order of sources."""
+    """Resolve as every program does, by the host's order of sources."""
     for one in peers:
         try:
             found = socket.getaddrinfo(one["name"], None, socket.AF_INET, socket.SOCK_STREAM)
@@ -241,7 +241,7 @@ def _resolve(peers: list[dict[str, Any]]) -> None:
 
 
 def _ping(ask: Ask, waiting: Waiting, peers: list[dict[str, Any]]) -> bool:
-    """A small packet to each, and one as large as the interface takes. False where that is not allowed."""
+    """Send each host a small packet and one of the interface's MTU. False if that is not permitted."""
     if not peers:
         return True
     try:
@@ -268,7 +268,7 @@ class Echoes:
         self._mine = struct.pack(">H", os.getpid() & 0xFFFF)
 
     def send(self) -> None:
-        """Those that have not come back."""
+        """Send the packets that were not answered."""
         for number, one in enumerate(self._peers):
             for large, kind in enumerate(KINDS):
                 if not one[kind]:
@@ -278,7 +278,7 @@ class Echoes:
                         self._door.sendto(packet, (one["address"], 0))
 
     def take(self) -> bool:
-        """Reads answers; True when all have arrived."""
+        """Read answers; True when all have arrived."""
         with suppress(BlockingIOError):
             while True:
                 data, sender = self._door.recvfrom(1 << 16)
@@ -291,7 +291,7 @@ class Echoes:
 
 
 def echo(mine: bytes, sequence: int, size: int) -> bytes:
-    """An echo request of so many bytes behind its header (RFC 792)."""
+    """Return an echo request with so many bytes of data (RFC 792)."""
     body = bytes(size)
     head = struct.pack(">BBH", ECHO, 0, 0) + mine + struct.pack(">H", sequence)
     total = sum(struct.unpack(f">{len(head) // 2}H", head))
@@ -300,7 +300,7 @@ def echo(mine: bytes, sequence: int, size: int) -> bytes:
 
 
 def reply(data: bytes, mine: bytes) -> int | None:
-    """The number of our request that this packet answers."""
+    """Return the number of the request that this packet answers."""
     start = (data[0] & 15) * 4 if data else 0
     if len(data) < start + 8 or data[start] != REPLY or data[start + 4 : start + 6] != mine:
         return None
@@ -309,7 +309,7 @@ def reply(data: bytes, mine: bytes) -> int | None:
 
 
 def _sizes(ask: Ask) -> Callable[[str], int]:
-    """The largest packet that the interface takes by which an address is reached; 1500 where it is not known."""
+    """Return the MTU of the interface that leads to each address; 1500 if unknown."""
     from appliance.probe.collectors import network
 
     of_address = {
@@ -404,6 +404,6 @@ def _query(waiting: Waiting, server: dict[str, Any]) -> None:
 
 
 def _macs(ask: Ask) -> dict[str, str]:
-    """Of the kernel's table; an entry that is not complete has only zeros."""
+    """Return MAC addresses of the kernel's table; an incomplete entry has only zeros."""
     rows = [line.split() for line in lines_of(files.text(ask.path(ARP)))[1:]]
     return {row[0]: row[3] for row in rows if len(row) > 3 and row[3].strip("0:")}

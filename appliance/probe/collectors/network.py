@@ -26,9 +26,9 @@ IFADDR = struct.Struct("=BBBBI")
 TCMSG = struct.Struct("=BxxxiIII")
 KIND, OPTIONS, TBF_PARMS = 1, 2, 1
 SLOWING = ("tbf", "netem", "htb", "hfsc", "cbq", "cake")
-"""Queueing disciplines that limit a rate, or delay and lose packets. The kernel sets none of them by itself (tc(8))."""
+"""Queueing disciplines that limit the rate, delay or drop packets. The kernel sets none of them by itself (tc(8))."""
 ENTRANCES = {"ingress": (0xFFFF0000,), "clsact": (0xFFFFFFF2, 0xFFFFFFF3)}
-"""Parents of the filters that such a discipline holds (linux/pkt_sched.h)."""
+"""Parents of the filters of such a discipline (linux/pkt_sched.h)."""
 ACTIONS = {"u32": 7, "flower": 3, "matchall": 2, "basic": 3, "fw": 4, "bpf": 1}
 """By classifier its attribute with actions (linux/pkt_cls.h)."""
 ACT_KIND, ACT_OPTIONS, ACT_PARMS = 1, 2, 2
@@ -38,7 +38,7 @@ MOST_FILTERS = 10
 
 
 def collect(ask: Ask) -> Facts:
-    """The area ``network``: interfaces of hardware, and any other that bears an address."""
+    """The area ``network``: hardware interfaces, and others that have an address."""
     addresses = _addresses()
     slowed = _slowed()
     interfaces = []
@@ -74,7 +74,7 @@ def _addresses() -> dict[int, list[str]]:
 
 
 def _slowed() -> dict[int, Facts]:
-    """By interface index the last discipline that slows it, and filters that lose packets."""
+    """Return by interface index the last discipline that slows it, and filters that drop packets."""
     found: dict[int, Facts] = {}
     entrances: list[tuple[int, int]] = []
     for body in _dump(GETQDISC, TCMSG.pack(0, 0, 0, 0, 0), NEWQDISC):
@@ -90,7 +90,7 @@ def _slowed() -> dict[int, Facts]:
 
 
 def _filters(index: int, parent: int) -> Iterator[Facts]:
-    """Filters of an interface that lose or divert packets."""
+    """Return filters of an interface that drop or redirect packets."""
     for body in _dump(GETFILTER, TCMSG.pack(0, index, 0, parent, 0), NEWFILTER):
         does = losing(body)
         if does:
@@ -100,7 +100,7 @@ def _filters(index: int, parent: int) -> Iterator[Facts]:
 
 
 def losing(body: bytes) -> str:
-    """What a filter of a NEWTFILTER body does with packets: police, drop or redirect; empty for others."""
+    """Return what the filter of a NEWTFILTER body does with packets: police, drop or redirect; empty for others."""
     said = attributes(body[TCMSG.size :])
     kind = said.get(KIND, b"").rstrip(b"\0").decode("ascii", "replace")
     options = attributes(said.get(OPTIONS, b""))

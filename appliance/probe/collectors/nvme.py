@@ -21,7 +21,7 @@ COMMAND = "=BBHIIIQQIIIIIIIIII"
 GET_LOG_PAGE, HEALTH, ALL_NAMESPACES = 0x02, 0x02, 0xFFFFFFFF
 SIZE = 512
 NOTABLE = 50
-"""Percent of its life from which on a drive is named."""
+"""Percentage of its rated life from which on a drive is reported."""
 
 
 def collect(ask: Ask) -> Facts:
@@ -50,7 +50,7 @@ def collect(ask: Ask) -> Facts:
 
 
 def _drive(ask: Ask, name: str, state: str) -> Facts:
-    """A dead controller is a finding; one in a reset is skipped, because it would block."""
+    """Read one drive. A dead controller is a finding; one in a reset is skipped, because it would block."""
     if state == "dead":
         return {"name": name, "dead": True, "used": 0}
     if state != "live":
@@ -70,7 +70,7 @@ def page(ask: Ask, name: str) -> bytes:
 
 
 def _asked(fd: int) -> bytes:
-    """Without a time limit of ours: the kernel resets a drive that lets one pass."""
+    """Send the command without a timeout of its own: the kernel resets a drive that exceeds one."""
     import array
     import fcntl
     import struct

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MOST = 40
 UNREAD = "unread"
-"""Kind of a look that ended with an error."""
+"""Kind of a reading that ended with an error."""
 DPKG = "/var/lib/dpkg"
 STATUS = DPKG + "/status"
 UNFINISHED = ("half-configured", "half-installed", "unpacked", "triggers-awaited", "triggers-pending")  # fmt: skip
@@ -41,7 +41,7 @@ DAEMONS = {
     "sshd": (SYSTEM + "ssh.service/cgroup.procs", SYSTEM + "sshd.service/cgroup.procs"),
     "slurmd": (SYSTEM + "slurmd.service/cgroup.procs",),
 }
-"""Daemons whose limits, priority and processors logins and jobs inherit."""
+"""Daemons from which logins and jobs inherit limits, priority and processors."""
 LIMITS = re.compile(
     r"^Max (cpu time|file size|data size|address space|processes|open files) +\S+ +(\d+)", re.M
 )
@@ -116,7 +116,7 @@ def _one(kind: str, at: str, says: str = "", value: float | None = None, of: str
 
 
 def _packages(ask: Ask) -> Iterator[Facts]:
-    """What an interrupted dpkg has left; while it runs, its lock."""
+    """Return what an interrupted dpkg left behind; while dpkg runs, its lock."""
     if not files.exists(ask.path(STATUS)):
         return
     for name in ("lock-frontend", "lock"):
@@ -245,7 +245,7 @@ def _slurm(ask: Ask) -> Iterator[Facts]:
 
 
 def _states(ask: Ask, accounts: Accounts) -> Iterator[Facts]:
-    """The first entry of each that its daemon cannot use. Packages leave files of root there that all can read."""
+    """Return the first entry of each folder that its daemon cannot use. Packages leave world-readable files of root there."""
     text = next(filter(None, (files.text(ask.path(at)) for at in SLURM)), "")
     folders = dict(STATES)
     saved, user = SAVED.search(text), SLURM_USER.search(text)
@@ -269,7 +269,7 @@ def _states(ask: Ask, accounts: Accounts) -> Iterator[Facts]:
 
 
 def is_read_only(path: str, mountinfo: bytes) -> bool:
-    """By the last mount on the way to it; the folder is an account's of Slurm, so it is not entered."""
+    """Decide by the last mount on the path; the folder belongs to Slurm's account, so it is not entered."""
     on_the_way = [
         row for row in rows(mountinfo)[0] if f"{path}/".startswith(row.at.rstrip("/") + "/")
     ]
@@ -281,7 +281,7 @@ def is_read_only(path: str, mountinfo: bytes) -> bool:
 
 
 def _plugins(ask: Ask, folder: str, names: Iterable[str]) -> Iterator[Facts]:
-    """Those of slurm.conf that slurmstepd or a user's srun cannot load."""
+    """Return plugins of slurm.conf that slurmstepd or a user's srun cannot load."""
     for name in names:
         at = f"{folder}/{name}"
         try:
@@ -300,7 +300,7 @@ def _plugins(ask: Ask, folder: str, names: Iterable[str]) -> Iterator[Facts]:
 
 
 def _denied(ask: Ask) -> Iterator[Facts]:
-    """Clients that hosts.deny(5) refuses for sshd, where hosts.allow has no word on it."""
+    """Return clients that hosts.deny(5) refuses for sshd and hosts.allow does not allow."""
     if any(_wrapped(line) for line in lines_of(files.text(ask.path(ALLOW)))):
         return
     for line in lines_of(files.text(ask.path(DENY))):
@@ -320,7 +320,7 @@ def _user_limits(ask: Ask) -> Iterator[Facts]:
 
 
 def _startup(ask: Ask, startup: dict[str, str]) -> Iterator[Facts]:
-    """What shells do at every login."""
+    """Return what shells do at every login."""
     for at, text in startup.items():
         last = dict(ASSIGNED.findall(text))
         for name, value in last.items():
@@ -346,7 +346,7 @@ def _lacks(ask: Ask, path: str) -> bool:
 
 
 def _processors(ask: Ask, accounts: Accounts, groups: list[str]) -> Iterator[Facts]:
-    """By program and owner the processors that each group of processes has used on average since they started."""
+    """Return by program and owner the average number of processors used since the start."""
     for group in groups:
         used = files.text(ask.path(f"{GROUPS}{group}/cpu.stat")).partition("\n")[0].split()
         if used[:1] != ["usage_usec"] or int(used[1]) < USED_S * 1e6:
@@ -370,6 +370,6 @@ def _processors(ask: Ask, accounts: Accounts, groups: list[str]) -> Iterator[Fac
 
 
 def _waits(ask: Ask, group: str) -> float | None:
-    """Percent of the last minute in which processes of the group waited for a processor; None if the kernel does not count."""
+    """Return the share of the last minute, in percent, that processes of the group waited for a processor; None if the kernel has no figure."""
     found = PRESSURE.search(files.text(ask.path(f"{GROUPS}{group}/cpu.pressure")))
     return float(found[1]) if found else None

@@ -28,7 +28,7 @@ HOLD = "hold"
 
 
 def is_dpkg(ask: Ask) -> bool:
-    """Whether packages of this host are dpkg's."""
+    """Return whether this host uses dpkg."""
     return files.exists(ask.path("/var/lib/dpkg/status"))
 
 
@@ -63,14 +63,14 @@ def query(ask: Ask, names: Iterable[str]) -> dict[str, Package]:
 
 
 def _excluded(ask: Ask) -> list[str]:
-    """What a stage's own package source keeps from upgrades."""
+    """Return packages that a stage's own repository file excludes from upgrades."""
     ours = [f for f in files.names(ask.path(SOURCES)) if f.startswith("appliance-")]
     texts = (files.read(ask.path(f"{SOURCES}/{name}")) for name in ours)
     return [p for text in texts for line in EXCLUDED.findall(text) for p in line.split(",")]
 
 
 def parse(said: str, asked: list[str]) -> dict[str, Package]:
-    """The lines of the query; of several versions of one package (RPM kernels) the last installed."""
+    """Parse the lines of the query; of several versions of a package (RPM kernels), the last installed counts."""
     found: dict[str, Package] = {}
     for line in lines_of(said):
         fields = line.split("\t")

@@ -1,4 +1,4 @@
-"""What finished stages left on the host, and how it differs now."""
+"""Receipts of finished stages, and differences of the host from them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ WORDS = ("fingerprint", "written", "run", "appliance")
 
 
 class Broken(Exception):
-    """A receipt that cannot be believed."""
+    """The receipt is invalid."""
 
 
 def load(ask: Ask) -> dict[str, Facts]:
-    """Receipts by stage; one that is broken has only ``broken``. Raises OSError where they are hidden."""
+    """Return receipts by stage; an invalid one has only ``broken``. Raises OSError if they are not readable."""
     try:
         names = files.listing(ask.path(FOLDER))
     except FileNotFoundError:
@@ -64,13 +64,13 @@ def _is_state(state: object) -> bool:
 
 
 def resources(found: dict[str, Facts]) -> list[tuple[str, str]]:
-    """All resources of all receipts."""
+    """Return all resources of all receipts."""
     listed = (state for receipt in found.values() for state in receipt.get("resources", ()))
     return [(state["kind"], state["name"]) for state in listed]
 
 
 def collect(ask: Ask, found: dict[str, Facts], observer: Observer) -> Facts:
-    """The area ``receipts``: every resource is looked at again; and who changes the host now."""
+    """The area ``receipts``: the present state of every resource, and who changes the host now."""
     looked = {stage: _receipt(ask, stage, found[stage], observer) for stage in found}
     return {"receipts": looked, **_lease(ask)}
 

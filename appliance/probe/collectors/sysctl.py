@@ -8,7 +8,7 @@ from appliance.probe.lines import lines_of
 from appliance.probe.problems import kind_of
 
 FOLDERS = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d")
-"""Of files with one name the first of these counts."""
+"""Folders by precedence: of files with the same name, the first counts."""
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from appliance.probe.ask import Facts
@@ -31,7 +31,7 @@ def collect(ask: Ask) -> Facts:
 
 
 def at_boot(ask: Ask) -> dict[str, dict[str, str]]:
-    """Values after the next boot: value and the last file that sets it (sysctl.d(5)). Raises OSError."""
+    """Return values after the next boot, each with the last file that sets it (sysctl.d(5)). Raises OSError."""
     by_name: dict[str, str] = {}
     for folder in reversed(FOLDERS):
         by_name.update(
@@ -47,7 +47,7 @@ def at_boot(ask: Ask) -> dict[str, dict[str, str]]:
 
 
 def assignments(text: str) -> list[tuple[str, str]]:
-    """Key and value of each line that sets one; a key may have its parts joined by slashes."""
+    """Return key and value of each assignment; slashes may separate the parts of a key."""
     found = []
     for line in lines_of(text):
         key, equals, value = line.strip().partition("=")
@@ -71,7 +71,7 @@ def _text(ask: Ask, path: str) -> str:
 
 
 def parameter(ask: Ask, key: str) -> str | None:
-    """Value of a kernel parameter with single spaces, None where the kernel has none. Raises OSError.
+    """Return the value of a kernel parameter with single spaces; None if the kernel lacks it. Raises OSError.
 
     As in sysctl(8) the first separator decides: ``net.ipv4.conf.eth0/100.mtu`` means eth0.100.
     """

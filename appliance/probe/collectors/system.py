@@ -1,4 +1,4 @@
-"""Operating system: release, kernel, container, boot, cgroups and systemd's own verdict."""
+"""Operating system: release, kernel, container, boot, cgroups and systemd's state."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from appliance.probe.ask import Facts
 
 MODULES = ("nvidia", "nouveau", "mlx5_core", "nvidia_peermem", "gdrdrv")
-"""Drivers that stages bring, replace or evict."""
+"""Drivers that stages install, replace or unload."""
 FIRST = ("pid:[4026531836]", "uts:[4026531838]")
 """Namespaces of processes and of the host's name that a machine starts with (Linux, include/linux/proc_ns.h)."""
 DEFAULT = "/etc/systemd/system/default.target"
 OPTIONAL = frozenset({"nofail", "noauto", "x-systemd.automount"})
-"""Options of fstab(5) by which a start goes on without the device."""
+"""Options of fstab(5) with which the boot continues without the device."""
 BY_TAG = {
     "UUID": "/dev/disk/by-uuid",
     "LABEL": "/dev/disk/by-label",
@@ -66,7 +66,7 @@ def collect(ask: Ask) -> Facts:
 
 
 def lost_at_boot(ask: Ask) -> list[str]:
-    """Mount points of fstab(5) that a start waits for, and whose device is not there."""
+    """Return mount points of fstab(5) that the boot waits for and whose device is missing."""
     lost = []
     mounted: set[str] | None = None
     for line in lines_of(files.text(ask.path("/etc/fstab"))):
@@ -85,7 +85,7 @@ def lost_at_boot(ask: Ask) -> list[str]:
 
 
 def modules(ask: Ask) -> dict[str, dict[str, str]]:
-    """Loaded ones of MODULES with their version."""
+    """Return the loaded ones of MODULES with their version."""
     at = f"{ask.sys}/module/"
     return {
         name: {"version": files.text(f"{at}{name}/version")}
@@ -95,7 +95,7 @@ def modules(ask: Ask) -> dict[str, dict[str, str]]:
 
 
 def os_release(text: str) -> dict[str, str]:
-    """The assignments of an os-release file, without their quotes."""
+    """Return the assignments of an os-release file, without quotes."""
     found = {}
     for line in lines_of(text):
         name, equals, value = line.strip().partition("=")
@@ -105,7 +105,7 @@ def os_release(text: str) -> dict[str, str]:
 
 
 def cgroup(mountinfo: bytes) -> str:
-    """Which cgroup hierarchy is mounted: v1, v2, hybrid, or "" where none is."""
+    """Return which cgroup hierarchy is mounted: v1, v2, hybrid, or "" if none is."""
     found, _ = rows(mountinfo)
     types = {row.at: row.type for row in found if row.at.startswith("/sys/fs/cgroup")}
     if types.get("/sys/fs/cgroup") == "cgroup2":

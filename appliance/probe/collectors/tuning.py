@@ -1,4 +1,4 @@
-"""Settings of processors, memory and PCIe that decide how fast GPUs and adapters exchange data."""
+"""Settings of processors, memory and PCIe that affect the speed of transfers between GPUs and adapters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MELLANOX, NETWORK = "0x15b3", "0x02"
 CPUS = "/sys/devices/system/cpu"
 HUGE_PAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
 WORDS = ("idle", "intel_idle", "processor", "iommu", "intel_iommu", "amd_iommu", "pci", "cpufreq")
-"""Kernel parameters that are kept; others may be secrets."""
+"""Kernel parameters that are reported; others may be secrets."""
 FIRST, HEADER = 0x34, 0x40
 EXPRESS, ACCESS_CONTROL = 0x10, 0x0D
 """Ids of capabilities, the second an extended one (linux/pci_regs.h)."""
@@ -30,7 +30,7 @@ UNKNOWN = "unknown"
 
 
 def collect(ask: Ask) -> Facts:
-    """The area ``tuning``: of the machine, so nothing in a container."""
+    """The area ``tuning``. It describes the machine, so a container reports nothing."""
     if borrowed(ask):
         return {"tuning": None}
     return {
@@ -46,7 +46,7 @@ def collect(ask: Ask) -> Facts:
 
 
 def chosen(line: str) -> str:
-    """The word in brackets of a line such as ``always [madvise] never``."""
+    """Return the word in brackets of a line such as ``always [madvise] never``."""
     return line.partition("[")[2].partition("]")[0]
 
 
@@ -94,7 +94,7 @@ def _command_line(ask: Ask) -> list[str]:
 
 
 def _gpu_modules(ask: Ask) -> str:
-    """Kind of NVIDIA's kernel modules by their own words; empty if none are loaded."""
+    """Return the kind of NVIDIA's kernel modules as they report it; empty if none are loaded."""
     said = files.text(ask.path("/proc/driver/nvidia/version"))
     if not said:
         return ""
@@ -102,7 +102,7 @@ def _gpu_modules(ask: Ask) -> str:
 
 
 def _pcie(ask: Ask) -> Facts:
-    """Settings of GPUs and adapters, those of one kind with equal settings together; ACS of the bridges above them."""
+    """Return settings of GPUs and adapters, devices of a kind with equal settings together; ACS of the bridges above them."""
     found: dict[tuple[object, ...], list[str]] = {}
     bridges: set[str] = set()
     for address in files.names(ask.sys + PCI):
@@ -138,7 +138,7 @@ def _kind(at: str) -> str:
 
 
 def _settings(at: str) -> tuple[str, int | None, int | None, bool | None]:
-    """IOMMU mode, largest payload and read request in bytes, and whether it may relax the order of its writes."""
+    """Return IOMMU mode, maximum payload and read request in bytes, and whether relaxed ordering is enabled."""
     iommu = ""
     if files.link(at + "/iommu_group") is not None:
         iommu = files.text(at + "/iommu_group/type", UNKNOWN)
@@ -150,7 +150,7 @@ def _settings(at: str) -> tuple[str, int | None, int | None, bool | None]:
 
 
 def register(path: str, capability: int, offset: int, *, extended: bool = False) -> int | None:
-    """A register of 16 bits in a capability; 0 if it has no such extended one, None if not readable.
+    """Return a 16-bit register of a capability; 0 if the extended capability is missing, None if not readable.
 
     An ordinary user sees the first 64 bytes of a configuration space.
     """

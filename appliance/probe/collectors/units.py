@@ -21,16 +21,16 @@ SHOWN = (
 )
 GROUPS = "/sys/fs/cgroup"
 HELD = "suspended"
-"""In place of "active" where the main process was stopped by a signal, or the unit's control group is frozen: systemd goes on calling it active."""
+"""Replaces "active" if the main process was stopped by a signal or the unit's control group is frozen; systemd still reports "active"."""
 RESTARTING = "restarting"
-"""In place of "active" where systemd restarted a service that ended, less than SETTLED ago: many daemons wait before they end. Also in appliance/stages/units.py."""
+"""Replaces "active" if systemd restarted a failed service less than SETTLED ago: many daemons fail only after a while. Also in appliance/stages/units.py."""
 SETTLED = 30.0
 """Seconds. Own choice: slurmd waits 20 s for a device of gres.conf."""
 CHANGED_BY_HAND = ("/etc/", "/run/")
-"""Where administrators and programs put unit files (systemd.unit(5)); others are their packages' own."""
+"""Where administrators and programs put unit files (systemd.unit(5)); packages use other folders."""
 ABSENT = {"load": "not-found", "active": "inactive", "sub": "dead", "enabled": ""}
 OFFLINE = {"load": "offline", "active": "unknown", "sub": "", "enabled": ""}
-"""Where systemd does not run nothing is known of units."""
+"""Problem reported if systemd does not run, because units are unknown then."""
 
 
 def collect(ask: Ask, known: dict[str, dict[str, str]]) -> Facts:
@@ -39,7 +39,7 @@ def collect(ask: Ask, known: dict[str, dict[str, str]]) -> Facts:
 
 
 def _told(unit: dict[str, str]) -> dict[str, str]:
-    """A unit as checks see it. Receipts go on comparing systemd's own state."""
+    """Return a unit as checks see it. Receipts compare systemd's own state."""
     shown = {key: unit[key] for key in ABSENT}
     if unit["active"] == "active" and unit.get("restarted"):
         shown.update(active=RESTARTING, sub=unit["restarted"])
@@ -47,7 +47,7 @@ def _told(unit: dict[str, str]) -> dict[str, str]:
 
 
 def query(ask: Ask, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """State of units by the requested name. Raises Unreadable."""
+    """Return the state of units by the requested name. Raises Unreadable."""
     asked = sorted(set(names))
     if not files.exists(ask.path("/run/systemd/system")):
         return {name: dict(OFFLINE) for name in asked}
@@ -60,7 +60,7 @@ def query(ask: Ask, names: Iterable[str]) -> dict[str, dict[str, str]]:
 
 
 def _held(ask: Ask, pid: str, group: str) -> str:
-    """By what its main process is kept from running: a signal or the freezer; empty where by nothing."""
+    """Return what keeps its main process from running: a signal or the freezer; empty if nothing does."""
     if "frozen 1" in lines_of(files.text(ask.path(f"{GROUPS}{group}/cgroup.events"))):
         return "frozen"
     state = files.text(ask.path(f"/proc/{pid}/stat")).rpartition(")")[2].split()[:1]
@@ -68,7 +68,7 @@ def _held(ask: Ask, pid: str, group: str) -> str:
 
 
 def _has_state(name: str) -> bool:
-    """One invalid name, a pattern or a template would break the whole call."""
+    """Return whether systemd can report on this name: a single invalid name, pattern or template breaks the whole call."""
     plain = name.isascii() and name.translate(str.maketrans("", "", ":-_.\\@")).isalnum()
     return plain and "@." not in name and not name.endswith("@")
 
@@ -76,7 +76,7 @@ def _has_state(name: str) -> bool:
 def parse(
     names: list[str], said: str, held: Callable[[str, str], str] = lambda pid, group: ""
 ) -> dict[str, dict[str, str]]:
-    """The blocks of ``systemctl show``, which come in the order of the names, an empty line between."""
+    """Parse the blocks of ``systemctl show``, in the order of the names, separated by empty lines."""
     states = {}
     blocks = said.strip("\n").split("\n\n")
     for name, block in zip(names, blocks):  # noqa: B905 - zip(strict=) is Python 3.10's
@@ -98,7 +98,7 @@ def parse(
 
 
 def _restarted(shown: dict[str, str], now: float) -> str:
-    """How often systemd restarted a service by itself, if the last time was a moment ago; ``now``: s since the boot."""
+    """Return how often systemd restarted a service, if the last restart was recent; ``now``: s since the boot."""
     count, since = shown.get("NRestarts", ""), shown.get("ActiveEnterTimestampMonotonic", "")
     if not count.isdigit() or not since.isdigit() or not int(count):
         return ""
@@ -110,6 +110,6 @@ def _restarted(shown: dict[str, str], now: float) -> str:
 
 
 def definition(shown: dict[str, str]) -> str:
-    """The unit file and drop-ins systemd has loaded, but for those of packages; one after the other."""
+    """Return the text of the loaded unit file and drop-ins, except those of packages."""
     paths = [shown.get("FragmentPath", ""), *sorted(shown.get("DropInPaths", "").split())]
     return " ".join(path for path in paths if path.startswith(CHANGED_BY_HAND))

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from appliance.probe.ask import Ask
 
 WAITS = "/run/appliance/watch.waits"
-"""Left by a look that another one did not let begin."""
+"""File of a look that gave up because another one was running."""
 SECONDS = 25.0
-"""Longer than a program of the site may take."""
+"""Timeout; longer than a program of the site may take."""
 FIT, UNFIT = 0, 1
-"""What ``appliance-watch look`` ends with."""
+"""Exit codes of ``appliance-watch look``."""
 
 
 def last(ask: Ask, area: str, program: str, state: str) -> dict[str, Any] | None:
@@ -52,7 +52,7 @@ def last(ask: Ask, area: str, program: str, state: str) -> dict[str, Any] | None
 
 
 def _waits(ask: Ask) -> tuple[float, int | None]:
-    """When a look last gave up waiting for another one, and the process of that."""
+    """Return when a look last gave up waiting for another one, and that one's process."""
     try:
         said = json.loads(files.text(ask.path(WAITS)) or "{}")
         return float(said.get("time", 0)), int(said["process"]) if said.get("process") else None
@@ -61,7 +61,7 @@ def _waits(ask: Ask) -> tuple[float, int | None]:
 
 
 def _fit(ask: Ask, area: str, program: str) -> bool | None:
-    """Whether the host is fit now by its own watch; None if unknown."""
+    """Return whether the host's watch judges it fit now; None if unknown."""
     if os.geteuid():
         ask.problem(area, "needs root to run the host's own watch", DENIED)
         return None

@@ -1,4 +1,4 @@
-"""The host's own weekly look at every file, as it left it; nothing where the program is not installed."""
+"""The result of the host's weekly scan of every file; none if the program is not installed."""
 
 from __future__ import annotations
 
