@@ -41,7 +41,7 @@ class Journal:
         self._spoken: set[str] = set()
 
     def say(self, subject: str, words: str) -> None:
-        """Says it, if that is new; "" ends a trouble."""
+        """Write the message if it is new; "" ends a problem."""
         self._spoken.add(subject)
         if self._said.get(subject, "") == words:
             return
@@ -49,19 +49,19 @@ class Journal:
         sys.stderr.write(f"{shown(subject)}: {shown(words) or 'well again'}\n")
 
     def keep(self, subjects: set[str]) -> None:
-        """Forgets the messages of all subjects without a message since the last call."""
+        """Forget the messages of all subjects without a message since the last call."""
         left = subjects | self._spoken
         self._said = {key: said for key, said in self._said.items() if key in left}
         self._spoken = set()
 
 
 def shown(text: str) -> str:
-    """The text on one line, without control characters: hosts and members choose a part of it."""
+    """Return the text on one line, without control characters, because hosts and members choose a part of it."""
     return "".join(c if c.isprintable() else " " for c in text)
 
 
 def event(api: Api, about: Owner, reason: str, words: str) -> None:
-    """An event where people look: kubectl describe. Raises Trouble."""
+    """Create an event, which kubectl describe shows. Raises Trouble."""
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")  # noqa: UP017 - Python 3.8
     made = {
         "apiVersion": "v1",
@@ -88,12 +88,12 @@ def event(api: Api, about: Owner, reason: str, words: str) -> None:
 
 
 def state(document: Mapping[str, Any], file: str = STATE) -> None:
-    """Leaves what checks read."""
+    """Write the state for checks."""
     _write(file, json.dumps(document, sort_keys=True) + "\n")
 
 
 def metrics(values: Mapping[str, float], folder: str) -> None:
-    """Leaves what the node exporter reads; keys may carry labels."""
+    """Write metrics for the node exporter; keys may contain labels."""
     lines = []
     for name, (kind, words) in HELP.items():
         lines += [
@@ -109,7 +109,7 @@ def metrics(values: Mapping[str, float], folder: str) -> None:
 
 
 def _write(file: str, text: str) -> None:
-    """Always into a file of its own, whatever has that name already: others may write to the folder of metrics."""
+    """Write a new file and rename it, because other users may write to the folder of metrics."""
     new = file + ".new"
     with suppress(FileNotFoundError):
         os.unlink(new)  # noqa: PTH108

@@ -1,4 +1,4 @@
-"""The program's own kubeconfig: a token of its service account that lives for a day, made anew in time."""
+"""The program's own kubeconfig: a token of its service account, valid for a day and renewed in time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENDPOINT = "{.clusters[0].cluster.server} {.clusters[0].cluster.certificate-auth
 
 
 def renew(file: str = FILE, admin: str = ADMIN) -> str:
-    """Makes a new one where there is none, half its life is over or the cluster refuses it; says what it did. Raises Trouble."""
+    """Create a token if there is none, half its lifetime is over, or the cluster refuses it; return what was done. Raises Trouble."""
     if _is_good(file):
         return "good for hours yet"
     kubectl = ["kubectl", "--kubeconfig", admin, "--request-timeout", "20s"]

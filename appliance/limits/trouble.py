@@ -1,19 +1,19 @@
-"""What goes wrong, each in one line."""
+"""Errors of the program, each with a one-line text."""
 
 from __future__ import annotations
 
 
 class Trouble(Exception):
-    """Something did not answer or refused; the work is left as it is."""
+    """A server did not answer or refused; work stays as it is."""
 
 
 class Conflict(Trouble):
-    """Somebody else changed the same thing at the same moment."""
+    """Another client changed the object at the same time."""
 
 
 class Unknown(Trouble):
-    """What must be known before work is ended cannot be had."""
+    """A fact that is needed before work may be ended is unknown."""
 
 
 class Unowned(Unknown):
-    """What a pod says of its owner leads to none; the pod itself is judged in its place."""
+    """The owner that a pod names does not exist; the pod itself is judged instead."""

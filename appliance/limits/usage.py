@@ -1,4 +1,4 @@
-"""How long GPUs of pods have been idle, as Prometheus has it from dcgm-exporter; a gap in the samples is no idleness."""
+"""How long GPUs of pods have been idle, from dcgm-exporter's metrics in Prometheus; a gap in the samples does not count as idle."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     Part = tuple[str, ...]
 
 METRICS = {"DCGM_FI_DEV_GPU_UTIL": 1.0, "DCGM_FI_PROF_GR_ENGINE_ACTIVE": 0.01}
-"""Metric -> what still counts as idle. The first is in percent and not there for MIG instances, the second is a part of one."""
+"""Metric -> maximum value that counts as idle. The first is in percent and missing for MIG instances, the second is a fraction of 1."""
 PART = ("instance", "UUID", "Hostname", "gpu", "GPU_I_ID")
-"""Labels that tell GPUs and their parts from each other."""
+"""Labels that distinguish GPUs and their parts."""
 SLICES = 60
 SHORTEST_S = 60
 CLOCK_S = 60.0
 
 
 class Usage:
-    """What one look at Prometheus told, for one length of time."""
+    """The result of one query of Prometheus, for one window of time."""
 
     def __init__(self, window: float, step: float, devices: dict[Key, list[Slices]]) -> None:
         self.window, self.step = window, step
@@ -38,7 +38,7 @@ class Usage:
         return len(self._devices)
 
     def idle_for(self, namespace: str, pod: str, gpus: int) -> float:
-        """Seconds, up to the window, for which all GPUs of the pod have done nothing until now. Raises Unknown."""
+        """Return the seconds, up to the window, for which all GPUs of the pod have been idle. Raises Unknown."""
         devices = self._devices.get((namespace, pod), [])
         if len(devices) != gpus:
             raise Unknown(f"Prometheus has metrics of {len(devices)} of its {gpus} GPUs")
@@ -58,7 +58,7 @@ def look(
     places: Mapping[Key, frozenset[str]],
     hosts: frozenset[str],
 ) -> Usage:
-    """Asks for the last ``window`` seconds in slices; in each, the most any sample showed. Raises Trouble.
+    """Query the last ``window`` seconds in slices, with the maximum of the samples in each. Raises Trouble.
 
     ``places``: by namespace and pod the name and address of its host; ``hosts``: of all hosts. If Prometheus names
     exporters after them (label instance), a host reports on its own pods only.
@@ -93,12 +93,12 @@ def look(
 
 
 def _place(part: Part) -> str:
-    """The exporter's host, without its port."""
+    """Return the exporter's host, without its port."""
     return part[0].partition(":")[0]
 
 
 def _owner(labels: dict[str, str]) -> Key | None:
-    """Namespace and pod: where the labels of the exporter's own pod stand in the way, the GPU's are called exported."""
+    """Return namespace and pod. If the exporter's own pod has these labels, those of the GPU have the prefix exported_."""
     for prefix in ("exported_", ""):
         pod = labels.get(prefix + "pod")
         if pod:

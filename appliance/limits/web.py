@@ -1,4 +1,4 @@
-"""Requests over HTTP(S): bounded in time and size, with the answerer's clock."""
+"""Requests over HTTP(S): bounded in time and size, with the server's clock."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 SECONDS = 20.0
 MOST = 128 << 20
-"""Bytes of an answer at most."""
+"""Maximum bytes of an answer."""
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class Answer(NamedTuple):
-    """``skew``: seconds the answerer's clock is ahead of ours; None where it does not say."""
+    """``skew``: seconds by which the server's clock is ahead of ours; None if it sends no date."""
 
     status: int
     body: bytes
@@ -30,17 +30,17 @@ class Answer(NamedTuple):
 
 
 class NoAnswer(Trouble):
-    """Nothing came back; the next try may be luckier."""
+    """No answer arrived; a retry may succeed."""
 
 
 def secure(url: str) -> bool:
-    """Whether what is sent there cannot be read on the way."""
+    """Return whether requests there are protected: by TLS, or because they stay on this host."""
     parts = urlsplit(url)
     return parts.scheme == "https" or parts.hostname in LOOPBACK
 
 
 class Wire:
-    """The way to one server, kept open from one request to the next: a handshake costs more than most answers."""
+    """A connection to one server, kept open between requests: a handshake costs more than most answers."""
 
     def __init__(self, server: str, context: ssl.SSLContext | None = None) -> None:
         parts = urlsplit(server)
@@ -54,7 +54,7 @@ class Wire:
         self.close()
 
     def close(self) -> None:
-        """Ends it; the next request opens another."""
+        """Close the connection; the next request opens a new one."""
         opened, self._open = getattr(self, "_open", None), None
         if opened is not None:
             opened.close()
@@ -62,7 +62,7 @@ class Wire:
     def ask(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None = None
     ) -> Answer:
-        """The answer to one request. Raises NoAnswer, and Trouble for a certificate that does not verify."""
+        """Return the answer to one request. Raises NoAnswer, or Trouble for a certificate that does not verify."""
         opened, self._open = self._open, None
         try:
             if opened is not None:
@@ -111,7 +111,7 @@ class Wire:
 
 
 def ask(method: str, url: str, headers: Mapping[str, str]) -> Answer:
-    """The answer to one request of a server that is asked no more. Raises as Wire.ask."""
+    """Return the answer to a single request to a server. Raises as Wire.ask."""
     parts = urlsplit(url)
     wire = Wire(url)
     try:

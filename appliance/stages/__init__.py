@@ -32,7 +32,7 @@ NAMES = (*OF_HOSTS, *OF_CLUSTER)
 
 
 def parts(part: str) -> Iterator[ModuleType]:
-    """The modules of this name of all stages that have one, in the order of the stages."""
+    """Return the modules of this name of all stages that have one, in the order of the stages."""
     for name in NAMES:
         module = f"{__name__}.{name}.{part}"
         if find_spec(module):

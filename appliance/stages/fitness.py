@@ -1,4 +1,4 @@
-"""What the hosts' own watch (appliance/watch) needs of every scheduler: its program, and the requirements of a fit GPU host."""
+"""Shared by schedulers for the hosts' own watch (appliance/watch): its program, and the requirements of a fit GPU host."""
 
 from base64 import b64encode
 
@@ -21,18 +21,18 @@ from appliance.watch.bundle import executable
 
 
 def most_out(site: Site, options: WatchOptions) -> int:
-    """GPU hosts that may be drained by their own judgement at the same time, in one scheduler."""
+    """Return how many GPU hosts of one scheduler may drain themselves at the same time."""
     chosen = options.most_out
     return max(1, len(site.with_role(Role.GPU)) // 10) if chosen is None else chosen
 
 
 def program(context: RoleContext) -> str:
-    """The program, in base64."""
+    """Return the program, in base64."""
     return context.once(_program)
 
 
 def expected(context: RoleContext) -> Variables:
-    """The requirements of this host, by the same limits as the checks have them."""
+    """Return the requirements of this host, with the limits of the checks."""
     return {
         **context.once_of_class(_expected),
         "gpus": gpu_count(context.profile, context.host),
@@ -43,7 +43,7 @@ def expected(context: RoleContext) -> Variables:
 def judge_stopped(
     host: Host, seen: Watch, limit: float, cause: str, fix: str, names: tuple[str, ...] = ()
 ) -> Judgement:
-    """A watch that has not finished a run for more than ``limit`` s. ``cause``, ``fix``, ``names``: if no hung process is known."""
+    """Report a watch that has not finished a run for more than ``limit`` s. ``cause``, ``fix``, ``names``: if no hung process is known."""
     if seen.held_by:
         names = ()
         cause = f"a later check hangs (process {seen.held_by})"
@@ -56,7 +56,7 @@ def judge_stopped(
 def judge_out(
     host: Host, facts: HostFacts, seen: Watch, area: str, out: str, fix: str, minutes: int | None
 ) -> Judgement:
-    """A host that its own watch took out of work. ``out``: the scheduler's word for that; ``minutes``: until it resumes by itself."""
+    """Report a host that its own watch took out of work. ``out``: the scheduler's word for that; ``minutes``: until it resumes by itself."""
     if not seen.returns:
         return passed(host.name, f"{out}; an operator must resume it")
     if seen.fit is None:
@@ -95,7 +95,7 @@ def _expected(context: RoleContext) -> Variables:
 
 
 def _nvlinks(context: RoleContext, view: View) -> dict[str, int]:
-    """Links of each product the class accepts."""
+    """Return the number of NVLinks of each product that the class accepts."""
     own = view.number(gpu_ids.NVLINK)
     found = {name: gpu_parts().find(name) for name in context.profile.hardware.gpu.models}
     known = {name: part.nvlinks for name, part in found.items() if part and part.nvlinks}
@@ -103,7 +103,7 @@ def _nvlinks(context: RoleContext, view: View) -> dict[str, int]:
 
 
 def _fatal(view: View) -> Variables:
-    """Codes that fail a host, by the map and the site's own words; apart those that do unless a message calls itself nonfatal."""
+    """Return codes that fail a host, by map and site; separately those that do so unless the message says nonfatal."""
     table = xid_map()
     verdicts: dict[int, object] = {}
     graded: set[int] = set()
@@ -125,7 +125,7 @@ def _fatal(view: View) -> Variables:
 
 
 def _mounts(context: RoleContext) -> list[str]:
-    """What must be mounted there; a container of the rack has no NFS client of its kernel's."""
+    """Return required mounts; a container of the rack has no kernel NFS client."""
     if client(context.own) != "kernel":
         return []
     return [mount.at for mount in context.site.storage.mounts]

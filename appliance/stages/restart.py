@@ -1,4 +1,4 @@
-"""What applying a stage restarts: each stage declares it, and a test holds that against its roles."""
+"""Restarts by a stage: each stage declares them, and a test compares them with its roles."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ def _never(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
 
 @dataclass(frozen=True)
 class Restart:
-    """Something that a stage restarts, or has read its configuration anew.
+    """A unit or program that a stage restarts or reloads.
 
     ``unit``: a unit of systemd, without ".service"; a static pod's name; else words. ``files``: it is restarted where the
     stage rewrites one of them, paths of all families of systems. ``variables``: variables of the role that these files are made
@@ -42,5 +42,5 @@ class Restart:
 
     @property
     def name(self) -> str:
-        """As systemd and the probe name a unit."""
+        """Return the unit's name for systemd and the probe."""
         return self.unit if "." in self.unit else f"{self.unit}.service"

@@ -34,28 +34,28 @@ def always(site: Site) -> bool:
 
 
 def never(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
-    """Applying it does not interrupt work."""
+    """Default: applying the stage does not interrupt work."""
     return False
 
 
 def silent(site: Site, host: Host, facts: HostFacts | None, variables: Variables) -> str:
-    """The plan names the inputs that changed."""
+    """Default: the plan names only the changed inputs."""
     return ""
 
 
 def nothing_in_the_way(site: Site, facts: Mapping[str, HostFacts]) -> str:
-    """It can be taken away at any time."""
+    """Default: the stage can be removed at any time."""
     return ""
 
 
 def nothing_against(site: Site, host: Host, facts: Mapping[str, HostFacts]) -> str:
-    """It can be changed at any time."""
+    """Default: the stage can be changed at any time."""
     return ""
 
 
 @dataclass(frozen=True)
 class Readiness:
-    """What is proved before the first host is drained for a stage.
+    """Requirements that are proved before the first host is drained for a stage.
 
     ``request``: the probe's request for a host, by its facts and variables. ``lacks``: what a host lacks, by its facts and its
     answer. ``proofs``: ids that must pass on hosts that roll first. ``place``: where evicted work would find no other host.
@@ -119,28 +119,28 @@ class Stage:
 
     @cached_property
     def checks(self) -> tuple[str, ...]:
-        """Ids that prove it."""
+        """Return ids of checks that prove it."""
         return self._of(Nature.PROOF)
 
     @cached_property
     def symptoms(self) -> tuple[str, ...]:
-        """Ids of symptoms of the host, judged with the stage but neither fixed nor proved by running it."""
+        """Return ids of symptoms of the host, judged with the stage but neither fixed nor proved by running it."""
         return self._of(Nature.SYMPTOM, Nature.NEED)
 
     @cached_property
     def needs(self) -> tuple[str, ...]:
-        """Ids that must pass on a host before it is changed for the first time; a failure blocks it in the plan."""
+        """Return ids that must pass on a host before it is changed for the first time; a failure blocks it in the plan."""
         return self._of(Nature.NEED)
 
     def _of(self, *natures: Nature) -> tuple[str, ...]:
         return tuple(check.id for check in self.judges if check.nature in natures)
 
     def concerns(self, site: Site, host: Host) -> bool:
-        """Whether ``host`` takes part."""
+        """Return whether ``host`` takes part."""
         return self.wanted(site) and not self.roles.isdisjoint(host.roles)
 
     def is_removal(self, site: Site, host: Host, facts: HostFacts | None) -> bool:
-        """Whether ``host`` has it still, though the site wants it no more."""
+        """Return whether ``host`` still has a stage that the site no longer wants."""
         had = bool(facts and self.name in facts.receipts)
         return (
             self.removable

@@ -1,4 +1,4 @@
-"""The remedy for a systemd unit that does not do its work."""
+"""The remedy for a systemd unit that does not work."""
 
 from appliance.models.facts import Unit
 
@@ -6,11 +6,11 @@ SUSPENDED = "suspended"
 """The probe's state of a unit with suspended processes; also in appliance/probe/collectors/units.py."""
 FROZEN = "frozen"
 RUNS = frozenset({"active", "restarting"})
-"""States of a unit that does its work at this moment; also in appliance/probe/collectors/units.py."""
+"""States of a working unit; also in appliance/probe/collectors/units.py."""
 
 
 def revived(unit: Unit, name: str, host: str, otherwise: str) -> str:
-    """A deployment never restarts a unit that systemd calls active."""
+    """Return the command that restarts the unit, because a deployment never restarts a unit that systemd reports as active."""
     if unit.active != SUSPENDED:
         return otherwise
     if unit.sub == FROZEN:

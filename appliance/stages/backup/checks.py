@@ -1,4 +1,4 @@
-"""Backups: the last good one is recent, and its target takes them."""
+"""Checks backups: the last successful one is recent, and the target accepts them."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ TIMER = "appliance-backup.timer"
 UNITS = (TIMER, "appliance-backup.service")
 """What the probe must read."""
 LATE = 2
-"""Own choice: one missed backup is tried again at the next turn."""
+"""Own choice: a missed backup is tried again at the next interval."""
 SPARE_S = 300.0
 LOG = "journalctl -u appliance-backup"
 NOW = "appliance backup create"

@@ -1,4 +1,4 @@
-"""The last backup, as appliance-backup left it; nothing where the program is not installed."""
+"""The result of the last backup, as written by appliance-backup; none if the program is not installed."""
 
 from __future__ import annotations
 

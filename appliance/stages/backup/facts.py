@@ -1,4 +1,4 @@
-"""The last backup of this host, as its program noted it."""
+"""The result of this host's last backup, as its program recorded it."""
 
 from pydantic import Field
 
@@ -7,7 +7,7 @@ from appliance.models.fact_types import Line, Number, Real
 
 
 class Backup(Model):
-    """How the last tries went. ``age_s`` is None if there has never been a good backup."""
+    """Results of the last attempts. ``age_s`` is None if no backup ever succeeded."""
 
     age_s: Real | None = Field(default=None, description="Seconds since the last good backup")
     name: Line = Field(default="", description="Its name")

@@ -1,4 +1,4 @@
-"""Variables of role backup: the program, its target, and what this host has to save."""
+"""Variables of role backup: the program, its target, and what this host saves."""
 
 from base64 import b64encode
 from urllib.parse import urlsplit

@@ -1,4 +1,4 @@
-"""From which version on software is free of known holes, as dated data, and whether a version is one of these."""
+"""Which versions of software have no known vulnerabilities, as dated data."""
 
 import re
 from datetime import date
@@ -18,11 +18,11 @@ PACKAGES = tuple(of for of in get_args(Advised) if of not in {DRIVER, KERNEL})
 RELEASE = re.compile(r"(\d{1,5})\.(\d{1,5})\.(\d{1,5})(?:-(\d{1,5}))?", re.ASCII)
 NUMBERS = re.compile(r"\d{1,9}(\.\d{1,9})*", re.ASCII)
 OWN = re.compile(r"[+~-]")
-"""Where the upstream's version ends in a distribution's."""
+"""End of the upstream version in a distribution's version."""
 
 
 class Advisories(Model):
-    """The rows that come with the program."""
+    """The rows shipped with the program."""
 
     version: Literal[1]
     rows: tuple[Advisory, ...]
@@ -87,7 +87,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _of_distribution(fixed: tuple[str, ...], version: str, rpm: bool) -> bool | None:
-    """By the package manager's order. Another upstream version than the archive's, and a newer one, came from somewhere else."""
+    """Compare in the package manager's order. A newer upstream version than the archive's is from another source."""
     for one in fixed:
         if _upstream(version) == _upstream(one):
             return not is_newer(one, version, rpm=rpm)

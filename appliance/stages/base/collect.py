@@ -1,4 +1,4 @@
-"""Unmanaged files in places of the stages: of no stage, no package and not of the rack; and privileged accounts.
+"""Unmanaged files in places of the stages, from no stage, package or rack; and privileged accounts.
 
 A file of a package counts as managed while it is unchanged.
 """
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from appliance.probe.ask import Facts
 
 MOST = 40
-"""Findings that are listed; more are only counted."""
+"""Maximum number of findings listed; further ones are counted."""
 WIDTH = 100
 ROOM = 1 << 16
-"""Bytes that are read of an unmanaged file."""
+"""Maximum bytes read of an unmanaged file."""
 REMARK = re.compile(r"#(?!\d|include)")
-"""In sudoers(5) "#1001" is a person, and "#include" reads another file."""
+"""Comment in sudoers(5): "#1001" is a uid, and "#include" reads another file."""
 DPKG = "/var/lib/dpkg/status"
 UCF = "/var/lib/ucf/hashfile"
 CONFFILE = re.compile(r"^ (/\S+) ([0-9a-f]{32})", re.M)
@@ -40,7 +40,7 @@ UNTRUSTED = re.compile(r"trusted *= *yes|allow-insecure *= *yes|^Trusted: *yes",
 LEFT_BY_UPDATES = (".dpkg-old", ".dpkg-dist", ".dpkg-new", ".ucf-dist", ".ucf-old", ".rpmsave")
 UNIT_FOLDERS = ("/etc/systemd/system", "/run/systemd/system")
 SCHEDULED = ("/var/spool/cron/crontabs", "/var/spool/cron", "/var/lib/systemd/linger")
-"""Where a file is called as whose work it lets run."""
+"""Folders in which a file's name is the user whose work it runs."""
 AT_JOBS = ("/var/spool/cron/atjobs", "/var/spool/at")
 
 
@@ -55,7 +55,7 @@ def collect(ask: Ask, receipts: dict[str, Facts]) -> Facts:
 
 
 class Look:
-    """One look at all owned places."""
+    """One reading of all owned places."""
 
     def __init__(self, ask: Ask, receipts: dict[str, Facts]) -> None:
         self._ask = ask
@@ -71,7 +71,7 @@ class Look:
         self._packaged = self._packages_files()
 
     def findings(self) -> list[Facts]:
-        """All of them, in the order of their paths."""
+        """Return all findings, sorted by path."""
         found = [self._foreign(path) for path in sorted(self._candidates())]
         found += [self._changed(path) for path in sorted(set(_matching(self._ask, self._verified)))]
         listed = [entry for entry in found if entry]
@@ -88,7 +88,7 @@ class Look:
         }
 
     def _is_free(self, path: str) -> bool:
-        """Work of users without a login: crontabs, at(1) jobs, lingering services."""
+        """Return whether it is work of users without a login: crontabs, at(1) jobs, lingering services."""
         folder, _, name = path.rpartition("/")
         if not self._free or folder not in (*SCHEDULED, *AT_JOBS):
             return False
@@ -153,7 +153,7 @@ class Look:
         }
 
     def _packages_files(self) -> dict[str, set[str]]:
-        """Path -> the digests its package knows it by."""
+        """Return path -> the digests in its package."""
         known: dict[str, set[str]] = {}
         for path, digest in CONFFILE.findall(_text(self._ask, DPKG)):
             known.setdefault(path, set()).add(digest)
@@ -162,7 +162,7 @@ class Look:
         return known
 
     def _of_a_package(self, path: str) -> bool:
-        """Called only for files that are in no list of configuration files, because it is slow."""
+        """Return whether a package contains the file; slow, so only for files in no list of configuration files."""
         ask = self._ask
         if files.exists(ask.path(DPKG)):
             return bool(ask.run(["dpkg-query", "-S", path], ok=(0, 1)))
@@ -203,7 +203,7 @@ class Look:
 
 
 def _unread(path: str, why: str, kind: str = "key") -> Facts:
-    """Files behind a link, or changed files of a package."""
+    """Note files behind a link, or changed files of a package."""
     said = {"line": f"not read: {why}"[:WIDTH], "lines": 1}
     return {"kind": kind, "at": path, "owner": "", "modified": 0, **said}
 
@@ -227,7 +227,7 @@ def _matching(ask: Ask, patterns: Iterable[str]) -> Iterator[str]:
 
 
 def _may_be_there(path: str) -> bool:
-    """Also if a user prevents reading; other places are read in any case."""
+    """Return whether something may be there, also if a user prevents reading."""
     try:
         return files.exists(path)
     except places.Untrusted:
@@ -235,7 +235,7 @@ def _may_be_there(path: str) -> bool:
 
 
 def _telling(text: str) -> list[str]:
-    """The significant lines: without blank lines, comments, interpreter and sections; all lines if none remains."""
+    """Return the significant lines: without blank lines, comments, interpreter and sections; all lines if none remains."""
     lines = [line.strip() for line in lines_of(text) if line.strip()]
     told = [line for line in lines if not REMARK.match(line) and line[0] + line[-1] != "[]"]
     return told or lines

@@ -7,7 +7,7 @@ from appliance.models.fact_types import Line, Number, Real
 
 
 class FileChange(Model):
-    """A difference to the host's first run; empty: missing then or now, or normal."""
+    """A difference from the host's first scan; empty: missing then or now, or normal."""
 
     kind: Line
     name: Line
@@ -16,7 +16,7 @@ class FileChange(Model):
 
 
 class Weekly(Model):
-    """The last look of appliance-weekly on this host."""
+    """The last scan of appliance-weekly on this host."""
 
     age_s: Real = Field(
         description="Seconds since it ended; before the first run, since its installation"

@@ -48,13 +48,13 @@ class KernelLog(Model):
 
 @cache
 def kernel_log() -> KernelLog:
-    """The table. Raises InvalidConfig if the file is damaged."""
+    """Return the table. Raises InvalidConfig if the file is damaged."""
     return load(Path(__file__).with_name("kernel_log.yml"), KernelLog)
 
 
 @cache
 def asked() -> dict[str, list[str]]:
-    """Id -> how its messages begin, and how the one does that takes them back."""
+    """Return id -> prefix of its messages, and prefix of the message that cancels them."""
     return {
         one.id: [one.begins, one.ends] if one.ends else [one.begins]
         for one in kernel_log().messages

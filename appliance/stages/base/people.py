@@ -1,11 +1,11 @@
-"""On which hosts users come and go as they like, and on which only their jobs bring them."""
+"""Which hosts users may log in to at any time, and which only through their jobs."""
 
 from appliance.models.site import Host, Role
 
 OTHERS_LOG_IN = frozenset({Role.CONTROL, Role.LOGIN})
 """Roles of hosts on which users submit jobs; their ssh does not require a job."""
 CRONTABS = ("/var/spool/cron/crontabs", "/var/spool/cron")
-"""Where cron keeps what users have it do, by the names of its owners: Debian's, the RHEL family's."""
+"""Folders with users' crontabs, named by user: Debian's, and the RHEL family's."""
 
 
 def is_for_jobs(host: Host) -> bool:

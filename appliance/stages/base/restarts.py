@@ -18,12 +18,12 @@ TOLD = frozenset({"base_banner", "base_users"})
 
 
 def is_debian(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
-    """Whether services have Debian's names; there sshd.service and chronyd.service are aliases."""
+    """Return whether services have Debian's names; sshd.service and chronyd.service are aliases there."""
     return facts is None or facts.os.id in {"debian", "ubuntu"} or "debian" in facts.os.like
 
 
 def is_other(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
-    """Whether the host is of another family than Debian's."""
+    """Return whether the host is of another family than Debian's."""
     return not is_debian(host, facts, variables)
 
 

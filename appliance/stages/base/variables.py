@@ -1,4 +1,4 @@
-"""Variables of role ``base``: what every host of a site has in common."""
+"""Variables of role ``base``: settings that all hosts of a site share."""
 
 import re
 from base64 import b64encode
@@ -39,7 +39,7 @@ HPC_SYSCTL = {
 NAMESPACED = ("net.", "fs.mqueue.", "kernel.shm", "kernel.msg", "kernel.sem")
 """Parameters with a separate value for each container (namespaces(7)); all others belong to its machine."""
 MACHINE_WIDE = frozenset({"net.core.rmem_max", "net.core.wmem_max"})
-"""Shown in every network namespace since Linux 6.10, and yet set for the whole machine."""
+"""Parameters visible in every network namespace since Linux 6.10, but set for the whole machine."""
 SAFE_SYSCTL = {
     # Nobody on the network chooses a host's routes (CIS Debian Linux 12 Benchmark 3.3; lynis KRNL-6000).
     "net.ipv4.conf.all.accept_redirects": "0",
@@ -77,13 +77,13 @@ PROFILING_SYSCTL = {
     "kernel.kptr_restrict": "0",
 }
 IPV6 = "net.ipv6."
-"""Parameters a kernel without IPv6 has none of; nothing is to be guarded there."""
+"""Parameters that a kernel without IPv6 lacks and does not need."""
 NOT_LOADED = ("cramfs", "freevxfs", "hfs", "hfsplus", "jffs2")
 USB_STORAGE = ("uas", "usb-storage")
 """Modules that strict sites disable: rare file systems and USB storage (CIS 1.1.1)."""
 OF_THE_SYSTEM = frozenset({"/", "/boot", "/boot/efi", "/usr", "/var"})
 KERNEL_MODULES = ("ipmi_devintf",)
-"""In-band access to the BMC; loads without a BMC, too."""
+"""Modules for in-band access to the BMC; they also load without one."""
 HELD_PACKAGES = (
     "^(lib)?nvidia-",
     "^cuda-",
@@ -143,14 +143,14 @@ def variables(context: RoleContext) -> Variables:
 
 
 def _groups(context: RoleContext) -> list[Variables]:
-    """The site's, and each user's own."""
+    """Return the site's groups, and one for each user."""
     base = context.site.base
     known = [(g.name, g.gid) for g in base.groups] + [(u.name, u.uid) for u in base.users]
     return [{"name": name, "gid": gid} for name, gid in known]
 
 
 def numbers(site: Site) -> dict[str, list[str]]:
-    """Uids and gids of the site with their names, for the probe to find other accounts that have them."""
+    """Return uids and gids of the site with their names, so that the probe finds other accounts that have them."""
     base = site.base
     users = [f"{user.uid} {user.name}" for user in base.users]
     return {"uid": users, "gid": [*users, *(f"{group.gid} {group.name}" for group in base.groups)]}
@@ -173,12 +173,12 @@ def _users(context: RoleContext) -> list[Variables]:
 
 
 def _modules_off(facts: HostFacts | None) -> list[str]:
-    """Modules that a strict host does not load; USB storage stays if the system is on a USB disk."""
+    """Return modules that a strict host does not load; USB storage stays if the system is on a USB disk."""
     return [*NOT_LOADED, *(() if facts and _may_lie_on_usb(facts) else USB_STORAGE)]
 
 
 def _may_lie_on_usb(facts: HostFacts) -> bool:
-    """A volume or array does not show its disk: with a USB disk it may be there, and the host could not boot."""
+    """Return whether the system may be on a USB disk: a volume or array does not show its disks."""
     if all(disk.transport != "usb" for disk in facts.disks):
         return False
     others = "|".join(re.escape(d.name) for d in facts.disks if d.transport != "usb")
@@ -197,12 +197,12 @@ def _names(context: RoleContext) -> list[dict[str, str]]:
 
 
 def networks(site: Site) -> list[str]:
-    """Whom the hosts' firewall lets in: the site's networks, and pods that talk to their own hosts."""
+    """Return the networks that the hosts' firewall admits: the site's, and pods that connect to their own hosts."""
     return [*(str(network.cidr) for network in site.networks.values()), *pods(site)]
 
 
 def pods(site: Site) -> list[str]:
-    """Networks of the pods, if the site has a cluster of its own."""
+    """Return pod networks, if the site has a cluster of its own."""
     if site.kubernetes is None or site.kubernetes.external is not None:
         return []
     return [str(site.kubernetes.pod_network)]
@@ -213,7 +213,7 @@ def _bmcs(context: RoleContext) -> list[str]:
 
 
 def bmcs(site: Site) -> list[str]:
-    """Where BMCs are: network bmc, unless hosts have addresses in it, and BMCs outside of it."""
+    """Return addresses of BMCs: network bmc, unless hosts have addresses in it, and BMCs outside it."""
     network = site.networks.get(BMC_NETWORK)
     own = [a for host in site.hosts for a in (host.address, *host.addresses.values())]
     apart = network and not any(address in network.cidr for address in own)
@@ -226,7 +226,7 @@ def bmcs(site: Site) -> list[str]:
 
 
 def in_container(site: Site, facts: HostFacts | None) -> bool:
-    """Whether the host shares its kernel; before the first facts, the site's own word."""
+    """Return whether the host is a container; before the first facts, as the site declares."""
     return bool(facts.os.container) if facts else bool(site.simulated)
 
 
@@ -234,7 +234,7 @@ Parameters = Mapping[str, str]
 
 
 class Chosen(NamedTuple):
-    """What kernel parameters follow from; hosts have few different ones."""
+    """Inputs of the kernel parameters; hosts have few different ones."""
 
     strict: bool
     profiling: bool
@@ -243,7 +243,7 @@ class Chosen(NamedTuple):
 
 
 def sysctl(profile: Profile, site: Site, host: Host) -> Parameters:
-    """Kernel parameters of a host; the profile's word comes before ours."""
+    """Return kernel parameters of a host; the profile overrides the defaults."""
     return _sysctl(_chosen(profile, site, host))
 
 
@@ -254,7 +254,7 @@ def _chosen(profile: Profile, site: Site, host: Host) -> Chosen:
 
 
 def tuning(profile: Profile, host: Host) -> dict[str, str]:
-    """What appliance-tuning sets on a GPU host, by the names in its settings."""
+    """Return what appliance-tuning sets on a GPU host, by the names in its settings."""
     wanted = profile.stages.tuning
     if Role.GPU not in host.roles:
         return {}
@@ -279,7 +279,7 @@ def _sysctl(chosen: Chosen) -> Parameters:
 def judged(
     profile: Profile, site: Site, host: Host, facts: HostFacts
 ) -> tuple[Parameters, Parameters]:
-    """Kernel parameters of a host, blanks as the kernel writes them: its own, and those that a container shares."""
+    """Return all kernel parameters of a host, also those that a container shares, with blanks as the kernel writes them."""
     has_ipv6 = not facts.sysctl or any(key.startswith(IPV6) for key in facts.sysctl)
     return _judged(_chosen(profile, site, host), has_ipv6, bool(facts.os.container))
 
@@ -296,12 +296,12 @@ def _judged(chosen: Chosen, has_ipv6: bool, container: bool) -> tuple[Parameters
 
 
 def _has_own(key: str) -> bool:
-    """Whether a container has its own value of this kernel parameter."""
+    """Return whether a container has its own value of this kernel parameter."""
     return key.startswith(NAMESPACED) and key not in MACHINE_WIDE
 
 
 def names(site: Site) -> list[dict[str, str]]:
-    """Every name of the site with its address; ``gpu-1-ib`` is gpu-1 in the network "ib"."""
+    """Return every name of the site with its address; ``gpu-1-ib`` is gpu-1 in the network "ib"."""
     found = [{"name": host.name, "address": str(host.address)} for host in site.hosts]
     for host in site.hosts:
         for network, address in host.addresses.items():
@@ -310,7 +310,7 @@ def names(site: Site) -> list[dict[str, str]]:
 
 
 def time_servers(site: Site, host: Host) -> list[str]:
-    """The time servers of a host; none for the site's own reference."""
+    """Return the time servers of a host; none for the site's own reference."""
     if site.base.ntp_servers:
         return list(site.base.ntp_servers)
     reference = _reference(site)
@@ -318,7 +318,7 @@ def time_servers(site: Site, host: Host) -> list[str]:
 
 
 def time_clients(site: Site, host: Host) -> list[str]:
-    """Networks a host serves time to."""
+    """Return networks that a host serves time to."""
     if site.base.ntp_servers or host.name != _reference(site).name:
         return []
     return [str(network.cidr) for network in site.networks.values()]

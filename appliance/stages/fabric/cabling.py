@@ -1,4 +1,4 @@
-"""Where each adapter's cable ends, as discovery found it."""
+"""The end of each adapter's cable, as found by discovery."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,7 +23,7 @@ class Plug(NamedTuple):
 
 
 class Socket(NamedTuple):
-    """A switch's port; port 0 means whichever."""
+    """A switch's port; port 0 means any port."""
 
     switch: str
     port: int = 0
@@ -38,7 +38,7 @@ Known = Mapping[str, HostFacts | None]
 
 
 def ports_of(known: Known) -> dict[Plug, Port]:
-    """The InfiniBand ports these hosts report."""
+    """Return the InfiniBand ports that these hosts report."""
     return {
         Plug(host, port.device, port.port): port
         for host, facts in known.items()
@@ -51,7 +51,7 @@ def ports_of(known: Known) -> dict[Plug, Port]:
 def found_cables(
     known: Known, topology: Topology, accepted: Known | None = None
 ) -> dict[Plug, Socket]:
-    """The cables of these hosts that discovery met, by adapter. ``accepted``: what hosts were accepted with, which decides between two."""
+    """Return the discovered cables of these hosts by adapter. ``accepted``: accepted facts, which decide if two hosts claim one."""
     switches = {node.description for node in topology.switches}
     named = _named(known, topology)
     is_told = all(node.description in named for node in topology.hcas)
@@ -71,7 +71,7 @@ def found_cables(
 
 
 def ends_of(topology: Topology, host: Host, facts: HostFacts) -> dict[tuple[str, int], Socket]:
-    """Into which switch's port each of one host's ports leads, by device and port; linear in the fabric's links."""
+    """Return the switch port of each port of one host, by device and port; linear in the fabric's links."""
     names = {host.name, facts.os.hostname}
     devices = {f"{name} {port.device}": port.device for name in names for port in facts.ports}
     guids = {number(p.guid) - less: p.device for p in facts.ports for less in (0, p.port) if p.guid}
@@ -99,7 +99,7 @@ def _directions(links: Iterable[Link]) -> Iterator[tuple[str, int, str, int]]:
 
 
 def _named(known: Known, topology: Topology) -> dict[str, tuple[str, str]]:
-    """Host and device by the node's description, "gpu-1 mlx5_0" where rdma-ndd describes adapters.
+    """Return host and device by the node's description, such as "gpu-1 mlx5_0" from rdma-ndd.
 
     openibd of NVIDIA's driver writes "gpu-1 HCA-1", without the device. A host's own description does not assign an adapter
     whose GUID belongs to another host.
@@ -117,7 +117,7 @@ def _named(known: Known, topology: Topology) -> dict[str, tuple[str, str]]:
 
 
 def _owners(known: Known) -> dict[int, str]:
-    """By the GUID of an adapter the only host that reports it; of either way of ``_by_guid``."""
+    """Return the only host that reports an adapter's GUID."""
     hosts: dict[int, set[str]] = {}
     for plug, port in ports_of(known).items():
         for less in {0, plug.port}:
@@ -126,7 +126,7 @@ def _owners(known: Known) -> dict[int, str]:
 
 
 def _hosts_by_name(known: Known) -> dict[str, str]:
-    """A host's name in the site belongs to that host; a name that several hosts report belongs to none."""
+    """Return hosts by name: a name in the site belongs to that host, a name that several hosts report to none."""
     claims: dict[str, list[str]] = {}
     for host, facts in known.items():
         if facts:
@@ -136,7 +136,7 @@ def _hosts_by_name(known: Known) -> dict[str, str]:
 
 
 def _by_guid(known: Known, topology: Topology, accepted: Known) -> dict[tuple[str, int], Plug]:
-    """By node and port, without usable descriptions.
+    """Return hosts by GUID of node and port, for nodes without usable descriptions.
 
     An adapter's GUID is its port's GUID, or with several ports (and in ibsim) smaller by the port's number; the way
     that fits more hosts is the fabric's, whatever number of GUIDs one of them has.
@@ -148,7 +148,7 @@ def _by_guid(known: Known, topology: Topology, accepted: Known) -> dict[tuple[st
 
 
 def _claimed(known: Known, accepted: Known, less: int) -> dict[int, Plug]:
-    """By the GUID of an adapter its port; of several hosts that claim it that of the only one it was accepted of, else of none."""
+    """Return ports by GUID; if several hosts claim one, the host from which it was accepted, else none."""
     claims: dict[int, dict[str, Plug]] = {}
     for plug, port in ports_of(known).items():
         claims.setdefault(number(port.guid) - less * plug.port, {})[plug.host] = plug
@@ -166,6 +166,6 @@ def _claimed(known: Known, accepted: Known, less: int) -> dict[int, Plug]:
 
 
 def number(guid: str) -> int:
-    """A GUID as the kernel (0c42:a1...) or a tool (0x0c42a1...) writes it; 0 for none."""
+    """Return a GUID in the kernel's form (0c42:a1...) or a tool's (0x0c42a1...) as a number; 0 for none."""
     digits = guid.lower().removeprefix("0x").replace(":", "")
     return int(digits, 16) if digits and set(digits) <= set("0123456789abcdef") else 0

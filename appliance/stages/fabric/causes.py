@@ -1,4 +1,4 @@
-"""Causes that several checks of the fabric have."""
+"""Conditions under which one fault of the fabric explains another."""
 
 from appliance.checks.causes import Cause, Reach, is_unknown
 from appliance.models.result import CheckResult
@@ -6,7 +6,7 @@ from appliance.stages.fabric import ids
 
 
 def names_part(cause: CheckResult, effect: CheckResult) -> bool:
-    """The cause and the effect concern the same adapter."""
+    """Return whether cause and effect concern the same adapter."""
     return not {*cause.parts, *cause.names}.isdisjoint(effect.parts)
 
 
@@ -17,5 +17,5 @@ LINK_DOWN = Cause(ids.STATE, "the port's link is down", Reach.PART)
 
 
 def waits_for_all(cause: CheckResult, effect: CheckResult) -> bool:
-    """No subnet manager anywhere, and the port waits for one."""
+    """Return whether no subnet manager exists and the port waits for one."""
     return cause.host is None and "INIT" in str(effect.value).upper()

@@ -1,4 +1,4 @@
-"""From which version on the firmware of a network adapter is good, as data."""
+"""Minimum firmware versions of network adapters, as data."""
 
 import re
 from functools import cache, lru_cache
@@ -10,7 +10,7 @@ from appliance.models.base import Model
 
 Version = tuple[int, ...]
 NUMBERS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})*")
-"""Versions are untrusted: neither "²" nor five thousand digits are a number to Python."""
+"""Pattern of a version, which is untrusted: Python refuses "²" and 5,000 digits as numbers."""
 
 
 class AdapterFirmware(Model):
@@ -35,13 +35,13 @@ class AdapterFirmware(Model):
 
 
 class HcaFirmware(Model):
-    """All kinds that are known."""
+    """All known kinds."""
 
     version: Literal[1]
     adapters: tuple[AdapterFirmware, ...]
 
     def of(self, version: str) -> AdapterFirmware | None:
-        """The kind of adapter that carries such a version."""
+        """Return the kind of adapter with such a version."""
         kind = numbers(version)[:1]
         return next((a for a in self.adapters if numbers(a.minimum)[:1] == kind), None)
 
@@ -54,5 +54,5 @@ def numbers(version: str) -> Version:
 
 @cache
 def hca_firmware() -> HcaFirmware:
-    """From which firmware on adapters are good."""
+    """Return the minimum firmware versions."""
     return load(Path(__file__).with_name("hca_firmware.yml"), HcaFirmware)

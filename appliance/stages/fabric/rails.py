@@ -1,4 +1,4 @@
-"""Rail-optimised cabling as a rule: adapters of one name share a leaf, group of hosts by group."""
+"""Rail-optimised cabling as a rule: in each group of hosts, adapters with the same name share a leaf."""
 
 from collections import Counter
 from itertools import pairwise
@@ -11,7 +11,7 @@ Leaves = dict[Rail, str]
 
 
 def wanted_by_rule(found: Cables, hosts: tuple[str, ...]) -> dict[Plug, Socket]:
-    """The leaf each adapter of ``hosts`` belongs on: where most hosts of its group have theirs of that name.
+    """Return the right leaf of each adapter of ``hosts``: that of most adapters with this name in its group.
 
     Hosts that share leaves are a group. Of two equally common opinions the one counts whose leaves are numbered
     like its adapters. Linear in the number of cables.
@@ -24,7 +24,7 @@ def wanted_by_rule(found: Cables, hosts: tuple[str, ...]) -> dict[Plug, Socket]:
 
 
 def host_groups(found: Cables, hosts: tuple[str, ...]) -> dict[str, Leaves]:
-    """The leaves of the group each host belongs to; none for a host that was not met, where it may be in several."""
+    """Return the leaves of each host's group; none for an undiscovered host that may be in several."""
     own: dict[str, Leaves] = {host: {} for host in hosts}
     for plug, socket in found.items():
         own.setdefault(plug.host, {})[plug.device, plug.port] = socket.switch
@@ -34,7 +34,7 @@ def host_groups(found: Cables, hosts: tuple[str, ...]) -> dict[str, Leaves]:
 
 
 def _groups(own: dict[str, Leaves]) -> list[Leaves]:
-    """The most frequent assignment starts a group; others only add further rails."""
+    """Return groups: the most frequent assignment starts a group, others only add rails."""
     opinions = Counter(tuple(sorted(leaves.items())) for leaves in own.values() if leaves)
     groups: list[Leaves] = []
     group_of: dict[str, int] = {}
@@ -58,6 +58,6 @@ def _own_group(leaves: Leaves, groups: list[Leaves], group_of: dict[str, int]) -
 
 
 def _oddness(leaves: Leaves) -> tuple[int, int]:
-    """Fewer leaves are odder than more, and leaves out of their order odder than in it."""
+    """Return a sort key: assignments with fewer leaves, or leaves out of order, come last."""
     order = [natural(leaves[rail]) for rail in sorted(leaves, key=lambda r: (natural(r[0]), r[1]))]
     return -len(set(leaves.values())), sum(a > b for a, b in pairwise(order))

@@ -53,7 +53,7 @@ class SwitchTree:
 
 
 def switch_tree(known: Known, topology: Topology, beside: tuple[str, ...] = ()) -> SwitchTree:
-    """The tree of these hosts, by majority: one missing or misplaced cable does not move a host.
+    """Return the tree of these hosts by majority: one missing or misplaced cable does not move a host.
 
     A host that discovery does not find, and that has several possible places, is in a block "unplaced", as are
     those in ``beside``, outside the fabric. Linear
@@ -71,7 +71,7 @@ def switch_tree(known: Known, topology: Topology, beside: tuple[str, ...] = ()) 
 
 
 def slurm(tree: SwitchTree) -> list[dict[str, str]]:
-    """The lines of topology.conf: a switch each, with its ``nodes`` or the ``switches`` below it."""
+    """Return the lines of topology.conf: one per switch, with its ``nodes`` or the ``switches`` below it."""
     return [
         {"name": b.name, "nodes": ",".join(b.hosts), "switches": ",".join(b.blocks)}
         for b in tree.blocks
@@ -79,7 +79,7 @@ def slurm(tree: SwitchTree) -> list[dict[str, str]]:
 
 
 def kubernetes(tree: SwitchTree) -> dict[str, dict[str, str]]:
-    """Labels by host, one per tier."""
+    """Return labels by host, one per tier."""
     return {
         host: {LABEL.format(block.tier): block.name for block in path}
         for host, path in tree.paths().items()
@@ -88,7 +88,7 @@ def kubernetes(tree: SwitchTree) -> dict[str, dict[str, str]]:
 
 @dataclass(frozen=True)
 class _Part:
-    """A block without a name: its switches, and the hosts or the places of the parts below."""
+    """A block without a name: its switches, and its hosts or the indices of the parts below."""
 
     switches: frozenset[str]
     hosts: tuple[str, ...]
@@ -96,7 +96,7 @@ class _Part:
 
 
 def _tiers(lowest: list[_Part], topology: Topology) -> Iterable[list[_Part]]:
-    """The parts, tier by tier, until all are joined or nothing joins them further."""
+    """Return the parts, tier by tier, until all are joined or no switch joins them."""
     neighbours = _neighbours(topology)
     ends = _with_adapters(topology)
     current, met = lowest, frozenset[str]().union(*(part.switches for part in lowest))
@@ -116,7 +116,7 @@ def _joined(
     met: frozenset[str],
     barred: frozenset[str],
 ) -> list[_Part]:
-    """The parts of the next tier: those that reach one switch, or each other, belong together."""
+    """Return the parts of the next tier: parts that reach the same switch, or each other, are joined."""
     owner = {switch: i for i, part in enumerate(parts) for switch in part.switches}
     root = list(range(len(parts)))
     above: dict[str, int] = {}
@@ -183,7 +183,7 @@ def _named(tiers: list[list[_Part]], lost: list[str]) -> SwitchTree:
 
 
 def _with_lost(blocks: list[Block], top: list[str], lost: list[str]) -> list[Block]:
-    """Hosts that were not found are at the maximum distance."""
+    """Add hosts that were not found, at the maximum distance."""
     if not lost:
         return blocks
     highest = max(block.tier for block in blocks) + 1
@@ -196,7 +196,7 @@ def _with_lost(blocks: list[Block], top: list[str], lost: list[str]) -> list[Blo
 
 
 def _names(tier: int, parts: list[_Part], taken: set[str]) -> list[str]:
-    """A switch's own name where the block is that one switch, else the tier's with a number."""
+    """Return names: of the switch if the block has only one, else of the tier with a number."""
     kind = TIERS[tier - 1] if tier <= len(TIERS) else f"tier-{tier}"
     own = [
         WITHOUT.sub("-", next(iter(part.switches))).strip("-._")[:63]

@@ -10,7 +10,7 @@ NONE = SwitchTree(())
 
 
 def tree_of(context: RoleContext) -> SwitchTree:
-    """Over all GPU hosts, as the first control host that could discovered them; empty where none could."""
+    """Return the tree of all GPU hosts from the first control host that discovered them; empty if none did."""
     topology = context.once(_discovered)
     if topology is None:
         return NONE
@@ -21,23 +21,23 @@ def tree_of(context: RoleContext) -> SwitchTree:
 
 
 def slurm_switches(context: RoleContext) -> list[Variables]:
-    """The lines of topology.conf; none without a discovered fabric."""
+    """Return the lines of topology.conf; none without a discovered fabric."""
     return [dict(line) for line in slurm(context.once(tree_of))]
 
 
 def node_labels(context: RoleContext) -> dict[str, str]:
-    """The labels of this host; none where its place is not known."""
+    """Return the labels of this host; none if its place is unknown."""
     return context.once(_labels).get(context.host.name, {})
 
 
 def label_families(context: RoleContext) -> list[str]:
-    """Labels a node has none of but ``node_labels``; none while a fabric that is there was never discovered."""
+    """Return the prefixes of labels that are removed unless in ``node_labels``; none while an existing fabric was never discovered."""
     is_fabric = any(p.hardware.fabric.link_layer == INFINIBAND for p in context.profiles)
     return [] if is_fabric and context.once(_discovered) is None else [FAMILY]
 
 
 def _has_infiniband(context: RoleContext, host: str) -> bool:
-    """False for a host whose class has another fabric than the site's others."""
+    """Return whether the host's class has InfiniBand."""
     own = context.profile_of(host).hardware.fabric.link_layer
     return not context.site.has_classes or own == INFINIBAND
 

@@ -1,4 +1,4 @@
-"""From models to the variables of role ``fabric``."""
+"""Variables of role ``fabric``."""
 
 from appliance.models.facts import HostFacts
 from appliance.models.site import Role, Site
@@ -13,7 +13,7 @@ TOP_PRIORITY = 14  # 15 stays free for a manager that must win for a while (a re
 
 
 def variables(context: RoleContext) -> Variables:
-    """Diagnostics everywhere, a subnet manager on control hosts and standbys of an InfiniBand site that wants ours."""
+    """Return the variables: diagnostics everywhere, a subnet manager on control hosts and standbys if the site uses opensm."""
     managed = _runs_opensm(context)
     return {
         "fabric_link_layer": _link_layer(context),
@@ -28,7 +28,7 @@ def variables(context: RoleContext) -> Variables:
 
 
 def _driver(context: RoleContext) -> Variables:
-    """A container has its machine's driver, unless the fabric is simulated and the driver with it."""
+    """Return the driver's variables. A container has its machine's driver, unless fabric and driver are simulated."""
     site, contained = context.site, _contained(context)
     source = site.repositories.doca
     if site.fabric.driver == "inbox" or source is None or (contained and not site.simulated):
@@ -44,7 +44,7 @@ def _driver(context: RoleContext) -> Variables:
 
 
 def managers(site: Site) -> tuple[str, ...]:
-    """The hosts with a subnet manager of ours, the master first."""
+    """Return the hosts that run opensm, the master first."""
     if site.fabric.subnet_manager != "opensm":
         return ()
     return (*(host.name for host in site.with_role(Role.CONTROL)), *site.fabric.standby)
@@ -56,13 +56,13 @@ def _runs_opensm(context: RoleContext) -> bool:
 
 
 def _link_layer(context: RoleContext) -> str:
-    """That of the host's class; a host that manages the subnet has a port of it, whatever its class."""
+    """Return the link layer of the host's class; a host with a subnet manager has an InfiniBand port, whatever its class."""
     own = context.profile.hardware.fabric.link_layer
     return INFINIBAND if _runs_opensm(context) else own
 
 
 def _priority(context: RoleContext) -> int:
-    """The first is master, the others are standby in this order (0 to 15 by the IB specification)."""
+    """Return the priority: the first host is master, the others are standby in this order (0 to 15, IB specification)."""
     names = managers(context.site)
     if context.host.name not in names:
         return 0
@@ -70,13 +70,13 @@ def _priority(context: RoleContext) -> int:
 
 
 def _first_port(context: RoleContext) -> list[str]:
-    """One port is enough to manage a subnet, and a named one is waited for at boot; none where the host's are not known yet: then all."""
+    """Return the GUID of the port for the subnet manager, which waits for it at boot; empty before the host's first facts: then it uses any port."""
     ports = _of_infiniband(context.own)
     return [ports[0].guid] if ports else []
 
 
 def _partitions(context: RoleContext) -> list[Variables]:
-    """With the ports of each member that are known: a host that was never reached has none yet."""
+    """Return partitions with the known ports of each member: a host that was never reached has none."""
     return [
         {
             "name": partition.name,
@@ -100,7 +100,7 @@ def _of_infiniband(facts: HostFacts | None) -> list[Port]:
 
 
 def _ipoib(context: RoleContext) -> Variables:
-    """Empty where the host has no address for it, or is a container and has no interface of its own for it."""
+    """Return settings of IPoIB; empty if the host has no address for it, or is a container without an interface of its own."""
     wanted = context.site.fabric.ipoib
     if wanted is None or wanted.network not in context.host.addresses or _contained(context):
         return {}
@@ -116,7 +116,7 @@ def _ipoib(context: RoleContext) -> Variables:
 
 
 def _roce(context: RoleContext) -> Variables:
-    """Empty on hosts without GPUs, and in a container, whose ports are its machine's."""
+    """Return settings of RoCE; empty without GPUs, and in a container, whose ports belong to its machine."""
     wanted = context.site.fabric.roce
     if wanted is None or Role.GPU not in context.host.roles or _contained(context):
         return {}
@@ -133,7 +133,7 @@ def _roce(context: RoleContext) -> Variables:
 
 
 def _modules(context: RoleContext) -> tuple[str, ...]:
-    """A container shares its machine's kernel and loads nothing."""
+    """Return kernel modules; a container loads none."""
     if _contained(context):
         return ()
     return MODULES[_link_layer(context)]

@@ -10,7 +10,7 @@ from appliance.stages.gpu.xid_map import xid_map
 
 WHICH = "{{ $labels.instance }}: GPU {{ $labels.gpu }}"
 NO_FAILURE = " ".join(f"!= {code}" for code in xid_map().harmless)
-"""Xids that are no GPU failure according to the map: errors of programs, notes, and those with nonfatal variants."""
+"""Xids that do not indicate a GPU failure according to the map: errors of programs, notes, and those with nonfatal variants."""
 
 ALERTS = (
     Alert(

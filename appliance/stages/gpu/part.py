@@ -22,7 +22,7 @@ class Peak(Model):
 
 
 class Rates(Model):
-    """The most that one GPU does: dense matrix products in TFLOPS, its own memory in GB/s; None: not published.
+    """Peak rates of one GPU: dense matrix products in TFLOPS, memory in GB/s; None: not published.
 
     ``half``: FP16, and BF16 where it has ``tf32``. ``clock``: MHz that the matrix rates are published at, where the product
     goes up to ``highest``; None: they are published at its highest.
@@ -71,34 +71,34 @@ class GpuPart(Model):
 
     @cached_property
     def cite(self) -> str:
-        """Where its figures come from."""
+        """Return the source of its figures."""
         return f"{self.source}, {self.date}"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its names: of NVML with and without the vendor, and of training runs."""
+        """Return its names: of NVML with and without the vendor, and of training runs."""
         short = (self.bf16.name,) if self.bf16 else ()
         return (self.name, self.name.removeprefix(MAKER), *short)
 
 
 class GpuParts(Model):
-    """All products the program knows."""
+    """All known products."""
 
     version: Literal[1]
     parts: tuple[GpuPart, ...]
 
     def find(self, name: str) -> GpuPart | None:
-        """The product called ``name``."""
+        """Return the product called ``name``."""
         return next((part for part in self.parts if part.name == name), None)
 
 
 @lru_cache(256)
 def part_named(name: str) -> GpuPart | None:
-    """The product called ``name``: most GPUs of a site are one."""
+    """Return the product called ``name``, cached: most GPUs of a site are of one product."""
     return gpu_parts().find(name)
 
 
 @cache
 def gpu_parts() -> GpuParts:
-    """Data sheets of GPUs."""
+    """Return the data sheets of GPUs."""
     return load(Path(__file__).with_name("gpu_parts.yml"), GpuParts)

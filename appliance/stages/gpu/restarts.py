@@ -26,7 +26,7 @@ def _divided(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
 
 
 def restarts(moves: Judge) -> tuple[Restart, ...]:
-    """All of them; ``moves``: whether a host's driver is brought to another version or set of packages."""
+    """Return all restarts; ``moves``: whether a host's driver changes to another version or set of packages."""
 
     def client(
         unit: str, files: tuple[str, ...] = (), *variables: str, on: Judge = _everywhere

@@ -11,16 +11,16 @@ from appliance.stages.gpu.variables import variables
 from appliance.stages.stage import PINS, Stage
 
 WORKING = frozenset({"slurm", "kubernetes"})
-"""Stages that bring a host work."""
+"""Stages that give a host work."""
 
 DRIVER = re.compile(
     r"(nvidia|libnvidia|xserver-xorg-video-nvidia|cuda-drivers|kmod-nvidia)(?!-container)"
 )
-"""Packages that come in the driver's version, by NVIDIA's and the distributions' names; not the container toolkit's."""
+"""Packages in the driver's version, by NVIDIA's and the distributions' names; without the container toolkit."""
 
 
 def unloads(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
-    """Whether another driver than the wanted one is loaded: it is unloaded, or the host rebooted where it does not go."""
+    """Return whether a wrong driver is loaded: it is unloaded, or the host is rebooted if that fails."""
     if facts is None:
         return False
     loaded = facts.gpus.driver if facts.gpus else ""
@@ -35,18 +35,18 @@ def unloads(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
 
 
 def may_work(facts: HostFacts) -> bool:
-    """Whether the host may have running work; true if its finished stages are unknown."""
+    """Return whether the host may have running work; true if its finished stages are unknown."""
     unknown = "receipts" in facts.errors and not facts.receipts
     return unknown or not WORKING.isdisjoint(facts.receipts)
 
 
 def disturbs(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
-    """Whether the host may have running work while the driver is unloaded, according to the facts."""
+    """Return whether, by the facts, the host may have running work while the driver is unloaded."""
     return facts is not None and may_work(facts) and moves(host, facts, variables)
 
 
 def moves(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
-    """Whether the driver will be unloaded or repaired, according to the facts."""
+    """Return whether, by the facts, the driver will be unloaded or repaired."""
     if facts is None:
         return False
     receipt = facts.receipts.get("gpu")

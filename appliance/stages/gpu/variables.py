@@ -1,4 +1,4 @@
-"""Variables of role ``gpu``: which driver, from where, with which kernel modules."""
+"""Variables of role ``gpu``: the driver's release, source and kernel modules."""
 
 import re
 
@@ -9,19 +9,19 @@ from appliance.stages.base.bundle import address
 from appliance.stages.context import RoleContext, Variables
 
 OPEN_SINCE = 560
-"""First branch in which NVIDIA's own default are the open modules (driver installation guide, 2026-09)."""
+"""First branch in which the open modules are NVIDIA's default (driver installation guide, 2026-09)."""
 
 VOLTA = re.compile(r"\bV100\b")
-"""The open modules need a processor of the GPU's own that came with Turing (NVIDIA driver README, "Open Linux Kernel Modules")."""
+"""Models without the GPU System Processor that the open modules need; Turing was the first with one (NVIDIA driver README, "Open Linux Kernel Modules")."""
 VOLTA_UNTIL = 580
-"""Last branch that knows Volta (NVIDIA Data Center Drivers, support of branches, 2025-07)."""
+"""Last branch that supports Volta (NVIDIA Data Center Drivers, support of branches, 2025-07)."""
 HOPPER = re.compile(r"\b(H\d{2,3}|GH\d{3})\b")
 BLACKWELL = re.compile(r"\b(B\d{2,3}|GB\d{3})\b")
-"""By product name; the proprietary modules do not know Blackwell at all (the same guide)."""
+"""Product names of Blackwell, which the proprietary modules do not support (same guide)."""
 
 
 def variables(context: RoleContext) -> Variables:
-    """All variables of role gpu for one host."""
+    """Return all variables of role gpu for one host."""
     site, software = context.site, context.profile.software
     source = site.repositories.gpu
     return {
@@ -42,7 +42,7 @@ def variables(context: RoleContext) -> Variables:
 
 
 def _by_variable(site: Site, profile: Profile) -> str:
-    """Who sees GPUs by NVIDIA_VISIBLE_DEVICES; "" where no pods run, or another device plugin than ours may need it.
+    """Return who may get GPUs by NVIDIA_VISIBLE_DEVICES; "" without pods, or if a device plugin of the site may need it.
 
     The GPU Operator's device plugin passes devices by CDI (cdi-annotations, cdi-cri; v26.3.2 and v26.7.0), and its own pods are privileged.
     NVIDIA's device plugin without the operator is installed so. KAI gives a part of a GPU by that variable (v0.12.0).
@@ -60,7 +60,7 @@ def _by_variable(site: Site, profile: Profile) -> str:
 
 
 def kernel_modules(profile: Profile, chosen: str) -> str:
-    """Open or proprietary: the site's word, else by GPU generation and branch."""
+    """Return open or proprietary: as set by the site, else by GPU generation and branch."""
     if chosen != "automatic":
         return chosen
     if only_proprietary(profile):
@@ -71,29 +71,29 @@ def kernel_modules(profile: Profile, chosen: str) -> str:
 
 
 def needs_peer_memory(profile: Profile, site: Site) -> bool:
-    """Whether adapters access GPU memory by nvidia_peermem: open modules have dma-buf, and the kernel's own RDMA lacks what it needs."""
+    """Return whether adapters access GPU memory by nvidia_peermem: open modules have dma-buf, and the kernel's own RDMA lacks its interface."""
     modules = kernel_modules(profile, site.repositories.gpu.kernel_modules)
     wanted = profile.stages.tuning.gpu_direct and bool(profile.hardware.fabric.ports)
     return wanted and modules == "proprietary" and site.fabric.driver == "doca"
 
 
 def only_open(profile: Profile) -> str:
-    """The model of the profile that requires the open modules; "" if none does."""
+    """Return the model of the profile that requires the open modules; "" if none does."""
     return next((m for m in profile.hardware.gpu.models if BLACKWELL.search(m)), "")
 
 
 def only_proprietary(profile: Profile) -> str:
-    """The model of the profile that the open modules do not support; "" if none."""
+    """Return the model of the profile that the open modules do not support; "" if none."""
     return next((m for m in profile.hardware.gpu.models if VOLTA.search(m)), "")
 
 
 def branch_of(driver: str) -> int:
-    """``580`` of ``580.95.05``."""
+    """Return the branch: ``580`` of ``580.95.05``."""
     return int(driver.split(".")[0])
 
 
 def has_switches(profile: Profile) -> bool:
-    """Whether there is an NVLink fabric to manage."""
+    """Return whether the class has NVSwitches."""
     return profile.hardware.gpu.interconnect is Interconnect.NVSWITCH
 
 

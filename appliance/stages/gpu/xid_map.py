@@ -1,4 +1,4 @@
-"""What Xid messages mean: their classes, codes and the rules over several of them, as data."""
+"""Meaning of Xid messages: classes, codes, and rules about repetitions, as data."""
 
 from functools import cache
 from pathlib import Path
@@ -14,21 +14,21 @@ Verdict = Literal["pass", "warn", "fail"]
 
 
 class Source(Model):
-    """Where a judgement comes from, and of when."""
+    """A source and its date."""
 
     name: str
     date: str
 
 
 class XidClass(Model):
-    """What codes of one kind have in common; ``action`` may name ``{gpu}``, the GPU's index."""
+    """Properties of a class of codes; ``action`` may contain ``{gpu}``, the GPU's index."""
 
     verdict: Verdict
     action: str
 
 
 class XidCodes(Model):
-    """Codes of one meaning. ``nonfatal``: the class of messages that call themselves so. ``differs``: a source that judges them otherwise."""
+    """Codes with the same meaning. ``nonfatal``: class of messages marked so. ``differs``: a source with another judgement."""
 
     codes: tuple[int, ...] = Field(min_length=1)
     kind: str = Field(alias="class")
@@ -40,7 +40,7 @@ class XidCodes(Model):
 
 
 class Repeat(Model):
-    """A rule over several messages: ``count`` of them within ``hours``.
+    """A rule about repetitions: ``count`` messages within ``hours``.
 
     ``same_gpu``: from one GPU; otherwise from that many different ones. Without codes and class: all that fail.
     """
@@ -83,26 +83,26 @@ class XidMap(Model):
         return self
 
     def row(self, code: int) -> XidCodes | None:
-        """The entry of a code."""
+        """Return the entry of a code."""
         return next((row for row in self.codes if code in row.codes), None)
 
     @property
     def harmless(self) -> tuple[int, ...]:
-        """Codes that fail no GPU; those with nonfatal forms are not among them."""
+        """Return codes that never fail a GPU."""
         good = (r for r in self.codes if self.classes[r.kind].verdict != "fail")
         return tuple(sorted(code for row in good for code in row.codes))
 
     def class_of(self, row: XidCodes, severity: str) -> XidClass:
-        """The class of a message of these codes. Messages not marked nonfatal count as fatal."""
+        """Return the class of a message of these codes. Messages not marked nonfatal count as fatal."""
         return self.classes[row.nonfatal if row.nonfatal and severity == NONFATAL else row.kind]
 
     def cite(self, source: str) -> str:
-        """A source in words."""
+        """Return a source in words."""
         found = self.sources[source]
         return f"{found.name}, {found.date}"
 
 
 @cache
 def xid_map() -> XidMap:
-    """What Xid messages mean. Raises InvalidConfig if the file is damaged, as the others do."""
+    """Return the map. Raises InvalidConfig if the file is damaged."""
     return load(Path(__file__).with_name("xid.yml"), XidMap)

@@ -21,7 +21,7 @@ EXPIRED = Cause(
     when=lambda cause, effect: isinstance(cause.value, int | float) and cause.value <= 0,
 )
 INVALID_S = 300
-"""Seconds by which a clock must be wrong: the controller manager's signer dates certificates back by five minutes."""
+"""Minimum error of a clock in seconds: the controller manager's signer dates certificates back by five minutes."""
 DAY_S = 86400
 WRONG_TIME = Cause(
     base_ids.CLOCK_SPREAD,
@@ -37,7 +37,7 @@ WRONG_TIME = Cause(
 
 
 def _in_right_time(cause: CheckResult, effect: CheckResult) -> bool:
-    """Whether a certificate, by its days left, is good as soon as the clock is right."""
+    """Return whether a certificate, by its days left, is valid once the clock is right."""
     left, off, least = effect.value, cause.value, effect.limit
     return (
         isinstance(left, int | float)
@@ -47,7 +47,7 @@ def _in_right_time(cause: CheckResult, effect: CheckResult) -> bool:
 
 
 WRONG_DATE = replace(WRONG_TIME, when=both(WRONG_TIME.when, _in_right_time))
-"""Of the check that judges the certificates themselves."""
+"""Value of results about the certificates themselves."""
 UNPLACED = "Unschedulable"
 """The value of a failure about pods that the scheduler cannot place."""
 PRESSURE = "pressure"

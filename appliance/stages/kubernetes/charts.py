@@ -1,4 +1,4 @@
-"""Charts at pinned versions with their values, and those that hand out the GPUs of a cluster."""
+"""Charts at pinned versions with their values, and those that provide the GPUs of a cluster."""
 
 from functools import cache
 from pathlib import Path
@@ -18,13 +18,13 @@ from appliance.stages.scheduler.queues.manifest import Manifest, digest, text
 GPU_OPERATOR, DEVICE_PLUGIN = "gpu-operator", "nvidia-device-plugin"
 RUNTIME_CLASS = "nvidia"
 CDI_HOOK = "/usr/bin/nvidia-cdi-hook"
-"""Of the container toolkit, which stage gpu installs."""
+"""Hook of the container toolkit, which stage gpu installs."""
 GPU_HOSTS = {"appliance/role": "gpu"}
 """Label of GPU hosts (``variables.labels``)."""
 
 
 class Chart(Model):
-    """Where a chart comes from; ``versions``: the exact one by release line of ``component``.
+    """Source of a chart; ``versions``: exact version by release line of ``component``.
 
     ``earlier``: where lines lie that were published elsewhere.
     """
@@ -48,7 +48,7 @@ class Charts(Model):
 
 
 class Release(Model):
-    """One chart as it shall be installed. ``version`` None: no exact version of the line is known."""
+    """One chart to install. ``version`` None: no exact version of the line is known."""
 
     name: str
     chart: str
@@ -62,18 +62,18 @@ class Release(Model):
 
 
 def table(file: Path) -> dict[str, Chart]:
-    """A table of charts, by name."""
+    """Return a table of charts, by name."""
     return {chart.name: chart for chart in load(file, Charts).charts}
 
 
 @cache
 def charts() -> dict[str, Chart]:
-    """The charts of this stage, by name."""
+    """Return the charts of this stage, by name."""
     return table(Path(__file__).with_name("charts.yml"))
 
 
 def release_of(chart: Chart, profile: Profile, values: Manifest) -> Release:
-    """A chart in the release that the site or its profile chose."""
+    """Return a chart in the release that the site or its profile chose."""
     release = str(getattr(profile.software, chart.component) or "")
     line = ".".join(release.split(".")[:2])
     return Release(
@@ -90,7 +90,7 @@ def release_of(chart: Chart, profile: Profile, values: Manifest) -> Release:
 
 
 def arguments(release: Release, table: str) -> Variables:
-    """A release as the roles install it; ``table``: the file that names exact versions. Raises ConfigError without one."""
+    """Return a release as the roles install it; ``table``: the file with exact versions. Raises ConfigError without one."""
     if release.version is None:
         raise ConfigError(
             f"no exact version of chart {release.name} is known for release {release.line}",
@@ -107,18 +107,18 @@ def arguments(release: Release, table: str) -> Variables:
 
 
 def component(given: KubernetesOptions) -> str:
-    """The key of ``software`` whose chart hands out GPUs; "" where the site brings its own device plugin."""
+    """Return the key of ``software`` whose chart provides GPUs; "" if the site has its own device plugin."""
     return {"operator": "gpu_operator", "plugin": "device_plugin"}.get(given.device_plugin, "")
 
 
 def releases(site: Site, profile: Profile) -> tuple[Release, ...]:
-    """What hands out the GPUs of a cluster of the site's own making."""
+    """Return the charts that provide the GPUs of the site's own cluster."""
     given = site.kubernetes
     return () if given is None or given.external is not None else suited(site, profile)
 
 
 def suited(site: Site, profile: Profile) -> tuple[Release, ...]:
-    """The chart that provides the cluster's GPUs; none if the site has its own device plugin and no scheduler.
+    """Return the chart that provides the cluster's GPUs; none if the site has its own device plugin and no scheduler.
 
     With a scheduler and its own device plugin, a site gets the operator without device plugin: it creates the
     RuntimeClass that KAI gives to pods with a GPU (v0.12.0).
@@ -135,7 +135,7 @@ def suited(site: Site, profile: Profile) -> tuple[Release, ...]:
 
 
 def replaced(site: Site, profile: Profile) -> tuple[Chart, ...]:
-    """Charts that must go, for two device plugins would offer the same GPUs."""
+    """Return charts to remove, because two device plugins would offer the same GPUs."""
     own = {release.name for release in releases(site, profile)}
     given = site.kubernetes
     if given is None or given.device_plugin == "own" or not own:
@@ -144,7 +144,7 @@ def replaced(site: Site, profile: Profile) -> tuple[Chart, ...]:
 
 
 def mig_strategy(site: Site) -> str:
-    """Resource names of MIG instances, equal on every host of the cluster.
+    """Return the MIG strategy, which decides the resource names of instances on all hosts.
 
     Without a scheduler, no pool guarantees equally divided GPUs on a host, which strategy single requires.
     """
@@ -154,7 +154,7 @@ def mig_strategy(site: Site) -> str:
 
 
 def runtime_class(site: Site, profile: Profile) -> list[Manifest]:
-    """The RuntimeClass that the GPU Operator would make."""
+    """Return the RuntimeClass that the GPU Operator would create."""
     if DEVICE_PLUGIN not in {release.name for release in releases(site, profile)}:
         return []
     return [
@@ -168,7 +168,7 @@ def runtime_class(site: Site, profile: Profile) -> list[Manifest]:
 
 
 def _gpu_operator(site: Site, given: KubernetesOptions) -> Manifest:
-    """Driver, toolkit and exporter are the host's: stage gpu brings them, for Slurm too."""
+    """Return values of the GPU Operator. Driver, toolkit and exporter belong to the host: stage gpu installs them, for Slurm, too."""
     own = {"devicePlugin": {"enabled": False}} if given.device_plugin == "own" else {}
     return {
         "cdi": {"enabled": True},
@@ -184,7 +184,7 @@ def _gpu_operator(site: Site, given: KubernetesOptions) -> Manifest:
 
 
 def _device_plugin(site: Site) -> Manifest:
-    """On hosts with our label in place of those that node feature discovery would label. GPUs reach pods by CDI."""
+    """Return values of the device plugin: on hosts with our label instead of node feature discovery's; GPUs by CDI."""
     return {
         "affinity": None,
         "cdi": {"nvidiaHookPath": CDI_HOOK},

@@ -10,28 +10,28 @@ STATIC_PODS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
 def is_control(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
-    """Whether the host has a control plane."""
+    """Return whether the host has a control plane."""
     return bool(variables["kubernetes_control"])
 
 
 def joins_without_learners(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
-    """Whether etcd is without a quorum while the host joins; of the host of which nothing is known it may be."""
+    """Return whether etcd may lack a quorum while the host joins; true if the host is unknown."""
     joined = facts is not None and "kubernetes" in facts.receipts
     return is_control(host, facts, variables) and not (joined or variables["kubernetes_learners"])
 
 
 def runs_dns(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
-    """Whether CoreDNS is placed from this host."""
+    """Return whether this host configures CoreDNS."""
     return is_control(host, facts, variables) and variables["kubernetes_dns"] == "coredns"
 
 
 def watches_itself(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
-    """Whether the host checks itself for Kubernetes."""
+    """Return whether the host checks itself for Kubernetes."""
     return bool(variables["kubernetes_watch"])
 
 
 def brings_charts(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
-    """Whether the pod network, or what hands out GPUs, comes by Helm from this host."""
+    """Return whether this host installs the pod network or the device plugin by Helm."""
     return bool(variables["kubernetes_network_releases"] or variables["kubernetes_gpu_releases"])
 
 
@@ -46,11 +46,11 @@ def _timer(name: str, maybe: frozenset[str] = frozenset(), *variables: str) -> R
 
 
 PLACE = frozenset({"kubernetes_address", "kubernetes_control_addresses"})
-"""On which day a control host has its turn."""
+"""Day of the week for each control host."""
 
 
 def restarts(upgrades: Judge) -> tuple[Restart, ...]:
-    """All of them; ``upgrades``: whether a host's release is brought to another."""
+    """Return all restarts; ``upgrades``: whether a host's release changes."""
     return (
         Restart(
             "containerd",

@@ -1,4 +1,4 @@
-"""What an upgrade of the cluster needs, proved before the first host is drained."""
+"""Requirements of a cluster upgrade, proved before the first host is drained."""
 
 from collections.abc import Iterator, Mapping
 
@@ -16,17 +16,17 @@ from appliance.text import first_few
 
 PACKAGES = ("kubeadm", "kubectl", "kubelet")
 UPSTREAM = "https://pkgs.k8s.io/core:/stable:"
-"""As role kubernetes has it (__kubernetes_upstream)."""
+"""As in role kubernetes (__kubernetes_upstream)."""
 CONTROL_IMAGES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 HOST_IMAGES = ("kube-proxy",)
 ROOM = 3 << 30
-"""Own choice: images and packages of a second release."""
+"""Own choice, for images and packages of a second release."""
 PROOFS = (ids.API, ids.ETCD, ids.BACKUP)
-"""What must pass on every control host: else the upgrade of one takes the last that works, or cannot be taken back."""
+"""Checks that must pass on every control host; otherwise an upgrade could stop the last working one, or could not be reverted."""
 
 
 def request(facts: HostFacts, variables: Variables) -> dict[str, object]:
-    """Requests to the probe on a host before its upgrade."""
+    """Return the request to the probe on a host before its upgrade."""
     offline = str(variables["containerd_source"])
     sources = [f"file:{offline}/packages"] if offline else []
     if variables["kubernetes_repository"] == "kubernetes":
@@ -51,7 +51,7 @@ def _present(facts: HostFacts) -> Release:
 def lacks(
     host: Host, facts: HostFacts, offered: HostFacts, variables: Variables
 ) -> Iterator[ApplianceError]:
-    """What one host lacks; ``offered``: its answer to the request."""
+    """Return what one host lacks; ``offered``: its answer to the request."""
     wanted = parse(str(variables["kubernetes_version"]))
     offer = offered.offer
     if offer is None:
@@ -109,7 +109,7 @@ def _newest(versions: tuple[str, ...], wanted: Release) -> Release | None:
 def has_no_place(
     site: Site, hosts: tuple[str, ...], facts: Mapping[str, HostFacts]
 ) -> Iterator[ApplianceError]:
-    """Hosts whose pods would find no other host that is ready and not cordoned."""
+    """Return hosts whose pods would find no other host that is ready and not cordoned."""
     nodes = _nodes(site, facts)
     if nodes is None or takes_pods(site) < 2:
         return

@@ -1,4 +1,4 @@
-"""Limits of time on Kubernetes: the program runs, sees the cluster, and knows what GPUs do."""
+"""Checks time limits on Kubernetes: the program runs, reaches the cluster, and has GPU metrics."""
 
 from collections.abc import Iterator
 

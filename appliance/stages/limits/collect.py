@@ -1,4 +1,4 @@
-"""The last round of appliance-limits, as it left it; nothing where the program is not installed."""
+"""The result of the last round of appliance-limits; none if the program is not installed."""
 
 from __future__ import annotations
 

@@ -9,13 +9,13 @@ from appliance.stages.stage import Stage
 
 
 def wanted(site: Site) -> bool:
-    """A cluster of the site's own with queues that are described here: Run:ai has such limits itself."""
+    """Return whether the site has its own cluster with queues; Run:ai has such limits itself."""
     own = site.kubernetes is not None and site.kubernetes.external is None
     return own and site.scheduler is not None and site.scheduler.kind != "runai"
 
 
 def _variables(context: RoleContext) -> Variables:
-    """What the role is given, and whether it goes."""
+    """Return the role's variables, including whether it is removed."""
     return {"limits_state": "present" if wanted(context.site) else "absent", **variables(context)}
 
 

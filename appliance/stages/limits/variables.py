@@ -1,4 +1,4 @@
-"""Variables of role limits: the program, and where it finds Prometheus."""
+"""Variables of role limits: the program, and the address of Prometheus."""
 
 from base64 import b64encode
 
@@ -10,7 +10,7 @@ PROMETHEUS_PORT = 9090
 
 
 def variables(context: RoleContext) -> Variables:
-    """All variables of role limits. Prometheus runs on the first control host."""
+    """Return all variables of role limits. Prometheus runs on the first control host."""
     first = context.site.with_role(Role.CONTROL)[0]
     options = context.site.scheduler
     return {

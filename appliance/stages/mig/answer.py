@@ -1,4 +1,4 @@
-"""What appliance-mig answers of a host's GPUs, as appliance/mig/host.py writes it."""
+"""The answer of appliance-mig about a host's GPUs, as written by appliance/mig/host.py."""
 
 from typing import Any
 
@@ -44,14 +44,14 @@ class GpuAnswer(Model):
 
 
 class Answer(Model):
-    """Of a whole host; ``gpus`` None: it could not be carried out."""
+    """The answer of a host; ``gpus`` None: the request failed."""
 
     gpus: tuple[GpuAnswer, ...] | None = None
     error: Line = Field(default="", description="Why not")
 
 
 def answered(said: object) -> dict[str, Any]:
-    """The answer with only its known fields. Raises ValueError if it is invalid."""
+    """Parse an answer; unknown fields are ignored. Raises ValueError if it is invalid."""
     try:
         found = Answer.model_validate(said).model_dump(mode="json", exclude_unset=True)
     except ValidationError as error:

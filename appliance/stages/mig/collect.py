@@ -1,4 +1,4 @@
-"""The last round of MIG on demand, as the program left it; nothing where GPUs of this host are not divided on demand."""
+"""The result of the last round of MIG on demand; none if this host's GPUs are not divided on demand."""
 
 from __future__ import annotations
 

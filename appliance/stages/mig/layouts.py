@@ -16,11 +16,11 @@ from appliance.stages.mig.table import DISABLED, Geometry, Layout, mig_table, wr
 
 PART = re.compile(r"(?:(?P<count>[1-9]\d?)\s*[x*]\s*)?(?P<profile>\d+g\.\d+gb(?:\+[a-z]+)*)")
 Names = Mapping[str, str]
-"""Layouts a site has names for."""
+"""Named layouts of a site."""
 
 
 def geometry_of(model: str) -> Geometry:
-    """How GPUs of this product are cut. Raises ConfigError for one whose placements are not known."""
+    """Return the geometry of a product. Raises ConfigError if its placements are unknown."""
     found = mig_table().of(model)
     if found is None:
         known = ", ".join(part.name for part in gpu_parts().parts if part.mig)
@@ -29,7 +29,7 @@ def geometry_of(model: str) -> Geometry:
 
 
 def parse(text: str, geometry: Geometry, own: Names | None = None) -> dict[str, int]:
-    """``all-balanced``, or ``3g.40gb, 2 x 1g.10gb``: instances of one GPU, none for ``disabled``.
+    """Parse ``all-balanced``, or ``3g.40gb, 2 x 1g.10gb``: instances of one GPU, none for ``disabled``.
 
     ``own``: names of the site. Raises ConfigError if it cannot be made, with what would fit.
     """
@@ -66,7 +66,7 @@ def _fitting(layout: Layout, geometry: Geometry) -> str:
 
 
 def numbers(text: str) -> list[int]:
-    """``0-2,5`` is 0, 1, 2, 5."""
+    """Parse GPU numbers: ``0-2,5`` is 0, 1, 2, 5."""
     found: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -75,7 +75,7 @@ def numbers(text: str) -> list[int]:
 
 
 def texts(profile: Profile, site: Site, host: Host) -> dict[int, str]:
-    """The layout of each GPU of a host as written, without undeclared GPUs."""
+    """Return the layout of each declared GPU of a host, as written."""
     own = site.mig.hosts.get(host.name)
     whole = (own.layout if own else None) or site.mig.layout
     found = {index: whole for index in range(gpu_count(profile, host)) if whole is not None}
@@ -85,7 +85,7 @@ def texts(profile: Profile, site: Site, host: Host) -> dict[int, str]:
 
 
 def declared(profile: Profile, site: Site, host: Host) -> dict[int, dict[str, int]]:
-    """Instances of each GPU in the site; none for a GPU without MIG. Raises ConfigError."""
+    """Return the declared instances of each GPU; none for a GPU without MIG. Raises ConfigError."""
     said = texts(profile, site, host)
     if not said:
         return {}
@@ -94,7 +94,7 @@ def declared(profile: Profile, site: Site, host: Host) -> dict[int, dict[str, in
 
 
 def document(profile: Profile, site: Site, host: Host) -> dict[str, object]:
-    """The declared layout as the program on the host reads it, each instance with its place. Raises ConfigError."""
+    """Return the declared layout for the program on the host, each instance with its placement. Raises ConfigError."""
     geometry = geometry_of(profile.hardware.gpu.models[0])
     return {
         "version": 1,
@@ -107,7 +107,7 @@ def document(profile: Profile, site: Site, host: Host) -> dict[str, object]:
 
 
 def on_demand(profile: Profile, site: Site, host: Host) -> dict[str, object]:
-    """The settings of MIG on demand for the host's program; {} if disabled. Raises ConfigError."""
+    """Return the settings of MIG on demand for the host's program; {} if disabled. Raises ConfigError."""
     pools = site.scheduler.node_pools if site.scheduler and _is_ours(site) else ()
     pool = next((p for p in pools if p.mig_on_demand and host.name in p.hosts), None)
     if pool is None:
@@ -130,13 +130,13 @@ def on_demand(profile: Profile, site: Site, host: Host) -> dict[str, object]:
 
 
 def demands(site: Site) -> bool:
-    """Whether GPUs of any host are divided on demand."""
+    """Return whether GPUs of any host are divided on demand."""
     pools = site.scheduler.node_pools if site.scheduler and _is_ours(site) else ()
     return any(pool.mig_on_demand for pool in pools)
 
 
 def _is_ours(site: Site) -> bool:
-    """A cluster of the site's own; hosts of another's have a kubelet that is not ours."""
+    """Return whether the site has its own cluster, whose kubelets the stages configure."""
     return site.kubernetes is not None and site.kubernetes.external is None
 
 
@@ -149,7 +149,7 @@ def _placed(layout: Layout, geometry: Geometry) -> list[dict[str, object]]:
 
 
 def completed(site: Site, profile: Profile) -> Site:
-    """The site with the layout of its profile, or of each host's class, if it has none of its own."""
+    """Return the site with the layout of its profile, or of each host's class, if it has none of its own."""
     if site.mig.layout is not None:
         return site
     if site.has_classes:

@@ -1,4 +1,4 @@
-"""Rules for MIG layouts: every product of the class supports them, on GPUs that exist."""
+"""Rules for MIG layouts: every product of the class supports them, and the GPUs exist."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ MIG: KeyPath = ("mig",)
 
 
 def of_profile(checked: Checked[Profile], profile: Profile) -> Iterator[Finding]:
-    """A class's layout is supported by each of its products."""
+    """Every product of a class supports its layout."""
     path: KeyPath = ("stages", "mig")
     if profile.stages.mig is not None:
         for message, remedy in _refusals(profile.stages.mig, profile, {}):
@@ -95,7 +95,7 @@ def _at(case: Case, profile: Profile, path: KeyPath, text: str) -> Iterator[Find
 
 
 def _refusals(text: str, profile: Profile, own: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Why a product of the class does not support a layout; once for all products with the same geometry."""
+    """Return why a product of the class does not support a layout; once for all products with the same geometry."""
     seen = set()
     for model in profile.hardware.gpu.models:
         try:

@@ -1,4 +1,4 @@
-"""How a GPU can be cut into MIG instances: placements, legality of a layout, all layouts there are."""
+"""MIG geometries of GPUs: placements, and which layouts are possible."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ from appliance.models.base import Model
 from appliance.stages.gpu.part import gpu_parts
 
 Layout = Mapping[str, int]
-"""Instances of one GPU: profile -> how many."""
+"""Instances of one GPU: profile -> number."""
 DISABLED = "disabled"
-"""The layout of a GPU that is not divided."""
+"""Layout of an undivided GPU."""
 
 
 class MigProfile(Model):
-    """A size of instance. ``id`` is NVML's; ``memory`` and ``starts`` count memory slices."""
+    """A profile. ``id`` is NVML's; ``memory`` and ``starts`` count memory slices."""
 
     name: str
     id: int
@@ -38,7 +38,7 @@ class Placement(Model):
 
 
 class Geometry(Model):
-    """GPUs that are cut alike."""
+    """Products with the same profiles and placements."""
 
     name: str
     compute: int
@@ -59,11 +59,11 @@ class Geometry(Model):
         return self
 
     def profile(self, name: str) -> MigProfile | None:
-        """The profile called ``name``."""
+        """Return the profile called ``name``."""
         return next((profile for profile in self.profiles if profile.name == name), None)
 
     def place(self, layout: Layout) -> tuple[Placement, ...] | None:
-        """Where each instance goes, the biggest first as they must be made; None if they do not fit together."""
+        """Return a placement for each instance, the largest first, in order of creation; None if they do not fit."""
         if self._reckoned(layout):
             return None
         wanted = [p for p in self._by_size() for _ in range(layout.get(p.name, 0))]
@@ -71,13 +71,13 @@ class Geometry(Model):
         return None if placed is None else tuple(placed)
 
     def refusal(self, layout: Layout) -> str:
-        """Why a layout cannot be made on one GPU, in one line; "" if it can."""
+        """Return why a layout is impossible on one GPU, in one line; "" if it is possible."""
         if why := self._reckoned(layout):
             return why
         return "" if self.place(layout) else "the instances do not fit on one GPU"
 
     def nearest(self, layout: Layout) -> dict[str, int]:
-        """The layout without excess instances, of which the smallest are removed first; {} if nothing is left."""
+        """Return the layout without excess instances; the smallest are removed first; {} if none remain."""
         left = Counter({p.name: min(layout.get(p.name, 0), p.maximum) for p in self.profiles})
         for profile in reversed(self._by_size()):
             while left[profile.name] and self.refusal(left):
@@ -88,7 +88,7 @@ class Geometry(Model):
         return sorted(self.profiles, key=lambda p: (-p.memory, -p.compute, p.name))
 
     def _reckoned(self, layout: Layout) -> str:
-        """Faults that counting detects."""
+        """Return faults that counting detects."""
         unknown = [name for name in layout if self.profile(name) is None]
         if unknown:
             known = ", ".join(profile.name for profile in self.profiles)
@@ -105,7 +105,7 @@ class Geometry(Model):
         return ""
 
     def _fit(self, wanted: list[MigProfile], taken: int) -> list[Placement] | None:
-        """Tries every start of the first, then the rest; ``taken`` is a bit mask of memory slices."""
+        """Try every start of the first instance, then the rest; ``taken`` is a bit mask of memory slices."""
         if not wanted:
             return []
         first, rest = wanted[0], wanted[1:]
@@ -117,24 +117,24 @@ class Geometry(Model):
 
 
 def written(layout: Layout) -> str:
-    """As people write it: ``3g.40gb, 2 x 1g.10gb``; ``disabled`` for none."""
+    """Return the site's notation: ``3g.40gb, 2 x 1g.10gb``; ``disabled`` for none."""
     parts = (f"{count} x {name}" if count > 1 else name for name, count in layout.items() if count)
     return ", ".join(parts) or DISABLED
 
 
 class MigTable(Model):
-    """All geometries the program knows."""
+    """All known geometries."""
 
     version: Literal[1]
     geometries: tuple[Geometry, ...]
 
     def of(self, model: str) -> Geometry | None:
-        """The geometry of a product by its NVML name."""
+        """Return the geometry of a product by its NVML name."""
         part = gpu_parts().find(model)
         return next((g for g in self.geometries if part and g.name == part.mig), None)
 
 
 @cache
 def mig_table() -> MigTable:
-    """Which MIG instances fit where."""
+    """Return the geometries."""
     return load(Path(__file__).with_name("table.yml"), MigTable)

@@ -1,4 +1,4 @@
-"""Variables of role mig: the program that divides GPUs, what this host's are to be, and which are divided on demand."""
+"""Variables of role mig: the program that divides GPUs, this host's layouts, and settings of MIG on demand."""
 
 from base64 import b64encode
 
@@ -8,7 +8,7 @@ from appliance.stages.mig.layouts import document, on_demand
 
 
 def variables(context: RoleContext) -> Variables:
-    """All variables of role mig. Raises ConfigError for GPUs whose placements are not known."""
+    """Return all variables of role mig. Raises ConfigError for GPUs whose placements are unknown."""
     return {
         "mig_program": context.once(_program),
         "mig_declared": document(context.profile, context.site, context.host),

@@ -1,4 +1,4 @@
-"""Is the appliance observed: every host scraped, all alert rules loaded, nothing firing."""
+"""Checks the monitoring: every host is scraped, all alert rules are loaded, no alert fires."""
 
 from collections.abc import Iterable
 
@@ -46,7 +46,7 @@ NO_PROMETHEUS = Cause(
 
 
 def same(check: str, *names: str) -> Cause:
-    """No alert fires, except those that report the same as this check."""
+    """Return the cause that explains alerts of these names by a check of the same fault."""
     return Cause(check, "the alert reports the same", Reach.SITE, names_only(*names))
 
 
@@ -67,7 +67,7 @@ DEPLOY = "appliance deploy --stage observe"
 
 
 def judge_targets(view: View) -> Iterable[Judgement]:
-    """Every host's node exporter, and Prometheus itself, is a target that is up."""
+    """Pass if every host's node exporter and Prometheus itself are targets that are up."""
     server, seen = _server(view)
     if server is None or seen is None:
         yield _silent(view, server)
@@ -101,7 +101,7 @@ def _target(job: str, name: str, target: Target | None) -> Judgement:
 
 
 def judge_rules(view: View) -> Iterable[Judgement]:
-    """All alert rules of the appliance are loaded; a site may add its own."""
+    """Pass if all alert rules of the appliance are loaded; a site may add its own."""
     server, seen = _server(view)
     if server is None or seen is None:
         yield _silent(view, server)
@@ -117,7 +117,7 @@ def judge_rules(view: View) -> Iterable[Judgement]:
 
 
 def judge_alerts(view: View) -> Iterable[Judgement]:
-    """No alert fires; one that does is a warning with its name."""
+    """Warn for each firing alert, with its name."""
     server, seen = _server(view)
     if server is None or seen is None:
         yield _silent(view, server)
@@ -143,7 +143,7 @@ def judge_alerts(view: View) -> Iterable[Judgement]:
 
 
 def judge_receivers(view: View) -> Iterable[Judgement]:
-    """Alertmanager has the site's receivers, Prometheus hands it the alerts, and none is left undelivered."""
+    """Pass if Alertmanager has the site's receivers, gets Prometheus's alerts, and delivers them."""
     wanted = sorted(receiver.name for receiver in view.site.observe.receivers)
     if not wanted:
         return
@@ -178,7 +178,7 @@ def judge_receivers(view: View) -> Iterable[Judgement]:
 
 
 def judge_silences(view: View) -> Iterable[Judgement]:
-    """No silence holds back all alerts, those of a whole host, or one of them for months."""
+    """Pass if no silence suppresses all alerts, those of a whole host, or one of them for months."""
     if not view.site.observe.receivers:
         return
     server, seen = _server(view)
@@ -189,13 +189,13 @@ def judge_silences(view: View) -> Iterable[Judgement]:
 
 
 def judge_exporter(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """The node exporter runs and starts at boot."""
+    """Pass if the node exporter runs and is enabled at boot."""
     del view
     yield _runs(host.name, facts, EXPORTER)
 
 
 def judge_server(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Prometheus, its socket in the management network and Alertmanager run and start at boot."""
+    """Pass if Prometheus, its socket in the management network and Alertmanager run and are enabled at boot."""
     if host != next(iter(view.site.with_role(Role.CONTROL))):
         return
     tellers = (TELLER,) if view.site.observe.receivers else ()
@@ -229,7 +229,7 @@ def _later(server: Host) -> str:
 
 
 def _server(view: View) -> tuple[Host | None, Observe | None]:
-    """The first control host, and its facts of Prometheus."""
+    """Return the first control host, and its facts of Prometheus."""
     control = view.site.with_role(Role.CONTROL)
     if not control:
         return None, None

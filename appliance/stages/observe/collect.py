@@ -1,4 +1,4 @@
-"""Prometheus on this host by its own API; a bare socket, because http.client alone costs 40 ms of CPU."""
+"""Reads Prometheus's API on this host, over a plain socket, because importing http.client costs 40 ms of CPU."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ ADDRESS = ("127.0.0.1", 9090)
 TELLER = ("127.0.0.1", 9093)
 PORTS = (9090, 9093, 9100)
 OWN = ("prometheus", "alertmanager", "node_exporter", "systemd-socket")
-"""Beginnings of the names of programs that belong there. The stage's own socket unit has one address."""
+"""Prefixes of the expected programs. The stage's own socket unit has one address."""
 NOBODY = "nobody"
 """The receiver of role observe that discards alerts."""
 PATIENCE = 3.0
 OURS = "/etc/prometheus/rules/appliance.yml"
-"""The rules of stage observe; a site may add files of its own."""
+"""Files with rules of stage observe; a site may add its own."""
 MOST = 32 << 20
-"""Bytes of an answer at most."""
+"""Maximum bytes of an answer."""
 TIME = "%Y-%m-%dT%H:%M:%S"
 DAY = 86400
 
@@ -35,7 +35,7 @@ DAY = 86400
 def collect(
     ask: Ask, address: tuple[str, int] = ADDRESS, teller: tuple[str, int] = TELLER
 ) -> Facts:
-    """The area ``observe``; that nothing listens is an error only where Prometheus is installed."""
+    """The area ``observe``; no listener is an error only if Prometheus is installed."""
     try:
         return _observed(ask, address, teller)
     except Unreadable as error:
@@ -47,7 +47,7 @@ def collect(
 
 
 def _held_ports(ask: Ask) -> Facts:
-    """Other programs that listen on the ports of Prometheus, of Alertmanager and of the node exporter."""
+    """Return other programs on the ports of Prometheus, Alertmanager and the node exporter."""
     if not ask.has("prometheus"):
         return {}
     held = [
@@ -90,7 +90,7 @@ def _observed(ask: Ask, address: tuple[str, int], teller: tuple[str, int]) -> Fa
 
 
 def _told(ask: Ask, address: tuple[str, int]) -> list[str] | None:
-    """The receivers of Alertmanager; None where there is none, or none that answers."""
+    """Return Alertmanager's receivers; None if it is missing or does not answer."""
     try:
         said = json.loads(_body(address, "/api/v2/receivers")[1])
         return sorted(name for one in said if (name := one["name"]) != NOBODY)
@@ -102,7 +102,7 @@ def _told(ask: Ask, address: tuple[str, int]) -> list[str] | None:
 
 
 def _silences(ask: Ask, address: tuple[str, int]) -> list[Facts] | None:
-    """Silences that have not expired; None if Alertmanager does not answer."""
+    """Return silences that have not expired; None if Alertmanager does not answer."""
     try:
         said = json.loads(_body(address, "/api/v2/silences")[1])
         return [_silence(one) for one in said if one["status"]["state"] != "expired"]
@@ -133,14 +133,14 @@ def _matcher(said: dict[str, Any]) -> Facts:
 
 
 def _seconds(said: str) -> int:
-    """Of 2026-11-29T07:00:00.000Z, as Alertmanager writes all times. Raises ValueError."""
+    """Parse Alertmanager's time format, such as 2026-11-29T07:00:00.000Z. Raises ValueError."""
     if not said.endswith("Z"):
         raise ValueError(f"{said} is no time")
     return calendar.timegm(time.strptime(said[:19], TIME))
 
 
 def _works(rule: dict[str, Any]) -> bool:
-    """A rule that cannot be evaluated never fires, whatever happens."""
+    """Return whether a rule can be evaluated; otherwise it never fires."""
     return rule.get("type", "alerting") == "alerting" and rule.get("health") != "err"
 
 
@@ -155,12 +155,12 @@ def _target(said: dict[str, Any]) -> Facts:
 
 
 def get(address: tuple[str, int], path: str) -> Any:
-    """``data`` of Prometheus's answer. Raises OSError or Unreadable."""
+    """Return ``data`` of Prometheus's answer. Raises OSError or Unreadable."""
     return data(*_body(address, path))
 
 
 def _body(address: tuple[str, int], path: str) -> tuple[str, bytes]:
-    """Status and body of an answer. Raises OSError.
+    """Return status and body of an answer. Raises OSError.
 
     HTTP/1.0, so that the server neither cuts the body in chunks nor keeps the connection.
     """
@@ -178,7 +178,7 @@ def _body(address: tuple[str, int], path: str) -> tuple[str, bytes]:
 
 
 def data(status: str, body: bytes) -> Any:
-    """The ``data`` of Prometheus's answer. Raises Unreadable."""
+    """Return ``data`` of an answer's body. Raises Unreadable."""
     try:
         said = json.loads(body)
     except ValueError:

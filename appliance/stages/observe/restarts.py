@@ -8,7 +8,7 @@ from appliance.stages.restart import Restart
 
 UNITS = "/etc/systemd/system"
 FIREWALL = f"{UNITS}/appliance-observe.service"
-"""What listens requires it, and is restarted with it."""
+"""Units that require the firewall and are restarted with it."""
 ALERTS = (
     *("/etc/default/prometheus-alertmanager", "/etc/default/alertmanager"),
     *("/etc/prometheus/alertmanager.yml", FIREWALL),

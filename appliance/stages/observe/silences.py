@@ -11,27 +11,27 @@ from appliance.stages.observe.facts import Matcher, Silence
 from appliance.text import plural
 
 LONGEST_DAYS = 30.0
-"""Own choice: for a longer time, renew the silence, or change the rule."""
+"""Own choice; for longer, renew the silence or change the rule."""
 MANY = 5
-"""Own choice: alerts of one host, or of all, that may be silenced at once."""
+"""Own choice: maximum number of alerts of one host, or of all, that may be silenced at once."""
 LISTED = 20
-"""Findings of their own; the rest is counted."""
+"""Maximum number of silences with a finding of their own; further ones are counted."""
 NAMES = re.compile(r"[\w-]+(\|[\w-]+)*")
-"""The only pattern that is taken apart: another one may match anything."""
+"""The only pattern that is parsed: any other may match anything."""
 ALERT, HOST = "alertname", "instance"
 ALL = ""
-"""In place of a host."""
+"""Stands for all hosts."""
 SIGNS = {(True, False): "=", (True, True): "=~", (False, False): "!=", (False, True): "!~"}
-"""By whether a matcher must match, and whether it is a pattern."""
+"""Operators, by whether a matcher must match and whether it is a pattern."""
 AMTOOL = "amtool silence {} --alertmanager.url=http://127.0.0.1:9093"
 
 Tell = Callable[[Place, str, str], Judgement]
 Held = Mapping[str, set[str]]
-"""Alerts that are held back by their names, by host."""
+"""Alerts that are suppressed by name, by host."""
 
 
 def judge(view: View, server: Host, known: tuple[Silence, ...] | None) -> Iterator[Judgement]:
-    """One finding for each silence that holds back too much, or for too long."""
+    """Return a finding for each silence that suppresses too much, or for too long."""
     if known is None:
         gap = view.facts[server.name].gap("observe", "Alertmanager does not list its silences")
         yield not_assessed(CLUSTER, gap)
@@ -78,24 +78,24 @@ def _held(known: Iterable[Silence], everybody: frozenset[str]) -> Held:
 
 
 def _alerts(silence: Silence) -> frozenset[str] | None:
-    """The alerts it names; None where it may hold back any."""
+    """Return the alerts it names; None if it may suppress any."""
     return _named(silence.matchers, ALERT)
 
 
 def _hosts(silence: Silence, everybody: frozenset[str]) -> frozenset[str]:
-    """The hosts it names; empty where it may hold back alerts of all."""
+    """Return the hosts it names; empty if it may suppress alerts of all."""
     hosts = _named(silence.matchers, HOST) or frozenset()
     return frozenset() if everybody <= hosts else hosts
 
 
 def _named(matchers: Iterable[Matcher], label: str) -> frozenset[str] | None:
-    """Of matchers of one label the least: an alert matches all of them."""
+    """Return the smallest set of values among matchers of one label, because an alert must match all of them."""
     sets = [found for m in matchers if m.name == label and (found := _values(m))]
     return min(sets, key=len, default=None)
 
 
 def _values(matcher: Matcher) -> frozenset[str]:
-    """The possible values of the label; empty for any value."""
+    """Return the possible values of the label; empty for any value."""
     if not matcher.equal or not matcher.value:
         return frozenset()
     if not matcher.regex:

@@ -42,7 +42,7 @@ class Receiver(Model):
 
     @property
     def address(self) -> SecretRef | None:
-        """Where a webhook's URL is kept, which is a secret: anyone who knows it can post."""
+        """Where a webhook's URL is stored; it is a secret, because anyone who knows it can post."""
         return self.webhook or self.slack
 
 

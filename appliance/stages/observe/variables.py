@@ -1,4 +1,4 @@
-"""From models to the variables of role ``observe``."""
+"""Variables of role ``observe``."""
 
 import re
 
@@ -14,24 +14,24 @@ ALERTMANAGER_PORT = 9093
 JOB_PORT = 9100
 DCGM_PORT = 9400
 DCGM_ENGINE_PORT = 5555
-"""nv-hostengine runs requests of any client as root: power limits, diagnostics on busy GPUs."""
+"""Port of nv-hostengine, which executes requests of any client as root: power limits, diagnostics on busy GPUs."""
 KUBELET_PORT = 10250
 ETCD_PORT = 2381
 ETCD = f"127.0.0.1:{ETCD_PORT}"
-"""The address of etcd's metrics in kubeadm's configuration, without a login, only on its own host."""
+"""Address of etcd's metrics in kubeadm's configuration: without a login, only on its own host."""
 AUTHORITY = "/etc/kubernetes/pki/ca.crt"
 KAI_PATH = "/api/v1/namespaces/kai-scheduler/services/{service}:8080/proxy/metrics"
 KAI = {"queues": "queue-controller", "scheduler": "kai-scheduler-default"}
-"""Services of KAI with metrics, by their name on boards."""
+"""Services of KAI with metrics, by their names on boards."""
 DCGM_EXPORTER = "nvidia-dcgm-exporter.service"
-"""As NVIDIA's package datacenter-gpu-manager-exporter calls it."""
+"""Unit of NVIDIA's package datacenter-gpu-manager-exporter."""
 GRAFANA = "grafana-server.service"
-"""As its maker's package calls it, whose account is grafana."""
+"""Unit of Grafana's own package; its account is grafana."""
 HOOK = re.compile(r"https?://[^\s'\"<>\\]{4,2000}")
 
 
 def variables(context: RoleContext) -> Variables:
-    """An exporter on every host; Prometheus on the first control host, with all hosts as its targets."""
+    """Return the variables: an exporter on every host; Prometheus on the first control host, with all hosts as targets."""
     server = _is_server(context)
     control = [str(host.address) for host in context.site.with_role(Role.CONTROL)]
     return {
@@ -61,7 +61,7 @@ def _is_server(context: RoleContext) -> bool:
 
 
 def _ports(context: RoleContext) -> list[int]:
-    """Of what has no login on this host."""
+    """Return ports without a login on this host."""
     site, roles = context.site, context.host.roles
     ports = [PROMETHEUS_PORT, ALERTMANAGER_PORT] if _is_server(context) else []
     own = site.kubernetes is not None and site.kubernetes.external is None
@@ -71,7 +71,7 @@ def _ports(context: RoleContext) -> list[int]:
 
 
 def _readers(site: Site) -> list[str]:
-    """Admins who can become root there anyhow."""
+    """Return admins, who can become root there anyway."""
     return [admin.name for admin in site.base.admins if admin.sudo]
 
 
@@ -82,7 +82,7 @@ def _has_grafana(context: RoleContext) -> bool:
 
 
 def _receivers(context: RoleContext) -> list[dict[str, object]]:
-    """Name, severity and address of each, under the name of its way. Raises ConfigError where an address is none."""
+    """Return name, severity and address of each receiver, by kind of delivery. Raises ConfigError for an invalid address."""
     return [
         {
             "name": receiver.name,
@@ -139,7 +139,7 @@ def _targets(site: Site) -> list[dict[str, object]]:
 
 
 def _gpu_targets(context: RoleContext) -> list[dict[str, object]]:
-    """GPU hosts on which dcgm-exporter ran: a missing one that was never installed raises no alarm.
+    """Return GPU hosts on which dcgm-exporter ran, so that one that was never installed raises no alarm.
 
     Values of simulated GPUs are not on the boards, where they would look measured.
     """
@@ -154,7 +154,7 @@ def _gpu_targets(context: RoleContext) -> list[dict[str, object]]:
 
 
 def _cluster(context: RoleContext) -> dict[str, object]:
-    """Targets in the site's cluster, if Prometheus's host is a control plane; missing components raise no alarm before that."""
+    """Return targets in the site's cluster, if Prometheus's host is a control plane."""
     site, facts = context.site, context.own
     own = site.kubernetes is not None and site.kubernetes.external is None
     if not (own and facts and facts.kubernetes and AUTHORITY in facts.kubernetes.certificates):
@@ -172,7 +172,7 @@ def _target(host: Host, port: int) -> dict[str, object]:
 
 
 def _kai(site: Site) -> list[dict[str, object]]:
-    """Parts of KAI, if it is the scheduler; the API server is a proxy for their metrics."""
+    """Return components of KAI, if it is the scheduler; the API server is a proxy for their metrics."""
     if site.scheduler is None or site.scheduler.kind == "runai":
         return []
     return [

@@ -1,4 +1,4 @@
-"""What would change in a cluster to give it the site's queues, and changing it."""
+"""Plans and applies the changes that give a cluster the site's queues."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -32,14 +32,14 @@ Progress = Callable[[str], None]
 
 
 def for_cluster(site: Site, profile: Profile, folder: Path, cluster: Cluster) -> Rendered:
-    """The site's queues for this cluster: guaranteed cores and memory by the size of its nodes, and pull secrets. Changes nothing."""
+    """Return the site's queues for this cluster: guaranteed cores and memory by the size of its nodes, and pull secrets. Changes nothing."""
     elsewhere = site.scheduler is None or site.scheduler.kind == "runai"
     sizes = None if elsewhere else nodes_have(cluster)
     return with_secrets(site, folder, rendered(site, profile, sizes))
 
 
 def with_secrets(site: Site, folder: Path, wanted: Rendered) -> Rendered:
-    """The same with the pull secrets of the namespaces, only for the cluster: they are never written to a file.
+    """Return the same with the pull secrets of the namespaces, which are never written to a file.
 
     ``folder``: the site's.
     """
@@ -51,7 +51,7 @@ def with_secrets(site: Site, folder: Path, wanted: Rendered) -> Rendered:
 
 
 def plan(site: Site, wanted: Rendered, cluster: Cluster, server: str = "") -> QueuePlan:
-    """What applying would change in a cluster that keeps the queues itself."""
+    """Return the plan for a cluster that stores the queues itself."""
     changes: list[Change] = []
     unchanged = 0
     there = There(cluster, site.name)
@@ -82,13 +82,13 @@ def plan(site: Site, wanted: Rendered, cluster: Cluster, server: str = "") -> Qu
 
 
 def labels(wanted: Rendered, cluster: Cluster) -> list[Change]:
-    """Hosts of pools that lack their label."""
+    """Return the changes of labels of hosts in pools."""
     given = wanted.node_labels.items()
     return [change for host, own in given if (change := _label(cluster, host, own)) is not None]
 
 
 def apply(made: QueuePlan, wanted: Rendered, cluster: Cluster, progress: Progress) -> int:
-    """Applies the plan in order and returns the number of steps. The next run continues an interrupted one.
+    """Apply the plan in order and return the number of steps. The next run continues an interrupted one.
 
     A failure in one project's namespace does not stop other projects. Raises ClusterFailed with the first one.
     """
@@ -110,7 +110,7 @@ def apply(made: QueuePlan, wanted: Rendered, cluster: Cluster, progress: Progres
 
 
 def _known(resource: Manifest, there: There) -> bool:
-    """Whether the cluster has policies that change pods, where this is one: older clusters have none."""
+    """Return whether the cluster has this kind: older clusters have no policies that change pods."""
     served = there.mutating()
     return resource["kind"] not in MUTATING or resource["apiVersion"] == served
 
@@ -118,7 +118,7 @@ def _known(resource: Manifest, there: There) -> bool:
 def _do(
     change: Change, by_ref: dict[tuple[str, str, str], Resource], wanted: Rendered, cluster: Cluster
 ) -> None:
-    """One step of a plan."""
+    """Carry out one step of a plan."""
     key = (change.kind, change.name, change.namespace)
     if change.kind == "Node":
         relabel(change, wanted, cluster)
@@ -131,13 +131,13 @@ def _do(
 
 
 def relabel(change: Change, wanted: Rendered, cluster: Cluster) -> None:
-    """Gives a host the label of its pool, or takes it from one that left its pool."""
+    """Label a host with its pool, or remove the label from a host that left its pool."""
     gone: dict[str, str | None] = {wanted.pool_label: None}
     cluster.label(change.name, wanted.node_labels.get(change.name, gone))
 
 
 def _delete(ref: Ref, cluster: Cluster) -> None:
-    """What makes room for another of its name, or holds one back, is waited for."""
+    """Delete an object; wait until it is gone if another one depends on that."""
     cluster.delete(ref)
     if ref.kind in TREES:
         await_gone(cluster, ref)
@@ -181,7 +181,7 @@ def _label(cluster: Cluster, host: str, labels: dict[str, str]) -> Change | None
 
 
 def released(site: Site, wanted: Rendered, cluster: Cluster) -> Iterator[Change]:
-    """Hosts of the site that are no longer in a pool; with the label they would accept only that pool's work."""
+    """Return hosts of the site that left their pool; with its label, they would accept only that pool's work."""
     own = {host.name for host in site.hosts} - wanted.node_labels.keys()
     for node in cluster.find("v1", "Node", ""):
         name, labels = node["metadata"]["name"], node["metadata"].get("labels", {})
@@ -191,7 +191,7 @@ def released(site: Site, wanted: Rendered, cluster: Cluster) -> Iterator[Change]
 
 
 def _gone(wanted: Rendered, cluster: Cluster, there: There) -> Iterator[Change]:
-    """Objects with our labels that are no longer in the site; refused while work depends on them.
+    """Return objects with our labels that are no longer in the site; refused while work depends on them.
 
     Objects with a stage's mark belong to that stage, and are ignored.
     """

@@ -1,4 +1,4 @@
-"""How a resource in the cluster differs from the one the site describes, field by field, in words."""
+"""Describes how a resource in the cluster differs from the site, field by field."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ WORDS = {
 }
 ABSENT = "-"
 IN_QUANTITIES = frozenset({"ResourceQuota", "LimitRange"})
-"""Kinds whose content is quantities, which the API server may give back in another form: 10240Gi as 10Ti, 0.5 as 500m."""
+"""Kinds with quantities, which the API server may return in another form: 10240Gi as 10Ti, 0.5 as 500m."""
 QUANTITY = re.compile(
     r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([KMGTPE]i)|([numkMGTPE])|[eE]([+-]?[0-9]{1,2}))?"
 )
@@ -35,7 +35,7 @@ POWERS = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "
 
 
 def differences(wanted: Resource, found: Resource) -> tuple[str, ...]:
-    """Every field the site gives that is another in the cluster, and those it gave before and no longer gives."""
+    """Return fields of the site that differ in the cluster, and fields that the site no longer sets."""
     if wanted["kind"] == "Secret":
         return () if wanted["data"] == found.get("data") else ("its content is another",)
     said = [
@@ -66,7 +66,7 @@ def _same_amount(one: Any, other: Any) -> bool:
 
 
 def amount_of(value: Any) -> Decimal | None:
-    """The value of a Kubernetes quantity; None if it is invalid."""
+    """Return the value of a Kubernetes quantity; None if it is invalid."""
     found = QUANTITY.fullmatch(str(value))
     if found is None:
         return None
@@ -77,7 +77,7 @@ def amount_of(value: Any) -> Decimal | None:
 
 
 def _dropped(wanted: Resource, found: Resource) -> Iterator[tuple[Path, Any, Any]]:
-    """Fields we hold by an earlier apply; the server takes them out when they are not given again."""
+    """Return fields set by an earlier apply; the server removes them if they are not set again."""
     for entry in found.get("metadata", {}).get("managedFields", ()):
         if entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Apply":
             for path in _owned(entry.get("fieldsV1", {}), ()):

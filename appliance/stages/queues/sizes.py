@@ -1,4 +1,4 @@
-"""Cores and memory: what the cluster's nodes have, and running work that a lower guarantee no longer covers."""
+"""Cores and memory of the cluster's nodes, and running work that a lower guarantee no longer covers."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -11,11 +11,11 @@ from appliance.stages.scheduler.queues.tree import Sizes
 from appliance.stages.scheduler.site import MOST
 
 UNITS = {"cpu": (1, 1000, "cores"), "memory": (10**9, 1000, "GB")}
-"""For each resource: the divisor of Kubernetes' quantity, of KAI's number, and the unit that both come to."""
+"""For each resource: divisor of Kubernetes' quantity, divisor of KAI's number, and the resulting unit."""
 
 
 def nodes_have(cluster: Cluster) -> Sizes:
-    """Allocatable cores and GB of each node; 0 where it reports none."""
+    """Return allocatable cores and GB of each node; 0 if it reports none."""
     return {
         node["metadata"]["name"]: {
             name: _size(node.get("status", {}).get("allocatable", {}).get(name), divisor)
@@ -26,7 +26,7 @@ def nodes_have(cluster: Cluster) -> Sizes:
 
 
 def beyond(cluster: Cluster, wanted: Resource, found: Resource) -> Iterator[str]:
-    """For each guarantee of a queue that is lowered below what its running work holds, what becomes of that work."""
+    """Return, for each guarantee lowered below the use of running work, what happens to that work."""
     for name, (divisor, per_unit, unit) in UNITS.items():
         old, new = (_quota(queue, name) for queue in (found, wanted))
         status = found.get("status", {})
@@ -45,7 +45,7 @@ def beyond(cluster: Cluster, wanted: Resource, found: Resource) -> Iterator[str]
 
 
 def below(cluster: Cluster, wanted: Resource, found: Resource) -> Iterator[str]:
-    """Where pods of a project must request more CPU than before, the running pods that request less."""
+    """Return running pods that request less CPU than pods of their project must from now on."""
     old, new = (
         amount_of((space["metadata"].get("annotations") or {}).get(POD_CPU)) or Decimal(0)
         for space in (found, wanted)
@@ -57,7 +57,7 @@ def below(cluster: Cluster, wanted: Resource, found: Resource) -> Iterator[str]:
 
 
 def _quota(queue: Resource, name: str) -> float | None:
-    """None: without bound."""
+    """Return a quota; None: unlimited."""
     amount = queue.get("spec", {}).get("resources", {}).get(name) or {}
     quota = amount.get("quota", -1)
     return None if quota < 0 else float(quota)

@@ -7,7 +7,7 @@ from appliance.stages.stage import ClusterStage
 
 
 def wanted(site: Site) -> bool:
-    """Whether the cluster is the site's own, and keeps its queues itself: Run:ai keeps them in its control plane."""
+    """Return whether the site has its own cluster, which stores the queues; Run:ai stores them in its control plane."""
     options = site.scheduler
     return options is not None and options.kind != "runai" and scheduler.wanted(site)
 

@@ -35,7 +35,7 @@ PRUNED: tuple[Kind, ...] = (
 )
 """Kinds that are deleted if the site no longer has them, in this order. Namespaces are never deleted, because of users' data."""
 LISTED = frozenset((*PRUNED, ("v1", "ResourceQuota"), ("v1", "ServiceAccount")))
-"""What every project has one of."""
+"""Kinds of which every project has one object."""
 
 
 MUTATING = (small_pods.BINDING, small_pods.POLICY)
@@ -43,12 +43,12 @@ MUTATING = (small_pods.BINDING, small_pods.POLICY)
 
 
 def mutating(cluster: Cluster) -> str:
-    """The version in which the cluster has policies that change objects, "" if it has none."""
+    """Return the version in which the cluster has policies that change objects; "" if it has none."""
     return next((v for v in VERSIONS if cluster.serves(v, small_pods.POLICY)), "")
 
 
 class There:
-    """The site's objects by their labels; others are read by name."""
+    """Reads the site's objects by their labels, and others by name."""
 
     def __init__(self, cluster: Cluster, site: str) -> None:
         self._cluster = cluster
@@ -59,7 +59,7 @@ class There:
         self.mutating = cache(lambda: mutating(cluster))
 
     def get(self, ref: Ref) -> Resource | None:
-        """One resource, or None if it is missing. A missing namespace is not queried."""
+        """Return one resource, or None if it is missing. A missing namespace is not queried."""
         kind = (ref.api_version, ref.kind)
         if kind == NAMESPACE:
             return self._space(ref.name)
@@ -70,7 +70,7 @@ class There:
         return self._cluster.get(ref)
 
     def kinds(self) -> tuple[Kind, ...]:
-        """Kinds of policies that change objects, if the cluster has them."""
+        """Return kinds of policies that change objects, if the cluster has them."""
         return tuple((version, kind) for kind in MUTATING if (version := self.mutating()))
 
     def _ours(self, api_version: str, kind: str) -> list[Resource]:

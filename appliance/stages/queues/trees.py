@@ -18,7 +18,7 @@ from appliance.stages.scheduler.queues.rendered import Rendered
 from appliance.stages.scheduler.queues.trees import CLAIM, VOLUME
 
 PATIENCE_S = 60
-"""A claim goes once no pod uses it, a volume once its claim is gone: finalizers that controllers take off within a second."""
+"""Seconds until a claim without pods, or a volume without its claim, is deleted: controllers remove their finalizers within a second."""
 WORKLOADS = (
     ("v1", "Pod"),
     ("batch/v1", "Job"),
@@ -31,7 +31,7 @@ PHASES_LOST = frozenset({"Lost", "Released", "Failed"})
 
 
 def tree_changes(wanted: Rendered, cluster: Cluster, there: There) -> Iterator[Change]:
-    """What becomes of each tree's volume and claim."""
+    """Return the changes of each tree's volume and claim."""
     volumes = {r["metadata"]["name"]: r for r in wanted.resources if r["kind"] == VOLUME}
     for claim in wanted.resources:
         if claim["kind"] == CLAIM:
@@ -103,7 +103,7 @@ def _within(given: object, found: object) -> bool:
 
 
 def _waiting(cluster: Cluster, claim: Resource) -> str:
-    """The first object that mounts a claim which is not there yet; empty for none."""
+    """Return the first object that mounts a claim that does not exist yet; empty if there is none."""
     space, name = claim["metadata"]["namespace"], claim["metadata"]["name"]
     for api_version, kind in WORKLOADS:
         for one in cluster.find(api_version, kind, ""):
@@ -126,7 +126,7 @@ def _claims(one: Resource) -> set[str]:
 
 
 def await_gone(cluster: Cluster, ref: Ref, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Until it is gone. Raises ClusterFailed after a minute."""
+    """Wait until it is deleted. Raises ClusterFailed after a minute."""
     for _ in range(PATIENCE_S):
         if cluster.get(ref) is None:
             return

@@ -1,4 +1,4 @@
-"""Whether work depends on a queue that the site no longer has, or on a request that becomes too small."""
+"""Finds work that depends on a removed queue, or whose CPU request becomes too small."""
 
 import re
 from decimal import Decimal
@@ -14,7 +14,7 @@ ENDED = frozenset({"Succeeded", "Failed"})
 
 
 def holds_work(cluster: Cluster, resource: Resource) -> str:
-    """The reasons to keep it: allocated, requested or labelled work; empty if there is none."""
+    """Return why a queue must stay: allocated, requested or labelled work; empty if there is none."""
     name = resource["metadata"]["name"]
     match resource["kind"]:
         case "Queue":
@@ -30,7 +30,7 @@ def holds_work(cluster: Cluster, resource: Resource) -> str:
 
 
 def mounting(cluster: Cluster, claim: Resource) -> str:
-    """Which pod mounts a claim, or waits to; empty where none does."""
+    """Return which pod mounts a claim, or waits to; empty if none does."""
     meta = claim["metadata"]
     return _first(
         [
@@ -46,7 +46,7 @@ def mounting(cluster: Cluster, claim: Resource) -> str:
 
 
 def _status(status: Resource) -> str:
-    """By the controller's own account; GPUs and the rest as it counts them."""
+    """Return allocated resources by the controller's status."""
     for key, verb in (("allocated", "runs with"), ("requested", "waits for")):
         given = {name: value for name, value in (status.get(key) or {}).items() if _amount(value)}
         if given:
@@ -60,17 +60,17 @@ def _amount(value: object) -> bool:
 
 
 def pods_of(cluster: Cluster, queue: str) -> str:
-    """Which pod of a queue runs or waits, and how many more; empty where none does."""
+    """Return which pod of a queue runs or waits, and the number of others; empty if there is none."""
     return _first(_alive(cluster, f"{QUEUE_LABEL}={queue}", ""))
 
 
 def pods_below(cluster: Cluster, space: str, least: Decimal) -> str:
-    """Which pod of a namespace requests less CPU by its author, and how many more; empty where none does."""
+    """Return which pod of a namespace requests less CPU by its author, and the number of others; empty if there is none."""
     return _first([pod for pod in _alive(cluster, "", space) if _cpu(pod, least) < least])
 
 
 def _cpu(pod: Resource, default: Decimal) -> Decimal:
-    """``default``: of a container whose request is the default of a LimitRange, when it is created again."""
+    """Return a pod's CPU request. ``default``: for containers whose request is the default of a LimitRange."""
     defaulted = (pod["metadata"].get("annotations") or {}).get(DEFAULTED, "")
     found = Decimal(0)
     for box in pod.get("spec", {}).get("containers") or []:

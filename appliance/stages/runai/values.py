@@ -27,7 +27,7 @@ PULL_SECRET = "runai-reg-creds"
 
 
 def options_of(site: Site) -> tuple[RunaiOptions, RunaiInstall]:
-    """The site's sections; only for a site that installs Run:ai."""
+    """Return the site's sections; only for a site that installs Run:ai."""
     options = site.scheduler.runai if site.scheduler else None
     assert options is not None
     assert options.install is not None
@@ -109,13 +109,13 @@ def cluster(site: Site) -> Manifest:
 
 
 def registered(values: Manifest, uid: str, token: str) -> Manifest:
-    """The same with the cluster's id and its bootstrap token, which is valid for two hours."""
+    """Return the same with the cluster's id and its bootstrap token, which is valid for two hours."""
     own = {"controlPlane": {"bootstrapToken": token}, "cluster": {"uid": uid}}
     return merged(values, own)
 
 
 def merged(one: Mapping[str, object], other: Mapping[str, object]) -> Manifest:
-    """Both trees of values; ``other`` wins."""
+    """Merge both trees of values; ``other`` takes precedence."""
     made: Manifest = deepcopy(dict(one))
     for key, value in other.items():
         both = isinstance(value, Mapping) and isinstance(made.get(key), Mapping)

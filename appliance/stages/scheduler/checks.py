@@ -1,4 +1,4 @@
-"""The scheduler of Kubernetes: its releases, their pods, and what these give to work."""
+"""Checks the scheduler of Kubernetes: its releases, their pods, queues, and whether members can submit work."""
 
 import re
 from collections.abc import Iterator
@@ -45,13 +45,13 @@ DEPLOY = "appliance deploy"
 NODES = "the cluster's nodes"
 WEBHOOKS = "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations lists them"
 PLACES = " nodes are available: "
-"""In the scheduler's message about a pod that fits nowhere, as in "0/5 nodes are available: 5 Insufficient cpu"."""
+"""Part of the scheduler's message about a pod that fits nowhere: "0/5 nodes are available: 5 Insufficient cpu"."""
 MOST_NAMED = 3
-"""Pods listed in one line."""
+"""Maximum number of pods listed in one line."""
 
 
 def scheduler_facts(view: View) -> tuple[str, SchedulerFacts | None, Gap]:
-    """The first control plane with the facts, these facts, or the reason why none has them."""
+    """Return the first control plane with the facts, and these facts, or the reason why none has them."""
     hosts = view.site.with_role(Role.CONTROL)
     why = Gap("no host has the role control")
     for host in hosts:
@@ -68,7 +68,7 @@ def scheduler_facts(view: View) -> tuple[str, SchedulerFacts | None, Gap]:
 
 
 def missing(view: View, what: str) -> Gap:
-    """The reason for missing facts: no control plane, or one that answered without them."""
+    """Return the reason for missing facts: no control plane, or one that answered without them."""
     host, known, why = scheduler_facts(view)
     if known is None:
         return why
@@ -76,7 +76,7 @@ def missing(view: View, what: str) -> Gap:
 
 
 def wanted(view: View) -> tuple[Release, ...]:
-    """The releases of the site."""
+    """Return the releases of the site."""
     options = view.site.scheduler
     return releases(view.site, view.profile, options) if options else ()
 
@@ -86,7 +86,7 @@ def _releases(view: View) -> Iterator[Judgement]:
 
 
 def judge_releases(view: View, releases: tuple[Release, ...]) -> Iterator[Judgement]:
-    """Each of the releases is deployed at its version."""
+    """Pass if each of the releases is deployed at its version."""
     host, known, why = scheduler_facts(view)
     for release in releases:
         target = place(host, release.name)
@@ -114,7 +114,7 @@ def _pods(view: View) -> Iterator[Judgement]:
 
 
 def judge_pods(view: View, releases: tuple[Release, ...]) -> Iterator[Judgement]:
-    """All pods in the namespace of each of the releases are ready."""
+    """Pass if all pods in the namespace of each of the releases are ready."""
     host, known, _ = scheduler_facts(view)
     for release in releases:
         target = place(host, release.name)
@@ -199,7 +199,7 @@ def _trees(view: View) -> Iterator[Judgement]:
 
 
 def _of_tree(site: Site, space: str, tree: Tree, found: SharedTree | None) -> str:
-    """The fault of a claim; empty if there is none."""
+    """Return the fault of a claim; empty if there is none."""
     if found is None:
         return f"{space} has no claim {claim_of(tree)}: its pods cannot mount the tree {tree.name}"
     if not found.server:
@@ -224,11 +224,11 @@ OWN = "appliance"
 OWN_QUOTA = f"exceeded quota: {OWN},"
 WEBHOOK = re.compile(r"webhook \"([^\"]+)\"")
 UNDECIDED = ("does not support dry run", "did not answer", "no answer:", "429:")
-"""Of a webhook, and of the API: whether a member can submit is not known then."""
+"""Errors of a webhook or the API after which it is unknown whether a member can submit."""
 
 
 def _members(view: View) -> Iterator[Judgement]:
-    """The projects, then the queues, then the hosts of pools."""
+    """Judge projects, then queues, then hosts of pools."""
     projects = projects_of(view.site)
     host, known, _ = scheduler_facts(view)
     for project in projects:
@@ -255,7 +255,7 @@ def _members(view: View) -> Iterator[Judgement]:
 
 
 def _as_the_site_says(site: Site, project: Project, said: str) -> bool:
-    """Whether the limits in a refusal by the project's quota are at least those of the site. A limit that is missing is none."""
+    """Return whether the limits in a refusal by the project's quota are at least the site's. A missing limit is unlimited."""
     named = dict(part.partition("=")[::2] for part in said.rpartition("limited: ")[2].split(","))
     wanted = quota(site, project, namespace_of(project.name), [])["spec"]["hard"]
     found = [(named[name], wanted[name]) for name in named if wanted.get(name, "").isdigit()]
@@ -269,7 +269,7 @@ def _count(quantity: str) -> int:
 
 
 def _way_in(space: str, said: str) -> str:
-    """The remedy for a refusal: delete an object that the appliance did not create, or restore one that it did."""
+    """Return the remedy for a refusal: delete an object that the appliance did not create, or restore one that it did."""
     foreign, webhook = QUOTA.search(said), WEBHOOK.search(said)
     if foreign and foreign[1] != OWN:
         return f"if the quota is not needed: kubectl -n {space} delete resourcequota {foreign[1]}"
@@ -303,7 +303,7 @@ def _queues(
 
 
 def _pools(view: View, options: SchedulerOptions) -> Iterator[Judgement]:
-    """Hosts in the wrong pool; one in the right pool has no result of its own."""
+    """Report hosts in the wrong pool."""
     wanted = {host: pool.name for pool in options.node_pools for host in pool.hosts}
     for host in view.site.with_role(Role.CONTROL):
         facts = view.facts.get(host.name)

@@ -1,4 +1,4 @@
-"""What a member of each project would submit: a small pod through the project's first queue, which the API judges and does not create."""
+"""Test submissions: a small pod of a member of each project through its first queue, which the API judges but does not create."""
 
 import json
 
@@ -10,17 +10,17 @@ from appliance.stages.scheduler.queues.tree import leaf_name
 from appliance.stages.scheduler.site import DEFAULT_POOL, Project, SchedulerOptions
 
 MOST = 50
-"""Projects that are looked at: each costs the API one request."""
+"""Maximum number of projects tested, because each costs the API one request."""
 NAME = "member-look"
 IMAGE = "member-look"
-"""It is never pulled: the pod is not created."""
+"""Image of the pod; never pulled, because the pod is not created."""
 NOBODY = 65534
 SOMEONE = "appliance:look"
-"""A user of a project that names groups only."""
+"""User for a project that lists only groups."""
 
 
 def projects_of(site: Site) -> tuple[Project, ...]:
-    """Projects with members, of a cluster that the site makes and whose pods KAI places."""
+    """Return projects with members, if the site has its own cluster with KAI."""
     options = site.scheduler
     if options is None or options.kind != "kai" or site.kubernetes is None or site.external_cluster:
         return ()
@@ -28,7 +28,7 @@ def projects_of(site: Site) -> tuple[Project, ...]:
 
 
 def submissions_of(site: Site) -> dict[str, list[str]]:
-    """By namespace the user, the group or "", and the pod as JSON: what the probe asks the API for."""
+    """Return by namespace the user, the group or "", and the pod as JSON, for the probe's request to the API."""
     options = site.scheduler
     return {
         namespace_of(project.name): [

@@ -1,4 +1,4 @@
-"""Variables of role scheduler: which releases the first control host installs, and where they come from."""
+"""Variables of role scheduler: the releases that the first control host installs, and their sources."""
 
 from appliance.errors import ConfigError
 from appliance.stages.context import RoleContext, Variables
@@ -14,7 +14,7 @@ TABLE = "appliance/stages/scheduler/charts.yml"
 
 
 def variables(context: RoleContext) -> Variables:
-    """All variables of role scheduler. Raises ConfigError where no exact version of a chart is known, and for Run:ai."""
+    """Return all variables of role scheduler. Raises ConfigError if no exact version of a chart is known, and for Run:ai."""
     site, profile = context.site, context.profile
     first = context.host.name == control_hosts(site)[0].name
     chosen = site.scheduler or SchedulerOptions()

@@ -1,4 +1,4 @@
-"""Causes that several checks of Slurm have."""
+"""Conditions under which one fault explains several checks of Slurm."""
 
 from appliance.checks.causes import NAMED_CHECK, Cause, Reach, is_unknown
 from appliance.models.result import CheckResult, Kind
@@ -12,6 +12,6 @@ UNFIT = Cause(NAMED_CHECK, "the host's own watch reports it unfit for jobs")
 
 
 def short_of_gpus(cause: CheckResult, effect: CheckResult) -> bool:
-    """slurmctld drained the node because it registered with fewer GPUs than in slurm.conf."""
+    """Return whether slurmctld drained the node because it registered with fewer GPUs than in slurm.conf."""
     del cause
     return effect.kind is Kind.TOO_FEW_GPUS

@@ -7,7 +7,7 @@ from appliance.stages.restart import Restart
 
 KEY = "/etc/munge/munge.key"
 PMIX = "libpmix-dev"
-"""The library's package in Debian and Ubuntu; elsewhere Slurm's own package depends on the library."""
+"""PMIx's package in Debian and Ubuntu; elsewhere, Slurm's own package depends on the library."""
 CONFIGURATION = (
     *("/etc/slurm/slurm.conf", "/etc/slurm/gres.conf", "/etc/slurm/cgroup.conf"),
     "/etc/slurm/topology.conf",
@@ -22,7 +22,7 @@ CLUSTER = frozenset(
 
 
 def _lacks_pmix(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
-    """Whether the stage was there before it installed the library of PMIx, which slurmd opens when it starts."""
+    """Return whether the stage was deployed before it installed PMIx, which slurmd loads when it starts."""
     receipt = facts.receipts.get("slurm") if facts else None
     return bool(receipt and "slurmd" in receipt.versions and PMIX not in receipt.versions)
 

@@ -16,16 +16,16 @@ NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
 STATE = "/var/lib/slurm/slurmctld"
 """StateSaveLocation of role slurm."""
 WORKING = re.compile(r"alloc|mix|comp")
-"""In the state of a node that has jobs."""
+"""State words of a node with jobs."""
 
 
 def wanted(site: Site) -> bool:
-    """Whether the site has Slurm."""
+    """Return whether the site has Slurm."""
     return site.slurm is not None
 
 
 def at_work(site: Site, facts: Mapping[str, HostFacts]) -> str:
-    """Hosts on which jobs run or end, by the controller's last word."""
+    """Return hosts on which jobs run or end, by the controller's last state."""
     for host in site.with_role(Role.CONTROL):
         known = facts.get(host.name)
         if known and known.slurm and known.slurm.nodes is not None:
@@ -35,7 +35,7 @@ def at_work(site: Site, facts: Mapping[str, HostFacts]) -> str:
 
 
 def renamed(site: Site, host: Host, facts: Mapping[str, HostFacts]) -> str:
-    """Another name of the cluster: slurmctld compares it with its state, and ends (CLUSTER NAME MISMATCH)."""
+    """Return why a changed cluster name is refused: slurmctld compares it with its state and exits (CLUSTER NAME MISMATCH)."""
     del host
     name = site.slurm_options.cluster
     for control in site.with_role(Role.CONTROL)[:1]:

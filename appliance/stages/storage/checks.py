@@ -36,14 +36,14 @@ LOST = (
     "not mounted: mount it. Only to begin with an empty one: mkdir -p {0}"
 )
 MISSING = "missing"
-"""What the probe finds in the place of a resource that is not there."""
+"""The probe's type of a missing resource."""
 GIB = 1 << 30
 MINIMUM_FREE_PERCENT = 5.0
 WITHOUT_INODE_COUNT = frozenset({"btrfs"})
 
 
 def judge_server(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """One of the two NFS servers runs on the host that serves."""
+    """Pass if one of the two NFS servers runs on the serving host."""
     if not _serves(view, host):
         return []
     known = {name: facts.units[name] for name in UNITS if name in facts.units}
@@ -74,7 +74,7 @@ NFS_PORT = 2049
 
 
 def _unheard(host: Host, facts: HostFacts, unit: str) -> Judgement | None:
-    """A server whose unit is active, and that does not answer the host it runs on."""
+    """Report a server whose unit is active but which does not answer its own host."""
     own = [p for p in facts.neighbours.peers if p.own] if facts.neighbours else []
     states = [port.state for peer in own for port in peer.ports if port.port == NFS_PORT]
     if not states or states[0] == "open":
@@ -100,7 +100,7 @@ def judge_export(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
 
 
 def judge_client(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """A host that mounts has an NFS client: the kernel's, or in a container libnfs's tools."""
+    """Pass if a host with mounts has an NFS client: the kernel's, or in a container libnfs's tools."""
     if not view.site.storage.mounts or _serves(view, host):
         return []
     if facts.nfs_client == "kernel" or (facts.nfs_client and facts.os.container):
@@ -120,12 +120,12 @@ def judge_client(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
 
 
 def judge_mount(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Every mount of the site is there, from the right server."""
+    """Pass if every mount of the site is present, from the right server."""
     return [_judge_mount(view, host, facts, wanted) for wanted in view.site.storage.mounts]
 
 
 def judge_scratch(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Scratch is mounted and can be written."""
+    """Pass if scratch is mounted and writable."""
     scratch = view.site.storage.scratch
     if scratch is None:
         return []
@@ -149,7 +149,7 @@ def judge_scratch(view: View, host: Host, facts: HostFacts) -> Iterable[Judgemen
 
 
 def judge_scratch_size(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Compares the size of scratch with the class; a container uses its machine's disk."""
+    """Compare the size of scratch with the class; a container uses its machine's disk."""
     scratch = view.site.storage.scratch
     if scratch is None:
         return []
@@ -180,7 +180,7 @@ def judge_scratch_size(view: View, host: Host, facts: HostFacts) -> Iterable[Jud
 
 
 def lost_folders(view: View, host: Host, facts: HostFacts) -> list[str]:
-    """Folders of exports that were deployed and no longer exist: an empty one in their place would hide that users' data is not there."""
+    """Return deployed folders of exports that no longer exist: an empty one instead would hide that users' data is missing."""
     receipt = facts.receipts.get("storage")
     if receipt is None or not _serves(view, host):
         return []
@@ -190,7 +190,7 @@ def lost_folders(view: View, host: Host, facts: HostFacts) -> list[str]:
 
 
 def lost_fix(facts: HostFacts, name: str, export: str) -> str:
-    """How to find the folder ``name`` of an export again."""
+    """Return how to find the folder ``name`` of an export again."""
     there = [unit for unit in UNITS if unit in facts.units and facts.units[unit].load == "loaded"]
     return LOST.format(name, facts.host, export, there[0] if there else UNITS[0])
 
@@ -265,13 +265,13 @@ def _unmounted(facts: HostFacts, target: Place, wanted: NfsMount, origin: str) -
 
 
 def _silence(facts: HostFacts, at: str) -> str:
-    """The probe's error for a mount point whose file system does not answer."""
+    """Return the probe's error for a mount point whose file system does not answer."""
     said = (p.text for p in facts.problems if p.area == "filesystems" and p.at == at)
     return next(said, "")
 
 
 def _unread(facts: HostFacts) -> Gap | None:
-    """Why the mount table is not known; None where it is, whatever single file systems do not answer."""
+    """Return why the mount table is unknown; None if it is known, even if single file systems do not answer."""
     if facts.filesystems:
         return None
     return facts.gap("filesystems", "no file system was read")
@@ -291,7 +291,7 @@ def _at(facts: HostFacts, at: str) -> Filesystem | None:
 
 
 def _holding(facts: HostFacts, path: str) -> Filesystem | None:
-    """The file system with the longest mount point above ``path``."""
+    """Return the file system with the longest mount point above ``path``."""
     above = [f for f in facts.filesystems if f"{path}/".startswith(f"{f.at.rstrip('/')}/")]
     return max(above, key=lambda f: len(f.at), default=None)
 

@@ -1,4 +1,4 @@
-"""Whether this host can be an NFS client, and by what."""
+"""The NFS client of this host, if it has one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def collect(ask: Ask) -> Facts:
 
 
 def _in_kernel(ask: Ask) -> bool:
-    """The kernel knows it, or can load it; a container cannot load anything."""
+    """Return whether the kernel has the client or can load it; a container cannot load modules."""
     known = files.read(ask.path("/proc/filesystems")).split()
     if "nfs" in known or "nfs4" in known:
         return True

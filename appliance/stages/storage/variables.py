@@ -1,4 +1,4 @@
-"""From models to the variables of role ``storage``."""
+"""Variables of role ``storage``."""
 
 import re
 from ipaddress import IPv4Address, IPv4Network
@@ -15,11 +15,11 @@ NCONNECT_SINCE = (
 )  # https://docs.kernel.org/admin-guide/nfs : several TCP connections per mount
 NCONNECT = 8
 STORAGE = "storage"
-"""The network that mounts go through."""
+"""Name of the network for mounts."""
 
 
 def variables(context: RoleContext) -> Variables:
-    """What this host serves, mounts and keeps as scratch. Raises ConfigError for a mount of an unknown export."""
+    """Return this host's exports, mounts and scratch. Raises ConfigError for a mount of an unknown export."""
     facts = context.own
     serves = server_host(context.site) == context.host and bool(context.site.storage.exports)
     return {
@@ -39,7 +39,7 @@ def variables(context: RoleContext) -> Variables:
 
 
 def _homes(site: Site, serves: bool) -> Variables:
-    """Homes on an export of the site's own; to make them on another's server is its own people's to do."""
+    """Return homes on an export of the site; those on external servers are created by their administrators."""
     base, mount = site.base, site.storage.mount_of(site.base.homes)
     paths = [export.path for export in site.storage.exports]
     if not serves or not base.users or mount is None or mount.export not in paths:
@@ -51,19 +51,19 @@ def _homes(site: Site, serves: bool) -> Variables:
 
 
 def server_host(site: Site) -> Host | None:
-    """The host that serves the site's own exports: its first storage host."""
+    """Return the host that serves the site's own exports: its first storage host."""
     return next(iter(site.with_role(Role.STORAGE)), None)
 
 
 def client(facts: HostFacts | None) -> str:
-    """ "kernel", or "libnfs" in a container whose machine's kernel cannot mount NFS."""
+    """Return "kernel", or "libnfs" in a container whose machine's kernel cannot mount NFS."""
     if facts and facts.os.container and facts.nfs_client != "kernel":
         return "libnfs"
     return "kernel"
 
 
 def source(site: Site, host: Host, wanted: NfsMount) -> tuple[str, str]:
-    """Server and path behind a mount as ``host`` reaches it: the storage network where both have it."""
+    """Return server and path of a mount as ``host`` reaches it: in the storage network if both are in it."""
     if any(export.path == wanted.export for export in site.storage.exports):
         return str(_address(site, host)), wanted.export
     for external in site.storage.external:
@@ -76,7 +76,7 @@ def source(site: Site, host: Host, wanted: NfsMount) -> tuple[str, str]:
 
 
 def mount_unit(at: str) -> str:
-    """The name systemd demands for the unit that mounts ``at`` (systemd-escape --path --suffix=mount)."""
+    """Return the required name of the unit that mounts ``at`` (systemd-escape --path --suffix=mount)."""
     trimmed = re.sub("/+", "/", at).strip("/")
     escaped = "".join(
         "-" if c == "/" else c if _plain(c, i) else f"\\x{ord(c):02x}"
@@ -90,7 +90,7 @@ def _plain(character: str, position: int) -> bool:
 
 
 def _server(facts: HostFacts | None) -> str:
-    """A container has no kernel NFS server of its own: a server in user space serves there."""
+    """Return the server's variables; a container uses a server in user space instead of the kernel's."""
     return "ganesha" if facts and facts.os.container else "kernel"
 
 
@@ -104,7 +104,7 @@ def _address(site: Site, host: Host) -> IPv4Address:
 
 
 def meeting(server: Host, host: Host) -> tuple[IPv4Address, IPv4Address]:
-    """Addresses of server and client of a mount: in the storage network where both have one."""
+    """Return the addresses of server and client of a mount: in the storage network if both have one."""
     if STORAGE in server.addresses and STORAGE in host.addresses:
         return server.addresses[STORAGE], host.addresses[STORAGE]
     return server.address, host.address
@@ -125,7 +125,7 @@ def _default_clients(site: Site) -> tuple[IPv4Network, ...]:
 
 
 def _mount(context: RoleContext, facts: HostFacts | None, wanted: NfsMount) -> Variables | None:
-    """The unit behind one mount; None where there is nothing to mount.
+    """Return the unit of a mount; None if there is nothing to mount.
 
     The server binds its own directory: an NFS mount of oneself can deadlock when memory is short.
     """
@@ -151,7 +151,7 @@ def _options(facts: HostFacts | None) -> str:
 
 
 def _scratch(context: RoleContext) -> Variables:
-    """Scratch belongs to GPU hosts; devices are for machines, a container gets a directory."""
+    """Return scratch of a GPU host: on devices of a machine, or in a directory of a container."""
     scratch = context.site.storage.scratch
     if scratch is None or Role.GPU not in context.host.roles:
         return {"storage_scratch": "", "storage_scratch_unit": "", "storage_scratch_devices": []}

@@ -5,7 +5,7 @@ from appliance.stages.stage import ClusterStage
 
 
 def hosts(site: Site) -> tuple[Host, ...]:
-    """Those that jobs run on, and those that jobs are submitted from."""
+    """Return hosts on which jobs run, and hosts from which jobs are submitted."""
     return tuple(h for h in site.hosts if not {Role.CONTROL, Role.GPU}.isdisjoint(h.roles))
 
 

@@ -18,19 +18,19 @@ STORAGE = "appliance-storage"
 NFS = 2049
 API = "networking.k8s.io/v1"
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
-"""The API server sets it on every namespace (Kubernetes 1.21 and newer), so it cannot be forged."""
+"""Label that the API server sets on every namespace (Kubernetes 1.21 and newer), so it cannot be forged."""
 ENFORCING = ("calico", "cilium")
-"""Networks that enforce policies; CNI's plugin bridge does not, and needs an additional program."""
+"""Networks that enforce policies; the CNI plugin bridge needs an additional program for that."""
 
 
 def projects(site: Site) -> tuple[Project, ...]:
-    """Those with a namespace of ours: Run:ai makes its own."""
+    """Return projects whose namespaces the appliance creates; Run:ai creates its own."""
     scheduler = site.scheduler
     return () if scheduler is None or scheduler.kind == "runai" else scheduler.projects
 
 
 def users(site: Site, given: Section) -> tuple[Project, ...]:
-    """Projects whose pods may use it: those it names, else the one of the section workloads."""
+    """Return projects whose pods may use an add-on: those it names, else the one of section workloads."""
     options = site.workloads or WorkloadsOptions()
     if not isinstance(given, ServingAddon):
         return ()
@@ -41,13 +41,13 @@ def users(site: Site, given: Section) -> tuple[Project, ...]:
 
 
 def kept(site: Site) -> tuple[str, ...]:
-    """Names of services that only the network protects: add-ons without a login, and closed projects."""
+    """Return services that only the network protects: add-ons without a login, and closed projects."""
     addons = [key for key, given in _serving(site) if not given.open_to_cluster]
     return (*addons, *(f"project {p.name}" for p in _closed(site)))
 
 
 def project_policies(site: Site) -> tuple[Manifest, ...]:
-    """One for each project that is not open to the whole cluster: Ray's dashboards and similar services have no login.
+    """Return a policy for each project that is not open to the whole cluster: Ray's dashboards and similar services have no login.
 
     None if the site's network does not enforce policies, because a project would look closed but be open.
     """
@@ -74,7 +74,7 @@ def project_policies(site: Site) -> tuple[Manifest, ...]:
 
 
 def storage_policies(site: Site) -> tuple[Manifest, ...]:
-    """One for each project of a site with shared storage: its pods reach every port except that of NFS.
+    """Return a policy for each project of a site with shared storage: its pods reach every port except that of NFS.
 
     An export trusts addresses of hosts, and a pod's traffic has the address of its host: an NFS client in a container could
     use any uid. Kubelet mounts volumes, and policies do not apply to it. Not on an external cluster: a network that does
@@ -112,7 +112,7 @@ def _closed(site: Site) -> tuple[Project, ...]:
 
 
 def policies(site: Site) -> tuple[Manifest, ...]:
-    """One for each add-on of the site, in their order."""
+    """Return a policy for each add-on of the site, in order."""
     options = site.workloads
     return tuple(_policy(site, options, addon) for addon in wanted(site)) if options else ()
 
@@ -154,7 +154,7 @@ def _users(site: Site, options: WorkloadsOptions, given: Section) -> list[Manife
 
 
 def _notebooks(site: Site, options: WorkloadsOptions, project: Project) -> list[Manifest]:
-    """A project's notebooks are in their hub's namespace; their queue shows the project."""
+    """Select a project's notebooks in their hub's namespace by their queue."""
     if options.jupyter is None or project != project_of(site, options):
         return []
     queue = queue_of(project, options.jupyter.queue, INTERACTIVE)

@@ -1,4 +1,4 @@
-"""Notebooks: who lets people in, whose queue their pods wait in, and when an idle one ends."""
+"""Notebooks: authentication, the queue of their pods, and the end of idle ones."""
 
 from appliance.models.site import Site
 from appliance.models.text_types import minutes
@@ -11,15 +11,15 @@ from appliance.stages.workloads.table import images
 
 INTERACTIVE = "build"
 SECRET = "OAUTH_CLIENT_SECRET"
-"""As OAuthenticator reads it from the hub's environment, and as it is called in its Secret."""
+"""Name of the OAuth secret, in the hub's environment and in its Secret."""
 NAMESPACE = "jupyterhub"
 KEEP = {"helm.sh/resource-policy": "keep"}
 ADDRESS = f"http://proxy-public.{NAMESPACE}"
-"""Service and namespace, as pods reach it."""
+"""Address for pods: service and namespace."""
 
 
 def values(site: Site, options: WorkloadsOptions, scheduler: str) -> Manifest:
-    """The chart's own scheduler, placeholders and image pullers stay off: pods wait in a queue like other work."""
+    """Return the values. The chart's scheduler, placeholders and image pullers are off: pods wait in a queue like other work."""
     given, project = options.jupyter, project_of(site, options)
     assert given is not None
     queue = queue_of(project, given.queue, INTERACTIVE) if project else None
@@ -73,7 +73,7 @@ def _notebook(options: WorkloadsOptions, given: Jupyter, leaf: str) -> Manifest:
 
 
 def _culling(queue: Queue | None) -> Manifest:
-    """The queue's time limits, which the appliance's program enforces only in namespaces of projects."""
+    """Return the queue's time limits for the hub: the appliance's program enforces them only in namespaces of projects."""
     idle, longest = (queue.idle_limit, queue.time_limit) if queue else (None, None)
     asked = {"timeout": idle, "maxAge": longest}
     return {"enabled": True, **{k: minutes(v) * 60 for k, v in asked.items() if v}}

@@ -1,4 +1,4 @@
-"""Which releases a site's section ``workloads`` comes to, and which of ours it no longer wants."""
+"""The releases of a site's section ``workloads``, and releases to remove."""
 
 from pathlib import Path
 
@@ -16,30 +16,30 @@ SECURITY = "pod-security.kubernetes.io/enforce"
 
 
 def section(options: WorkloadsOptions, addon: Addon) -> Section | None:
-    """The site's section of an add-on."""
+    """Return the site's section of an add-on."""
     found: Section | None = getattr(options, addon.key)
     return found
 
 
 def wanted(site: Site) -> tuple[Addon, ...]:
-    """The add-ons of the site, in order of installation."""
+    """Return the add-ons of the site, in order of installation."""
     options = site.workloads
     return tuple(a for a in table().addons if options and section(options, a) is not None)
 
 
 def unwanted(site: Site) -> tuple[Addon, ...]:
-    """The add-ons to remove, in reverse order of installation."""
+    """Return the add-ons to remove, in reverse order of installation."""
     return tuple(a for a in reversed(table().addons) if a not in wanted(site))
 
 
 def releases(site: Site) -> tuple[Release, ...]:
-    """The releases in order of installation."""
+    """Return the releases in order of installation."""
     options = site.workloads
     return tuple(_release(site, options, a) for a in wanted(site)) if options else ()
 
 
 def digests(site: Site) -> dict[str, str]:
-    """The digest of each release's archive, by name; empty if only the offline source has it."""
+    """Return the digest of each release's archive, by name; empty if only the offline source has it."""
     options = site.workloads or WorkloadsOptions()
     found: dict[str, str] = {}
     for addon in wanted(site):
@@ -51,7 +51,7 @@ def digests(site: Site) -> dict[str, str]:
 
 
 def namespaces(site: Site) -> tuple[Manifest, ...]:
-    """Their namespaces, marked as this stage's: only what lies in one of them is ever removed."""
+    """Return their namespaces, marked as this stage's; only releases in marked namespaces are ever removed."""
     return tuple(
         manifest(
             site.name,

@@ -14,11 +14,11 @@ RELEASE, NAMESPACE = "vllm-stack", "vllm"
 QUEUE_LABEL = "kai.scheduler/queue"
 GPU = "nvidia.com/gpu"
 USER = 2000
-"""Of vLLM's image (its docker/entrypoints, 2026-08)."""
+"""The user of vLLM's image (docker/entrypoints, 2026-08)."""
 
 
 def project_of(site: Site, options: WorkloadsOptions) -> Project | None:
-    """The project whose queues are used, by default the first; None without projects, and with Run:ai."""
+    """Return the project whose queues are used, by default the first; None without projects, and with Run:ai."""
     scheduler = site.scheduler
     if scheduler is None or scheduler.kind == "runai":
         return None
@@ -26,19 +26,19 @@ def project_of(site: Site, options: WorkloadsOptions) -> Project | None:
 
 
 def queue_of(project: Project, name: str | None, work: str) -> Queue | None:
-    """The configured queue, otherwise the first for such work; None if there is none."""
+    """Return the configured queue, otherwise the first for such work; None if there is none."""
     if name is None:
         return next((q for q in project.queues if q.work == work), None)
     return next((q for q in project.queues if q.name == name), None)
 
 
 def address(model: ServedModel) -> str:
-    """Of its OpenAI-compatible API, as pods reach it."""
+    """Return the address of its OpenAI-compatible API for pods."""
     return f"http://{RELEASE}-{model.name}-engine-service.{NAMESPACE}/v1"
 
 
 def values(site: Site, options: WorkloadsOptions, scheduler: str) -> Manifest:
-    """One engine per model, reached by its own service: a router would be one more thing to trust."""
+    """Return the values: one engine per model with a service of its own, so that no router is necessary."""
     given, project = options.vllm, project_of(site, options)
     assert given is not None
     queue = queue_of(project, given.queue, SERVING) if project else None
@@ -94,11 +94,11 @@ def _engine(site: Site, options: WorkloadsOptions, model: ServedModel, leaf: str
 
 
 def models_export(site: Site, given: Vllm) -> str:
-    """The export with models; "" if none."""
+    """Return the export with models; "" if there is none."""
     return given.export or next(iter(readable(site)), "")
 
 
 def _arguments(model: ServedModel) -> list[str]:
-    """The model streamer; over several GPUs each process reads its part and gives it to the others."""
+    """Return arguments for the model streamer; with several GPUs, each process reads a part and sends it to the others."""
     parts = ["--model-loader-extra-config", '{"distributed": true}'] if model.gpus > 1 else []
     return ["--served-model-name", model.name, "--load-format", "runai_streamer", *parts]

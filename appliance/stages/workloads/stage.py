@@ -1,4 +1,4 @@
-"""Stage ``workloads``: what users of a cluster of the site's own making find there, by Helm."""
+"""Stage ``workloads``: add-ons for users of the site's own cluster, by Helm."""
 
 from appliance.models.site import Role, Site
 from appliance.stages.kubernetes import stage as kubernetes
@@ -9,7 +9,7 @@ from appliance.stages.workloads.variables import variables
 
 
 def wanted(site: Site) -> bool:
-    """Whether the site has add-ons on its own cluster."""
+    """Return whether the site has add-ons on its own cluster."""
     return site.workloads is not None and kubernetes.wanted(site)
 
 

@@ -1,4 +1,4 @@
-"""The table of add-ons: where a chart comes from, its pinned version, and how its namespace is held."""
+"""The table of add-ons: source and pinned version of each chart, and the security level of its namespace."""
 
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,7 @@ from appliance.stages.workloads.site import Image, WorkloadsOptions
 
 
 class Addon(Model):
-    """One row. ``key``: its section in the site. No registry and no ``repository``: nobody publishes it."""
+    """One row. ``key``: its section in the site. Without registry and ``repository``, the chart is not published."""
 
     key: str
     chart: str
@@ -33,17 +33,17 @@ class Addon(Model):
 
     @property
     def name(self) -> str:
-        """Of chart and release."""
+        """Name of chart and release."""
         return self.chart.rsplit("/", 1)[-1]
 
     @property
     def published(self) -> bool:
-        """Whether there is somewhere to fetch it from."""
+        """Whether the chart can be downloaded."""
         return bool(self.repository) or self.chart.startswith("oci://")
 
 
 class Table(Model):
-    """All add-ons in the order they are installed, and images by name; None: the site names it."""
+    """All add-ons in order of installation, and images by name; None: the site names the image."""
 
     version: Literal[1]
     addons: tuple[Addon, ...]
@@ -52,11 +52,11 @@ class Table(Model):
 
 @cache
 def table() -> Table:
-    """The table that comes with the program."""
+    """Return the table shipped with the program."""
     return load(Path(__file__).with_name("table.yml"), Table)
 
 
 def images(options: WorkloadsOptions) -> dict[str, str]:
-    """Those of the table and the site's own, by name; without those nobody named."""
+    """Return images of the table and of the site by name, without unnamed ones."""
     known = {name: image for name, image in table().images.items() if image is not None}
     return {**known, **options.images}

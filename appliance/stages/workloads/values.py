@@ -1,4 +1,4 @@
-"""The values of each chart for a site. A chart without an entry has its defaults."""
+"""Values of each chart for a site. A chart without an entry uses its defaults."""
 
 from collections.abc import Callable, Mapping
 
@@ -13,43 +13,43 @@ SCHEDULER = "kai-scheduler"
 NCONNECT = 8
 """TCP connections per mount, as the hosts' own mounts have."""
 UNLISTED = "DEFAULT_PATH_FOR_NON_LISTED_NODES"
-"""The local-path provisioner's word for every host that is not named."""
+"""The local-path provisioner's name for all hosts that are not listed."""
 LOCAL_PROVISIONER = "rancher.io/local-path"
 LOCAL_FOLDER = "local-path"
 MLFLOW = "mlflow"
 MLFLOW_DATA = "/mlflow/data"
 MLFLOW_HOST = f"{MLFLOW}.{MLFLOW}"
 MLFLOW_ADDRESS = f"http://{MLFLOW_HOST}"
-"""Service and namespace, as pods reach it."""
+"""Address for pods: service and namespace."""
 PLAIN_LOCAL = "/opt/local-path-provisioner"
 
 
 def scheduler_name(options: SchedulerOptions | None) -> str:
-    """Who places pods of the queues."""
+    """Return the scheduler of pods in queues."""
     return SCHEDULER if options else "default-scheduler"
 
 
 def nfs_export(site: Site, options: WorkloadsOptions) -> str:
-    """The export volumes are made on; "" where there is none."""
+    """Return the export with volumes; "" if there is none."""
     chosen = options.nfs_csi.export if options.nfs_csi else None
     return chosen or next(iter(writable(site)), "")
 
 
 def local_folder(site: Site, options: WorkloadsOptions) -> str:
-    """Where the hosts keep local volumes."""
+    """Return the folder of local volumes on hosts."""
     given = options.local_path.path if options.local_path else None
     scratch = site.storage.scratch
     return given or (f"{scratch.at}/{LOCAL_FOLDER}" if scratch else PLAIN_LOCAL)
 
 
 def values(key: str, site: Site, options: WorkloadsOptions) -> Manifest:
-    """The values of one add-on."""
+    """Return the values of one add-on."""
     make = MAKERS.get(key)
     return make(site, options) if make else {}
 
 
 def _nfs_csi(site: Site, options: WorkloadsOptions) -> Manifest:
-    """Exports squash root, so the directory of a volume belongs to nobody: it is open to the pods that mount it."""
+    """Return values of the NFS driver. Exports squash root, so a volume's directory belongs to nobody and is open to pods that mount it."""
     given = options.nfs_csi
     assert given is not None
     path = nfs_export(site, options)
@@ -101,7 +101,7 @@ def _metrics_server(site: Site, options: WorkloadsOptions) -> Manifest:
 
 
 def _trainer(site: Site, options: WorkloadsOptions) -> Manifest:
-    """It needs JobSet, and installs it unless another add-on does."""
+    """Return values of the Trainer, which installs JobSet unless another add-on does."""
     del site
     return {"jobset": {"install": options.jobset is None}, "runtimes": {"defaultEnabled": True}}
 
@@ -113,19 +113,19 @@ def _kuberay(site: Site, options: WorkloadsOptions) -> Manifest:
 
 
 def _spark(site: Site, options: WorkloadsOptions) -> Manifest:
-    """It looks after every namespace: those of projects are made by queue apply, which may come after it."""
+    """Return values of the Spark operator, which watches every namespace, because queue apply may create projects' ones later."""
     del site, options
     return {"spark": {"jobNamespaces": [""]}}
 
 
 def _dask(site: Site, options: WorkloadsOptions) -> Manifest:
-    """The one thing its pod lacks for the strictest standard."""
+    """Return values of Dask: the only setting its pod lacks for the restricted standard."""
     del site, options
     return {"podSecurityContext": {"seccompProfile": {"type": "RuntimeDefault"}}}
 
 
 def _mlflow(site: Site, options: WorkloadsOptions) -> Manifest:
-    """One server with its database and files on one volume, which stays when the release goes."""
+    """Return values of MLflow: one server with database and files on one volume, which is kept when the release is removed."""
     del site
     given = options.mlflow
     assert given is not None

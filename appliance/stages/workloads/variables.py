@@ -1,4 +1,4 @@
-"""Variables of role workloads: releases of the first control host, and those that are taken away again."""
+"""Variables of role workloads: releases of the first control host, and releases to remove."""
 
 from appliance.stages.context import RoleContext, Variables
 from appliance.stages.kubernetes.variables import control_hosts
@@ -16,7 +16,7 @@ from appliance.stages.workloads.table import Addon
 
 
 def variables(context: RoleContext) -> Variables:
-    """All variables of role workloads. Other control hosts install nothing."""
+    """Return all variables of role workloads. Other control hosts install nothing."""
     site = context.site
     first = context.host.name == control_hosts(site)[0].name
     known = digests(site)

@@ -1,4 +1,4 @@
-"""Is the host what all stages build on: system, clock, kernel parameters, units, room and size."""
+"""Checks what all stages need of a host: operating system, clock, kernel parameters, units, free space, and size."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -48,7 +48,7 @@ from appliance.text import plural
 
 DBUS, LOGIND = "dbus.service", "systemd-logind.service"
 OF_THE_SYSTEM = (DBUS, "systemd-journald.service", LOGIND)
-"""Logins and records of every service need them; judged only if they do not run, for a small system may lack one."""
+"""Units that logins and logs of every service need; judged only if present, because a small system may lack one."""
 UNITS = (
     "ssh.service",
     "sshd.service",
@@ -61,13 +61,12 @@ UNITS = (
 OF_USERS = re.compile(
     r"user(-runtime-dir)?@[0-9]+\.service|session-c?[0-9]+\.scope|systemd-coredump@[0-9-]+\.service"
 )
-"""Any user can make these fail: by killing their own service manager, by a process that outlives its session (logind
-ends sessions as their users ask), by a core that takes longer to write than systemd waits."""
+"""Units that any user can make fail: by killing their own service manager, by a process that outlives its session, or by a core dump that takes longer than systemd waits."""
 ENABLED = frozenset({"enabled", "static", "alias", "indirect", "generated"})
 
 
 def judge_os(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """The release is one the profile supports."""
+    """Pass if the profile supports the release."""
     supported = view.profile.software.operating_systems
     release = facts.os.release
     common = {"limit": ", ".join(supported), "limit_source": f"profile {view.profile.name}"}
@@ -87,7 +86,7 @@ def judge_os(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
 
 
 def judge_sysctl(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Every kernel parameter of the stage is set; in a container, only its own are checked."""
+    """Pass if every kernel parameter of the stage is set; in a container, only its own are checked."""
     own, others = judged(view.profile, view.site, host, facts)
     shared = sorted(others)
     # The kernel shows some of net. only to the machine's own network namespace, so a container lacks them.
@@ -121,7 +120,7 @@ def _judge_own(host: Host, facts: HostFacts, own: Mapping[str, str]) -> Iterable
 
 
 def judge_units(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """ssh, time and firewall run, and will after a boot."""
+    """Pass if ssh, time service and firewall run and are enabled at boot."""
     for name in units(view, facts):
         unit = facts.units.get(name)
         target = place(host.name, name)
@@ -138,7 +137,7 @@ def judge_units(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
 
 
 def _of_the_system(host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Those that are there and do not run. logind ends with dbus, and does not start with it."""
+    """Return existing ones that do not run. logind stops with dbus, but does not start with it."""
     down = {
         name: complaint
         for name in OF_THE_SYSTEM
@@ -157,7 +156,7 @@ def _of_the_system(host: Host, facts: HostFacts) -> Iterable[Judgement]:
 
 
 def units(view: View, facts: HostFacts) -> tuple[str, ...]:
-    """What must run on a host of this family."""
+    """Return the units that must run on a host of this family."""
     debian = facts.os.id in {"debian", "ubuntu"} or "debian" in facts.os.like
     names = ("ssh.service", "chrony.service") if debian else ("sshd.service", "chronyd.service")
     return (*names, "appliance-firewall.service") if view.site.base.firewall else names
@@ -176,7 +175,7 @@ def _complaint(unit: Unit) -> str:
 
 
 def judge_failed_units(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """systemd has given up on nothing, but for what users can have fail."""
+    """Pass if no unit has failed, except those that users can make fail."""
     failures = tuple(f for f in facts.os.failed_units if not OF_USERS.fullmatch(f))
     if failures:
         cause = f"failed: {', '.join(failures)}"
@@ -201,20 +200,20 @@ def judge_failed_units(view: View, host: Host, facts: HostFacts) -> Iterable[Jud
 
 
 def _lies_below(cause: CheckResult, effect: CheckResult) -> bool:
-    """Whether all changes are files below the folder of the cause, or keys that are read there."""
+    """Return whether all changes are files below the folder of the cause, or keys read from there."""
     folder = f"/{cause.target.partition('/')[2]}/"
     rest = [name for name in effect.names if folder not in name]
     return len(rest) < len(effect.names) and all(name.startswith("keys of user ") for name in rest)
 
 
 def _is_drop_in(cause: CheckResult, effect: CheckResult) -> bool:
-    """Whether the file is a drop-in of the daemon whose limits or processors are judged."""
+    """Return whether the file is a drop-in of the daemon whose limits or processors are judged."""
     file, of = cause.target.partition("/")[2], effect.target.partition("/")[2]
     return bool(of) and file.startswith(f"etc/systemd/system/{of.partition(',')[0]}.service.d/")
 
 
 def _of_packages(cause: CheckResult, effect: CheckResult) -> bool:
-    """Whether all changes are packages whose installation was interrupted."""
+    """Return whether all changes are packages whose installation was interrupted."""
     changed = {name.removeprefix("package ") for name in effect.names}
     return bool(changed) and changed <= {*cause.names}
 

@@ -1,4 +1,4 @@
-"""Whether an ordinary user can work on the host: shared folders, device files, homes, logins."""
+"""Checks whether an ordinary user can work on the host: shared folders, device files, homes, logins."""
 
 import re
 import shlex
@@ -30,17 +30,17 @@ SOURCE = "own choice, equal to base.disk"
 MIB = 1 << 20
 LEAST_SIZE = 60 * MIB
 MAJOR = 195
-"""Of the device files of NVIDIA's driver."""
+"""Major number of the device files of NVIDIA's driver."""
 CONTROL, CONTROL_MINOR = "/dev/nvidiactl", 255
 STARTED = 10
 """Concurrent unauthenticated logins from which OpenSSH's default of MaxStartups starts to refuse."""
 CROWD = 2000
 FILES, LEAST_FILES = "open files", 4096
-"""The limit of the kernel's own default for services (systemd's DefaultLimitNOFILE has 524,288)."""
+"""Minimum limit of open files for services (systemd's DefaultLimitNOFILE is 524,288)."""
 ENDING = frozenset({"exit", "logout", "exec"})
 LIMITING = re.compile(r"ulimit( +-[HS]+)? +-[HSvuntfdml]+")
 MOST_PEOPLE = 5
-"""Users named one by one."""
+"""Maximum number of users named one by one."""
 GROUPS = "/sys/fs/cgroup"
 SOURCE_OF_CROWDS = (
     "own choice: far above what daemons and sessions use, below the number at which fork fails"
@@ -49,7 +49,7 @@ PROGRAM = re.compile(r"[A-Za-z0-9_][\w.+-]{0,31}", re.ASCII)
 
 
 def judge_access(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Each thing that keeps users from work."""
+    """Return a result for each obstacle to users' work."""
     access = facts.access
     if access is None:
         return [not_assessed(host.name, facts.gap("access"))]
@@ -147,7 +147,7 @@ def _room(host: Host, spot: Spot, least: float, source: str) -> Iterator[Judgeme
 
 
 def _devices(host: Host, access: Access) -> Iterator[Judgement]:
-    """Of equal faults one result: eight GPUs have the same mode for one reason."""
+    """Merge equal faults into one result: eight GPUs have the same mode for one reason."""
     alike: dict[tuple[str, int, str, str], list[str]] = {}
     wanted = USUAL if access.device_mode is None else access.device_mode
     for spot in access.spots:
@@ -176,7 +176,7 @@ def _devices(host: Host, access: Access) -> Iterator[Judgement]:
 
 
 def _missing(host: Host, facts: HostFacts, access: Access) -> Iterator[Judgement]:
-    """Device files that the driver's GPUs lack; slurmd ends without those that gres.conf names."""
+    """Return device files that GPUs of the driver lack; slurmd exits without those in gres.conf."""
     devices = facts.gpus.devices if facts.gpus else ()
     there = {spot.at for spot in access.spots if spot.at.removeprefix("/dev/nvidia").isdigit()}
     if not there:
@@ -204,7 +204,7 @@ def _missing(host: Host, facts: HostFacts, access: Access) -> Iterator[Judgement
 
 
 def _is_open(spot: Spot) -> bool:
-    """Whether all users or a chosen group have access."""
+    """Return whether all users or a chosen group have access."""
     if spot.mode & ALL_RW == ALL_RW:
         return True
     return spot.mode & GROUP_RW == GROUP_RW and spot.group != "root"
@@ -240,7 +240,7 @@ def _common(host: Host, access: Access) -> Iterator[Judgement]:
 
 
 def _printed(host: Host, facts: HostFacts) -> Iterator[Judgement]:
-    """This program reads past it, as few others do."""
+    """Report output of login scripts: this program ignores it, but few others do."""
     if facts.printed:
         yield warned(
             place(host.name, "login"),
@@ -294,7 +294,7 @@ def _lookups(host: Host, access: Access) -> Iterator[Judgement]:
 
 
 def _job_limits(host: Host, facts: HostFacts, access: Access) -> Iterator[Judgement]:
-    """In a container root may not set what its machine forbids."""
+    """Judge the hard limits of jobs. In a container, root cannot exceed those of its machine."""
     for name, value in access.job_limits.items():
         least = LEAST_FILES if name == FILES else None
         if (value >= least) if least else facts.os.container:

@@ -28,7 +28,7 @@ NEWER = (
 
 @dataclass(frozen=True)
 class Part:
-    """Something that a host runs, in which version."""
+    """A component that a host runs, and its version."""
 
     of: str
     version: str
@@ -36,13 +36,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Known:
-    """All rows, with a cache by part: many hosts share few versions."""
+    """All rows, with a cache by part, because many hosts share few versions."""
 
     rows: tuple[Advisory, ...]
     said: dict[tuple[Part, str], tuple[Advisory | None, bool | None]]
 
     def of(self, part: Part, system: str) -> tuple[Advisory | None, bool | None]:
-        """The row of a part, and whether the part is fixed according to it."""
+        """Return the row of a part, and whether the part has its fixes."""
         key = (part, system)
         if key not in self.said:
             row = newest(self.rows, part.of, system)
@@ -55,7 +55,7 @@ def _known(view: View) -> Known:
 
 
 def judge_advisories(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Compares each part with its newest row; a part without a row is unknown."""
+    """Compare each part with its newest row; a part without a row is unknown."""
     most, source = view.number(ids.ADVISORIES) or (DAYS, "own choice")
     today, simulated = facts.taken[:10], "gpu" in facts.simulated
     good: list[str] = []
@@ -81,7 +81,7 @@ def judge_advisories(view: View, host: Host, facts: HostFacts) -> Iterable[Judge
 
 
 def _parts(facts: HostFacts) -> Iterator[Part]:
-    """A container has its machine's kernel, which is judged there."""
+    """Return the parts of a host. The kernel of a container is judged on its machine."""
     if facts.gpus and facts.gpus.driver:
         yield Part(DRIVER, facts.gpus.driver)
     yield from (Part(name, facts.packages[name]) for name in PACKAGES if name in facts.packages)
@@ -92,7 +92,7 @@ def _parts(facts: HostFacts) -> Iterator[Part]:
 def _advisory_text(
     host: Host, part: Part, row: Advisory | None, is_good: bool | None, facts: HostFacts
 ) -> Judgement | None:
-    """Results that do not depend on the row's age: a vulnerable version stays vulnerable."""
+    """Return results that do not depend on the row's age: a vulnerable version stays vulnerable."""
     at = place(host.name, part.of)
     if row is None or is_good is None:
         what = f"{part.of} {part.version} of {facts.os.release}"

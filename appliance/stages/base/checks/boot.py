@@ -13,14 +13,14 @@ NO_SERVICE = frozenset(
     f"{name}.target"
     for name in ("rescue", "emergency", "poweroff", "halt", "reboot", "kexec", "shutdown", "exit")
 )
-"""Units that systemd can start into, and that run no service (systemd.special(7))."""
+"""Default targets without services (systemd.special(7))."""
 
 
 PLAIN = re.compile(r"[A-Za-z0-9_./-]+", re.ASCII)
 
 
 def judge_boot(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """No file that is read later sets a parameter to something else."""
+    """Pass if no file that is read later overrides a parameter."""
     own, _ = judged(view.profile, view.site, host, facts)
     at_boot = facts.sysctl_at_boot
     if at_boot is None:
@@ -41,7 +41,7 @@ def judge_boot(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
 
 
 def judge_start(host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """The next start does not end in a shell without services."""
+    """Pass if the next boot will start services, not an emergency shell."""
     if facts.os.boots_into in NO_SERVICE:
         yield failed(
             place(host.name, "default.target"),

@@ -9,7 +9,7 @@ from appliance.models.site import Host
 
 
 def judge_claims(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """What contradicts reaches no file of another host (appliance/engine/look/shared_facts.py)."""
+    """Report contradictions, which do not reach files of other hosts (appliance/engine/look/shared_facts.py)."""
     found = view.standing.contradictions.get(host.name, ())
     if not (facts.cpu.threads and facts.memory.total):
         yield not_assessed(host.name, facts.gap("cpu"))

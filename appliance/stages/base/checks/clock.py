@@ -1,4 +1,4 @@
-"""Do clocks follow a source, and agree."""
+"""Checks whether clocks follow a source and agree."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ SPREAD_SECONDS = 1.0
 SILENT_SECONDS = 3 * 3600.0
 """Ten times the longest interval at which chronyd polls by default (1024 s)."""
 UNANSWERED, ALL_UNANSWERED = 3, 8
-"""Queries in a row: one is lost by chance, and chronyd remembers eight."""
+"""Consecutive unanswered queries: one can be lost by chance; chronyd keeps eight."""
 NTP = 123
 LOOK_SECONDS = 90.0
 """Hosts are queried in parallel; each answers within 45 s of its turn."""
@@ -25,7 +25,7 @@ OWN_CHOICE = (
 
 
 def judge_clock(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """The clock follows a source, and closely."""
+    """Pass if the clock follows a source with a small offset."""
     clock = facts.clock
     bound, source = _limit(view, ids.CLOCK, OFFSET_SECONDS)
     common = {"unit": "s", "limit": bound, "limit_source": source}
@@ -64,7 +64,7 @@ def judge_clock(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
 
 
 def _silent(host: Host, source: str, seconds: int) -> Judgement:
-    """chronyd reports synchronisation even if its source has been silent for a long time."""
+    """Report a silent source: chronyd reports synchronisation for hours without one."""
     return warned(
         host.name,
         f"its source {source} has not answered for {seconds / 3600:.1f} h: the clock is not synchronized",
@@ -77,7 +77,7 @@ def _silent(host: Host, source: str, seconds: int) -> Judgement:
 
 
 def _unanswered(view: View, host: Host, source: str, queries: int) -> Judgement:
-    """The clock keeps its time for a while; a rule of a firewall that was added by hand is the usual cause."""
+    """Report unanswered queries. The clock stays right for a while; the usual cause is a firewall rule added by hand."""
     server = next((one for one in view.site.hosts if str(one.address) == source), None)
     both = (host, server) if server else (host,)
     rules = [removal(one.name, view.facts.get(one.name), NTP) for one in both]
@@ -100,7 +100,7 @@ def _unanswered(view: View, host: Host, source: str, queries: int) -> Judgement:
 
 
 def judge_clock_spread(view: View) -> Iterable[Judgement]:
-    """Compares the hosts' offsets; munge and job logs tolerate only small differences."""
+    """Compare the hosts' offsets; munge and job logs tolerate only small differences."""
     bound, source = _limit(view, ids.CLOCK_SPREAD, SPREAD_SECONDS)
     common = {"unit": "s", "limit": bound, "limit_source": source}
     if apart := _apart(view):
@@ -128,7 +128,7 @@ def judge_clock_spread(view: View) -> Iterable[Judgement]:
 
 
 def _apart(view: View) -> Judgement | None:
-    """Compares the hosts' own times, independent of their time daemons."""
+    """Compare the hosts' times, independent of their time daemons."""
     times = {name: facts.clock.time for name, facts in view.facts.items()}
     if len(times) < 2:
         return None

@@ -14,7 +14,7 @@ OF_OTHERS = frozenset({"unit", "mount", "module"})
 
 
 def judge_drift(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Nothing a stage manages was changed since, on disk or in force."""
+    """Pass if no managed resource was changed since, on disk or at run time."""
     unread = sum(receipt.unread for receipt in facts.receipts.values())
     changed = list(_changed(view, host, facts))
     if changed:

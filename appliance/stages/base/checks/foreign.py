@@ -63,13 +63,13 @@ IN_FORCE = (
 
 
 def judge_foreign(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """What no deployment takes away."""
+    """Report findings that no deployment removes."""
     left = [f for f in unexpected_entries(view.site, facts) if not is_purged(view.site, f)]
     return _judged(host, facts, left, lambda found: f"on {host.name}: {_undo(found)}")
 
 
 def judge_purge(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Findings that deployments remove, if the site sets base.purge."""
+    """Report findings that deployments remove if the site sets base.purge."""
     if not view.site.base.purge:
         return []
     left = [f for f in unexpected_entries(view.site, facts) if is_purged(view.site, f)]
@@ -77,7 +77,7 @@ def judge_purge(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
 
 
 def unexpected_entries(site: Site, facts: HostFacts) -> list[Foreign]:
-    """Findings that are not in base.keep."""
+    """Return findings that are not in base.keep."""
     return [
         f
         for f in facts.foreign or ()
@@ -89,29 +89,29 @@ def unexpected_entries(site: Site, facts: HostFacts) -> list[Foreign]:
 
 
 def _is_how_we_become_root(site: Site, found: Foreign) -> bool:
-    """Whether the file is the sudo rule of the deployment account, in one line; deployments need it."""
+    """Return whether the file is the one-line sudo rule of the deployment account, which deployments need."""
     rule = found.kind == "file" and found.at.startswith("/etc/sudoers.d/") and found.lines == 1
     return site.access.become and rule and found.line.split()[:1] == [site.access.user]
 
 
 def _has_rights_by_the_site(site: Site, found: Foreign) -> bool:
-    """Who deploys and who administers may have a number of the system's."""
+    """Return whether the site grants these rights: the deployment account and admins may have a system uid."""
     return found.kind in RIGHTS and found.at in {site.access.user, *(a.name for a in site.base.admins)}  # fmt: skip
 
 
 def _only_forbids(found: Foreign) -> bool:
-    """What cloud-init leaves of an image made for keys: no passwords over ssh, and not a word more."""
+    """Return whether the file only disables ssh passwords, as cloud-init writes it."""
     settings = found.kind == "file" and found.at.startswith("/etc/ssh/sshd_config.d/")
     return settings and found.lines == 1 and found.line.split() == ["PasswordAuthentication", "no"]
 
 
 def is_purged(site: Site, found: Foreign) -> bool:
-    """Whether the next deployment takes it away."""
+    """Return whether the next deployment removes it."""
     return site.base.purge and found.kind in REMOVABLE
 
 
 def purged(site: Site, facts: HostFacts) -> tuple[str, ...]:
-    """The paths the next deployment takes away."""
+    """Return the paths that the next deployment removes."""
     return tuple(f.at for f in unexpected_entries(site, facts) if is_purged(site, f))
 
 
@@ -138,7 +138,7 @@ def _judged(
 
 
 def _undo(found: Foreign) -> str:
-    """The remedy, with the line of base.keep that accepts it."""
+    """Return the remedy, with the line of base.keep that accepts the finding."""
     if found.kind == "more":
         return "undo or keep the listed ones, then run appliance health again"
     name = _name(found)
@@ -148,7 +148,7 @@ def _undo(found: Foreign) -> str:
 
 
 def _remedy(found: Foreign) -> str:
-    """The command that removes the finding; names with special characters are never part of a command."""
+    """Return the command that removes the finding; names with special characters are never part of a command."""
     words = {"at": found.at, "name": found.at.rpartition("/")[2]}
     if found.end and PLAIN.fullmatch(found.at):
         return f"sed -i '\\#{found.end}#d' {found.at}"
@@ -167,13 +167,13 @@ def _remedy(found: Foreign) -> str:
 
 
 def _removed(at: str) -> str:
-    """An unmanaged file, then the daemons that have read it."""
+    """Return the command that removes the file and reloads the daemons that have read it."""
     then = next((how.format(m[1]) for place, how in IN_FORCE if (m := place.match(at))), "")
     return f"rm {at}" + (f"; {then}" if then else "")
 
 
 def _name(found: Foreign) -> str:
-    """What ``base.keep`` calls it."""
+    """Return its name in ``base.keep``."""
     if found.kind in ACCOUNTS:
         return f"account {found.at}"
     if found.kind == "key":

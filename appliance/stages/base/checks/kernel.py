@@ -16,7 +16,7 @@ SOURCE = "kernel_log.yml: messages of Linux (own choice)"
 
 
 def judge_kernel_log(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Each kind of message and part within the hours that count."""
+    """Judge each kind of message and part within the configured hours."""
     if facts.kernel_events is None:
         if facts.os.container:
             cause = "a container has no kernel log of its own"

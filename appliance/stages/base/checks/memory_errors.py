@@ -26,7 +26,7 @@ ELSEWHERE = "a module unknown to the driver"
 
 
 def judge_memory_errors(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """None uncorrected since the host was started, and corrected ones no oftener than a sound module has them."""
+    """Pass without uncorrected errors since the boot, and with corrected errors at most at the rate of a sound module."""
     found = facts.memory_errors
     told: dict[str, Any] = {"unit": "errors", "simulated": bool(facts.simulated)}
     if found is None:
@@ -43,7 +43,7 @@ def judge_memory_errors(view: View, host: Host, facts: HostFacts) -> Iterable[Ju
 
 
 def unread(host: Host, facts: HostFacts, area: str, **told: Any) -> Judgement:
-    """The result without EDAC data; the hardware of a container belongs to its machine."""
+    """Return the result without EDAC data; the hardware of a container belongs to its machine."""
     is_lent = bool(facts.os.container) and area not in facts.errors
     why = BORROWED if is_lent else facts.gap(area)
     return not_assessed(host.name, why, required=not is_lent, **told)
@@ -72,7 +72,7 @@ def _uncorrected(host: Host, found: MemoryErrors, told: Mapping[str, Any]) -> It
 def _corrected(
     view: View, host: Host, facts: HostFacts, found: MemoryErrors, told: Mapping[str, Any]
 ) -> Iterator[Judgement]:
-    """Over all the time they are counted, and since the reading before, where there is one to compare with."""
+    """Judge corrected errors over the whole uptime, and since the previous reading if there is one."""
     before, rate = view.before.get(host.name), _rate(view)
     known = before.memory_errors if before and not unusable(before, facts) else None
     earlier = _by_module(known, "corrected") if known else {}
@@ -97,7 +97,7 @@ def _corrected(
 
 
 def _by_module(found: MemoryErrors, kind: str) -> dict[str, int]:
-    """Counts above zero by module; "" for errors without a known module."""
+    """Return counts above zero by module; "" for errors without a known module."""
     counts: dict[str, int] = {}
     for module in found.modules:
         counts[module.label] = counts.get(module.label, 0) + getattr(module, kind)

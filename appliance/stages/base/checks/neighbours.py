@@ -1,4 +1,4 @@
-"""Whether hosts reach each other, as large as their packets may be, and by the right names and addresses."""
+"""Checks whether hosts reach each other, with packets up to the MTU, and by the right names and addresses."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ BARRIER = re.compile(
 )
 INTERFACE = re.compile(r"[A-Za-z0-9][\w.-]{0,14}", re.ASCII)
 BLOCK = re.compile(r"(rule|chain) (ip|ip6|inet|arp|bridge|netdev) [\w.-]+ [\w.-]+( handle \d+)?")
-"""The obstacles that a host may report, restricted to text that is safe in a command."""
+"""Obstacles that a host may report, restricted to text that is safe in a command."""
 PARENT = re.compile(r"ffff:(fff[23])?")
 FILTERS = {
     "police": "drops packets above a rate",
@@ -37,7 +37,7 @@ Seen = dict[str, dict[str, Peer]]
 
 
 def judge_neighbours(view: View) -> Iterable[Judgement]:
-    """Several hosts' reports about one host are one finding of that host; a single report is a finding of the reporter."""
+    """Judge reports of hosts about each other: of several about one host, it is the finding's host; of one, the reporter is."""
     asked = {name: facts.neighbours for name, facts in view.facts.items() if facts.neighbours}
     unasked = sorted(name for name in view.facts if not _is_whole(view.facts[name]))
     if not asked:
@@ -69,14 +69,14 @@ def judge_neighbours(view: View) -> Iterable[Judgement]:
 
 
 def _at(name: str, witnesses: list[str], part: str) -> Place:
-    """A host's results from at least two other hosts; a single report is a result of the reporter."""
+    """Return a host's results from at least two other hosts; a single report is a result of the reporter."""
     if len(witnesses) > 1:
         return place(name, part)
     return place(witnesses[0], f"{name} {part}")
 
 
 def _is_answered_by(view: View, name: str, asker: str) -> bool:
-    """Whether a host has the address of the one that asks, so that it answers itself: that address is the finding."""
+    """Return whether a host has the querying host's own address, which is the finding then."""
     address = next((str(one.address) for one in view.site.hosts if one.name == asker), "")
     facts = view.facts.get(name)
     return facts is not None and any(
@@ -87,7 +87,7 @@ def _is_answered_by(view: View, name: str, asker: str) -> bool:
 
 
 def _is_whole(facts: HostFacts) -> bool:
-    """Whether packets were sent, too."""
+    """Return whether packets were sent, too."""
     said = facts.neighbours
     return said is not None and all(peer.own or peer.small is not None for peer in said.peers)
 
@@ -98,7 +98,7 @@ def _interface(host: Host, facts: HostFacts) -> Interface | None:
 
 
 def _sizes(view: View) -> Iterator[Judgement]:
-    """All hosts of a network must have the same MTU; otherwise larger packets are lost."""
+    """Judge the MTU, which must be equal on all hosts of a network; otherwise larger packets are lost."""
     found: dict[str, Interface] = {}
     for host in view.site.hosts:
         facts = view.facts.get(host.name)
@@ -134,7 +134,7 @@ def _sizes(view: View) -> Iterator[Judgement]:
 
 
 def _slowed(view: View) -> Iterator[Judgement]:
-    """Queueing disciplines that someone has set to try something, or to spare a line, and forgotten."""
+    """Report queueing disciplines set by hand, for example for a test."""
     for who, facts in view.facts.items():
         for one in facts.interfaces:
             if not one.slowed_by or not INTERFACE.fullmatch(one.name):
@@ -154,7 +154,7 @@ def _slowed(view: View) -> Iterator[Judgement]:
 
 
 def _filtered(view: View) -> Iterator[Judgement]:
-    """Filters of tc that someone has set to limit a line or to watch it, and forgotten."""
+    """Report filters of tc set by hand, for example to limit or mirror a link."""
     for who, facts in view.facts.items():
         for one in facts.interfaces:
             for found in one.filters:
@@ -171,7 +171,7 @@ def _filtered(view: View) -> Iterator[Judgement]:
 
 
 def _partial(view: View) -> Iterator[Judgement]:
-    """Rules that drop a part of packets, or those of some users, so that tests of root pass."""
+    """Report rules that drop some packets, or those of some users, while root's tests pass."""
     for who, facts in view.facts.items():
         for block in facts.neighbours.blocks if facts.neighbours else ():
             owner = OF_OWNER.search(block.says)

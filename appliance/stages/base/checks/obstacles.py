@@ -13,15 +13,15 @@ from appliance.models.site import Host, Role
 from appliance.text import plural
 
 NAME = re.compile(r"[\w@*.+:-]{1,64}", re.ASCII)
-"""Text of a host that may stand in a command."""
+"""Text of a host that is safe in a command."""
 LONGEST_LOCK_S = 4 * 3600.0
 STOPPED = "T"
 LEAST_PORTS = 1000
 LEAST_PROCESSES, LEAST_FILES = 1000, 1024
 SHARE = 0.25
-"""Of a host's processors, in processes outside jobs."""
+"""Share of a host's processors used by processes outside jobs."""
 LEAST_SHARE, WAITS_PERCENT = 0.1, 40.0
-"""The same where others hold it back: it uses less then, and would use more."""
+"""The same if other processes compete: it uses less than it would."""
 SLOWEST_LOGIN_S = 3
 OWN = "own choice"
 MIB_100 = 100_000
@@ -31,7 +31,7 @@ Each = Iterator[Judgement]
 
 
 def judge_obstacles(view: View, host: Host, facts: HostFacts, access: Access) -> Each:
-    """All that the host has found."""
+    """Judge all obstacles that the host reports."""
     by_kind: dict[str, list[Obstacle]] = {}
     for one in access.obstacles:
         by_kind.setdefault(one.kind, []).append(one)
@@ -71,7 +71,7 @@ def _packages(host: Host, found: list[Obstacle], journal: list[Obstacle]) -> Eac
 
 
 def _package_lock(host: Host, facts: HostFacts, one: Obstacle) -> Each:
-    """A run of the package manager takes minutes, an update of a release an hour."""
+    """Judge the lock of the package manager: a run takes minutes, a release upgrade an hour."""
     del facts
     is_stopped = one.says == STOPPED
     if not is_stopped and (one.value or 0) < LONGEST_LOCK_S:
@@ -279,7 +279,7 @@ def _user_limit(host: Host, facts: HostFacts, one: Obstacle) -> Each:
 
 
 def _login(host: Host, facts: HostFacts, one: Obstacle) -> Each:
-    """A line of a file that shells read at every login."""
+    """Judge a line of a file that shells read at every login."""
     del facts
     word, _, argument = one.says.partition(" ")
     told = {
@@ -319,7 +319,7 @@ def _denied(view: View, host: Host, found: list[Obstacle]) -> Each:
 
 
 def _covers(client: str, address: str) -> bool:
-    """Whether a pattern of hosts_access(5) means this address."""
+    """Return whether a pattern of hosts_access(5) matches this address."""
     if client.endswith("."):
         return address.startswith(client)
     try:
@@ -329,7 +329,7 @@ def _covers(client: str, address: str) -> bool:
 
 
 def _processors(host: Host, facts: HostFacts, found: list[Obstacle]) -> Each:
-    """The use of a program is that of all its processes; a host at work on jobs alone has none here."""
+    """Judge programs outside jobs by the processor use of all their processes."""
     every = facts.cpu.threads
     for one in found:
         cores = one.value or 0

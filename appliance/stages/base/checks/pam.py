@@ -1,4 +1,4 @@
-"""Whether PAM lets in the right ones: its stacks are run through for every answer that the modules may give (pam.conf(5))."""
+"""Checks whom PAM admits, by evaluating its stacks for every possible result of each module (pam.conf(5))."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -27,9 +27,9 @@ NO_PROOF = frozenset(
         *("keyinit", "loginuid", "lastlog", "umask", "cap", "systemd", "faillock", "tally2"),
     )
 )
-"""Modules that let no one in by themselves."""
+"""Modules that authenticate no one by themselves."""
 CONDITIONS = frozenset({"pam_succeed_if.so", "pam_usertype.so", "pam_listfile.so", "pam_access.so"})
-"""Modules by which a site lets in some accounts only."""
+"""Modules that admit only some accounts of a site."""
 CLOSED = (
     ("sshd", "account"),
     ("sshd", "session"),
@@ -38,7 +38,7 @@ CLOSED = (
     ("login", "auth"),
 )
 OPEN = ("sshd", "login", "su")
-"""A stack of auth that lets everybody in: of su, which makes root of everybody, first of all."""
+"""Services whose auth stack must not admit everybody; su first, which makes everybody root."""
 WHO = {
     "sshd": "no one can log in by ssh",
     "sudo": "no admin can use sudo",
@@ -49,7 +49,7 @@ DEPTH = 4
 
 
 class State(NamedTuple):
-    """What PAM holds of the stack so far, and the line that made it so."""
+    """State of the stack so far, and the line that caused it."""
 
     good: bool | None
     by: PamRow | None
@@ -59,7 +59,7 @@ Stacks = dict[str, list[PamRow]]
 
 
 def judge_pam(host: Host, facts: HostFacts, access: Access) -> Iterator[Judgement]:
-    """Stacks that refuse everybody or let everybody in; of several by one line the first."""
+    """Report stacks that refuse or admit everybody; if one line affects several, only the first."""
     if access.pam_unread:
         why = f"whom PAM lets in is not known: {access.pam_unread}"
         yield not_assessed(place(host.name, "etc/pam.d"), why)
@@ -93,7 +93,7 @@ def _culprit(rows: Iterable[PamRow | None]) -> PamRow | None:
 
 
 def _ends(stacks: Stacks, service: str, kind: str, *, everybody: bool) -> set[State]:
-    """How the stack may end; empty where it has no line."""
+    """Return the possible results of the stack; empty if it has no line."""
     rows = _flat(stacks, service, kind, ())
     if not rows:
         return set()
@@ -102,7 +102,7 @@ def _ends(stacks: Stacks, service: str, kind: str, *, everybody: bool) -> set[St
 
 
 def _flat(stacks: Stacks, name: str, kind: str, above: tuple[str, ...]) -> list[PamRow]:
-    """Lines of a type, those of included files in their place."""
+    """Return the lines of a type, with those of included files in place."""
     found: list[PamRow] = []
     for row in stacks.get(name, ()) if name not in above else ():
         if row.type == kind:
@@ -120,7 +120,7 @@ def _run(
     everybody: bool,
     depth: int = 0,
 ) -> tuple[set[State], set[State]]:
-    """Where the stack ends at once, and what holds behind its last line."""
+    """Run the stack: return immediate ends, and the state after the last line."""
     at: list[set[State]] = [set() for _ in range(len(rows) + 1)]
     at[0] = set(states)
     ended: set[State] = set()
@@ -141,7 +141,7 @@ def _run(
 
 
 def _answers(row: PamRow, *, everybody: bool) -> tuple[str, ...]:
-    """What a module may answer; to somebody who proves nothing where ``everybody`` is asked for."""
+    """Return a module's possible results; with ``everybody``, those for a user without credentials."""
     if row.missing or row.module == DENY:
         return (FAILURE,)
     if row.module == PERMIT:
@@ -154,7 +154,7 @@ def _answers(row: PamRow, *, everybody: bool) -> tuple[str, ...]:
 
 
 def _acted(state: State, row: PamRow, answer: str) -> tuple[bool, int, State]:
-    """Whether the stack ends here, how many lines further it goes, and what holds then."""
+    """Return whether the stack ends here, how many lines it skips, and the state then."""
     actions = CONTROLS.get(row.control)
     if actions is None:
         words = row.control.strip("[]").replace("=", " = ").split()
@@ -210,7 +210,7 @@ def _said(row: PamRow) -> str:
 
 
 def _remedy(host: Host, facts: HostFacts, stacks: Stacks, by: PamRow | None) -> str:
-    """Without the line, where the file still asks a module that proves something; else the distribution's own files."""
+    """Return the remedy: remove the line if another module still authenticates, else restore the distribution's files."""
     found = SAFE.fullmatch(by.at) if by else None
     if by and found:
         rest = {

@@ -1,4 +1,4 @@
-"""PCIe errors of GPUs, adapters, drives and the bridges above them: fatal ones fail, others warn by their growth."""
+"""Checks PCIe errors of GPUs, adapters, drives and the bridges above them: fatal ones fail, others warn by their growth."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -28,7 +28,7 @@ AER = (
 
 
 def judge_pcie_errors(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """No fatal one since the device came up; the others do not grow faster than they may."""
+    """Pass without fatal errors since the device appeared, if the others grow slowly enough."""
     found = facts.pcie_errors
     told: dict[str, Any] = {"unit": "errors", "simulated": bool(facts.simulated)}
     if found is None:
@@ -67,7 +67,7 @@ def _fatal(host: Host, found: PcieErrors, told: Mapping[str, Any]) -> Iterator[J
 def _others(
     view: View, host: Host, facts: HostFacts, found: PcieErrors, told: Mapping[str, Any]
 ) -> Iterator[Judgement]:
-    """By their growth since the reading before; without one, only a zero can be judged."""
+    """Judge by the growth since the previous reading; without one, only zero can be judged."""
     counting = [device for device in found.errors if device.nonfatal or device.correctable]
     if not counting:
         return
@@ -116,5 +116,5 @@ def _growth(
 
 
 def _grown(now: int, then: int) -> int:
-    """A device that was taken off the bus and came back counts from zero."""
+    """Return the growth; a device that was removed from the bus counts from zero again."""
     return now - then if now >= then else now

@@ -1,4 +1,4 @@
-"""Room that is left on a host: on its local file systems and in memory."""
+"""Checks free space of a host's local file systems, and free memory."""
 
 import shlex
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ FAIL_PERCENT = 5.0
 WARN_PERCENT = 10.0
 FAIL_INODES = 1024
 FIXED_INODES = frozenset({"ext2", "ext3", "ext4"})
-"""File systems with a fixed number of inodes; others create them as needed or report none."""
+"""File systems with a fixed number of inodes; others create them on demand or report none."""
 REMOTE = frozenset(
     {
         *("nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "gpfs", "beegfs"),
@@ -27,7 +27,7 @@ SOURCE = "own choice: room for package installations and logs of some days"
 
 
 def judge_disk(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Every local file system has room: below 5 % fails, below 10 % warns."""
+    """Judge the free space of every local file system: below 5 % fails, below 10 % warns."""
     places = _places(fs for fs in facts.filesystems if _counts(fs))
     local = [found[0] for found in places]
     least, source = view.number(ids.DISK) or (FAIL_PERCENT, SOURCE)
@@ -53,7 +53,7 @@ def judge_disk(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
 
 
 def judge_memory(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Warns below 5 % of available memory; a busy host is not a fault."""
+    """Warn below 5 % of available memory; a busy host is not a fault."""
     memory = facts.memory
     # The probe's area "cpu" reads memory, too.
     if not memory.total or "cpu" in facts.errors:
@@ -68,12 +68,12 @@ def judge_memory(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
 
 
 def is_of_room(result: CheckResult) -> bool:
-    """Whether the result is about a full file system, which waiting does not fix."""
+    """Return whether the result is about a full file system, which waiting does not fix."""
     return result.status is Status.FAIL and result.unit in {"% free", "inodes"}
 
 
 def is_remote(fs: Filesystem) -> bool:
-    """Whether the file system is on another machine, which checks its space."""
+    """Return whether the file system is on another machine, which checks its space."""
     return fs.type in REMOTE or fs.type.startswith("fuse")
 
 
@@ -84,12 +84,12 @@ def _read_only(host: Host, fs: Filesystem) -> Judgement:
 
 
 def _is_turned(fs: Filesystem) -> bool:
-    """A read-only root is always a fault; others only if the kernel remounted them."""
+    """Return whether the kernel remounted it read-only; a read-only root always counts."""
     return fs.turned and not is_remote(fs) if fs.at != "/" else fs.read_only
 
 
 def _unreadable(view: View, host: Host, facts: HostFacts) -> list[Judgement]:
-    """File systems that the probe could not read because of disk errors; stage storage checks the site's mounts."""
+    """Return file systems with disk errors; stage storage checks the site's mounts."""
     mounts = {mount.at for mount in view.site.storage.mounts}
     fix = "dmesg on the host shows the disk (or the server); umount it, then run fsck or xfs_repair, or replace the disk"
     return [
@@ -101,7 +101,7 @@ def _unreadable(view: View, host: Host, facts: HostFacts) -> list[Judgement]:
 
 
 def _places(found: Iterable[Filesystem]) -> list[list[Filesystem]]:
-    """Whether two mounts are one file system: a bind mount, or the root of a container."""
+    """Group mounts of one file system: bind mounts, or the root of a container."""
     places: list[list[Filesystem]] = []
     for fs in found:
         known = next((p for p in places if any(_is_same(fs, other) for other in p)), None)
@@ -110,7 +110,7 @@ def _places(found: Iterable[Filesystem]) -> list[list[Filesystem]]:
 
 
 def _is_same(one: Filesystem, other: Filesystem) -> bool:
-    """An overlay reports the numbers of its underlying file system."""
+    """Return whether both are the same: an overlay reports the figures of its underlying file system."""
     if "overlay" in (one.type, other.type):
         return (one.size, one.free, one.inodes_free) == (other.size, other.free, other.inodes_free)
     return one.source == other.source and one.size == other.size
@@ -149,7 +149,7 @@ PEOPLE = range(1000, 60_000)
 
 
 def _largest(host: Host, fs: Filesystem) -> tuple[str, str] | None:
-    """The largest file and how to remove it: a log is truncated, because its daemon keeps it open; a user's file only after asking."""
+    """Return the largest file and how to free its space: truncate a log, because its daemon keeps it open; ask the owner of a user's file."""
     size, uid, path = [*fs.largest.split(" ", 2), "", "", ""][:3]
     if not size.isdigit() or not path:
         return None

@@ -1,4 +1,4 @@
-"""The size of a host against its class: processors, memory, NUMA nodes. A host without GPUs has one where the site names it."""
+"""Compares processors, memory and NUMA nodes of a host with its class. A host without GPUs has a class only if the site names one."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ NODES = "run numactl --hardware on the host; disable node interleaving in the fi
 
 
 def judge_cpu(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Sockets and cores are at least the class's."""
+    """Pass with at least the sockets and cores of the class."""
     if not host.has_class:
         return
     expected = view.profile.hardware.host
@@ -36,7 +36,7 @@ def judge_cpu(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
 
 
 def judge_memory_size(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """The kernel found at least the class's memory."""
+    """Pass with at least the memory of the class."""
     if not host.has_class:
         return []
     expected = view.profile.hardware.host.memory_gib
@@ -45,7 +45,7 @@ def judge_memory_size(view: View, host: Host, facts: HostFacts) -> Iterable[Judg
 
 
 def judge_numa(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """The host has at least the class's NUMA nodes; nodes without memory or processors do not count."""
+    """Pass with at least the NUMA nodes of the class; nodes without memory or processors do not count."""
     if not host.has_class:
         return []
     expected = view.profile.hardware.host.numa_nodes
@@ -76,7 +76,7 @@ def _at_least(
 
 
 def _borrowed(facts: HostFacts, area: str) -> str:
-    """Why the figure is not this host's own; empty when it is."""
+    """Return why the figure is not this host's own; empty if it is."""
     if facts.os.container:
         return "container host shares its machine's processors"
     return f"{area} is simulated" if {area, "host"} & set(facts.simulated) else ""

@@ -1,4 +1,4 @@
-"""Processors, memory and PCIe as the profile tunes them for GPUs; what it does not set is not judged."""
+"""Compares settings of processors, memory and PCIe with the profile; what it does not set is not judged."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ ADAPTER = "NVIDIA, Understanding PCIe Configuration for Maximum Performance"
 NCCL = "NVIDIA, NCCL user guide, troubleshooting"
 BORROWED = "the settings belong to the container's machine"
 BLOCKING = {0x01: "SrcValid", 0x04: "ReqRedir", 0x08: "CmpltRedir", 0x20: "EgressCtrl"}
-"""Bits of ACS Control that keep devices from each other or send their traffic through the root (linux/pci_regs.h), as lspci names them."""
+"""Bits of ACS Control that block or redirect traffic between devices (linux/pci_regs.h), as named by lspci."""
 FREQUENCY = "let the operating system control the frequency in the firmware's setup (OSPM or OS control; on Intel HWP native)"
 PASSTHROUGH = (
     "add iommu=pt to GRUB_CMDLINE_LINUX in /etc/default/grub on {host}; run update-grub (RHEL: grubby --update-kernel=ALL "
@@ -27,11 +27,11 @@ ORDERING = (
     "enable PCIe relaxed ordering in the firmware's setup (servers[].bios of the profile; appliance bios apply) and reboot; "
     "journalctl -k -g 'Relaxed Ordering' on {host} shows whether the kernel disabled it for this chipset"
 )
-"""An adapter without it loses bandwidth on some processors; a GPU only where programs of the GPU write to others."""
+"""Why relaxed ordering matters: without it, an adapter loses bandwidth on some processors."""
 
 
 def judge_tuning(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Governor, transparent huge pages and idle states, as far as the profile sets them."""
+    """Judge governor, transparent huge pages and idle states, as far as the profile sets them."""
     wanted, found = view.profile.stages.tuning, facts.tuning
     if not (wanted.governor or wanted.transparent_huge_pages or wanted.idle_latency_us):
         return []
@@ -110,7 +110,7 @@ def _idle(host: Host, wanted: Wanted, found: Tuning) -> Iterator[Judgement]:
 
 
 def judge_pcie_tuning(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """ACS of the bridges above GPUs and adapters, and the adapters' read requests."""
+    """Judge ACS of the bridges above GPUs and adapters, and the adapters' read requests."""
     wanted, found = view.profile.stages.tuning, facts.tuning
     if not (wanted.acs_disabled or wanted.read_request):
         return []
@@ -173,7 +173,7 @@ def _unreadable(at: Sequence[str]) -> str:
 
 
 def judge_pcie_firmware(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """IOMMU and relaxed ordering of GPUs and adapters, which only a boot changes."""
+    """Judge IOMMU and relaxed ordering of GPUs and adapters, which only a boot changes."""
     wanted, found = view.profile.stages.tuning, facts.tuning
     if not (wanted.iommu_passthrough or wanted.relaxed_ordering):
         return []
@@ -189,7 +189,7 @@ def judge_pcie_firmware(view: View, host: Host, facts: HostFacts) -> Iterable[Ju
 
 
 def _iommu(host: Host, found: Tuning, told: Told) -> Iterator[Judgement]:
-    """No IOMMU is as good as one that passes addresses through."""
+    """Judge the IOMMU: none is as good as passthrough mode."""
     common: Told = {"limit": "identity", "limit_source": f"{KERNEL}; {NCCL}", **told}
     other = [one for one in found.devices if one.iommu not in {"", "identity"}]
     for one in other:

@@ -1,4 +1,4 @@
-"""Judges the hosts' weekly run over every file, and whether it takes place."""
+"""Checks the hosts' weekly scan of every file, and that it runs."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -13,14 +13,14 @@ from appliance.text import first_few
 
 DAY = 86400
 OLD = 9
-"""Days: a week, the timer's random delay, and the time that a busy host waits."""
+"""Days: a week, the timer's random delay, and the delay on a busy host."""
 GRAVE = frozenset({"package file", "setuid file", "file capability"})
-"""Kinds that do not change in normal administration."""
+"""Kinds that normal administration does not change."""
 LOOK = "systemctl status appliance-weekly.timer appliance-weekly on the host shows why; systemctl start appliance-weekly runs it now"
 
 
 def judge_weekly(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """The run is recent, and found only accepted changes."""
+    """Pass if the scan is recent and found only accepted changes."""
     last = facts.weekly
     if last is None:
         why = facts.gap("weekly", "not set up there")
@@ -55,7 +55,7 @@ def judge_weekly(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
 
 
 def _changes(view: View, host: Host, facts: HostFacts) -> Iterator[FileChange]:
-    """Changes without those that were accepted since, and without findings of base.foreign."""
+    """Return changes, without those accepted since, and without findings of base.foreign."""
     taken = view.taken.get(host.name, {})
     strange = {found.at for found in unexpected_entries(view.site, facts)}
     for change in facts.weekly.changes if facts.weekly else ():

@@ -39,22 +39,22 @@ class Comparison:
     exact: bool
 
     def key(self, socket: Socket) -> Socket:
-        """What of a place counts."""
+        """Return the part of a place that is compared."""
         return socket if self.exact else Socket(socket.switch)
 
     def is_right(self, plug: Plug) -> bool:
-        """Whether this adapter's cable ends where it belongs."""
+        """Return whether this adapter's cable is in the right place."""
         return self.key(self.found[plug]) == self.key(self.wanted[plug])
 
     @property
     def common(self) -> dict[str, object]:
-        """What every result of this check carries."""
+        """Return fields that every result of this check has."""
         stated = self.view.site.fabric.cabling
         return {"limit_source": SOURCES[stated], "simulated": is_simulated(self.view)}
 
 
 def judge_cabling(view: View) -> Iterable[Judgement]:
-    """The fabric as found against the cabling the site states."""
+    """Compare the discovered fabric with the site's cabling."""
     if not infiniband(view):
         return []
     rest = {"simulated": is_simulated(view)}
@@ -72,7 +72,7 @@ def judge_cabling(view: View) -> Iterable[Judgement]:
 
 
 def compare(view: View, topology: Topology) -> Comparison:
-    """Both sides, by adapter."""
+    """Return both sides by adapter."""
     found, there = cables_of(view, topology), _ports(view)
     fabric = view.site.fabric
     if fabric.cabling == "listed":
@@ -88,7 +88,7 @@ def compare(view: View, topology: Topology) -> Comparison:
 
 
 def _ports(view: View) -> dict[Plug, Port]:
-    """The ports of GPU hosts, without excess ports, which have no cable."""
+    """Return the ports of GPU hosts, without excess ports, which have no cable."""
     extra = {
         Plug(name, port.device, port.port)
         for name, facts in gpu_hosts(view).items()
@@ -114,7 +114,7 @@ def _faults(compared: Comparison) -> Iterator[Judgement]:
 
 
 def _swaps(compared: Comparison, wrong: list[Plug]) -> list[tuple[Plug, Plug]]:
-    """Pairs where each cable is where the other belongs."""
+    """Return pairs of swapped cables."""
     waiting: dict[tuple[Socket, Socket], deque[Plug]] = {}
     pairs = []
     for plug in sorted(wrong):
@@ -145,7 +145,7 @@ def _goes(compared: Comparison, plug: Plug, free: Socket) -> Socket:
 
 
 def _together(compared: Comparison) -> dict[tuple[str, str], list[Plug]]:
-    """The adapters of one host that end on one switch."""
+    """Group the adapters of one host that are on one switch."""
     ends: dict[tuple[str, str], list[Plug]] = {}
     for plug, socket in compared.found.items():
         ends.setdefault((plug.host, socket.switch), []).append(plug)
@@ -169,7 +169,7 @@ def _misplaced(
 
 
 def _missing(compared: Comparison) -> Iterator[Judgement]:
-    """Missing cables; those of an unknown switch in one result."""
+    """Report missing cables; those of an unknown switch in one result."""
     lost = [plug for plug in compared.wanted if plug not in compared.found]
     lost += [p for p in compared.ports if p not in compared.wanted and p not in compared.found]
     switches = {node.description for node in compared.topology.switches}
@@ -198,7 +198,7 @@ def _no_switch(compared: Comparison, name: str, cables: int) -> Judgement:
 
 
 def _lost(compared: Comparison, plug: Plug, belongs: Socket) -> Judgement:
-    """The port's fault fails in another check; this result shows the place of its cable."""
+    """Report the place of a failed port's cable; the fault itself fails in another check."""
     target = place(plug.host, plug.device)
     rest = {"limit": str(belongs), **compared.common}
     facts = compared.view.facts.get(plug.host)

@@ -1,4 +1,4 @@
-"""Is the adapters' driver the one the site wants: the kernel's own, or DOCA-OFED in its release."""
+"""Checks the adapters' driver: the kernel's own, or the site's release of DOCA-OFED."""
 
 import re
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ INBOX = "the kernel's own"
 
 
 def judge_driver(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Reads the version of the loaded mlx5_core: the kernel's own has none (Linux 5.7 and newer)."""
+    """Judge the version of the loaded mlx5_core: the kernel's own has none (Linux 5.7 and newer)."""
     if view.profile.hardware.fabric.link_layer == "none":
         return []
     doca = view.site.fabric.driver == "doca"
@@ -55,7 +55,7 @@ def judge_driver(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
 def _not_loaded(
     host: Host, facts: HostFacts, doca: bool, common: dict[str, object]
 ) -> Iterable[Judgement]:
-    """Adapters of other vendors have other drivers; a simulated one needs none."""
+    """Judge a missing driver: adapters of other vendors have other drivers; a simulated one needs none."""
     if doca:
         cause = f"{MODULE} is not loaded: DOCA-OFED is not installed, or not built for this kernel"
         fix = "appliance deploy --stage fabric; dkms status and dmesg on the host show what failed"
@@ -79,7 +79,7 @@ def _inbox(host: Host, facts: HostFacts, version: str, common: dict[str, object]
 
 
 def _installed(facts: HostFacts) -> str:
-    """The installed version during the stage's proof; otherwise the one in its receipt."""
+    """Return the installed version while the stage is proved; otherwise the one in its receipt."""
     for seen in facts.resources:
         if (seen.get("kind"), seen.get("name")) == ("package", PACKAGE):
             return str(seen.get("version") or "")

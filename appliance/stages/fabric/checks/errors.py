@@ -1,4 +1,4 @@
-"""Do a port's error counters grow, and faster than they may: judged by the difference of two readings."""
+"""Checks the growth of a port's error counters between two readings."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ CEILINGS: Mapping[str, int] = {
 
 @dataclass(frozen=True)
 class Growth:
-    """How much a counter of a port grew."""
+    """Growth of a counter of a port."""
 
     port: Port
     name: str
@@ -75,7 +75,7 @@ class Growth:
 
 
 def judge_errors(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Growth since the reading before; without one, only a zero can be judged."""
+    """Judge the growth since the previous reading; without one, only zero can be judged."""
     expected = view.profile.hardware.fabric
     if not expected.ports:
         return []
@@ -143,7 +143,7 @@ def _grown(
 
 
 def _growths(before: Port | None, now: Port) -> list[Growth]:
-    """Of the counters both readings have; a port that was not up before has no time in which to err."""
+    """Return the growth of counters that both readings have, for ports that were up in both."""
     if before is None or not before.state.upper().endswith("ACTIVE"):
         return []
     return [
@@ -164,7 +164,7 @@ def _largest(ports: list[Port]) -> list[str]:
 
 
 def _full(host: Host, growth: Growth, common: Mapping[str, object]) -> Judgement:
-    """A counter at its maximum does not show new errors."""
+    """Report counters at their maximum, which no longer show new errors."""
     device = growth.port.device
     return not_assessed(
         place(host.name, device),

@@ -23,7 +23,7 @@ ETHERNET = "Ethernet"
 
 
 def judge_roce(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Every Ethernet port pauses the site's priority, and no other, and marks its packets for it."""
+    """Pass if every Ethernet port pauses only the site's priority and marks packets for it."""
     wanted = view.site.fabric.roce
     if wanted is None or view.profile.hardware.fabric.link_layer != ETHERNET:
         return []
@@ -90,7 +90,7 @@ def _port(
 
 
 def _wrong(state: RoceState, wanted: Roce) -> Iterator[str]:
-    """Settings that differ from the site, among those that were read."""
+    """Return settings that differ from the site, among those that were read."""
     if state.pfc is not None and state.pfc != (wanted.priority,):
         found = ", ".join(str(priority) for priority in state.pfc) or "none"
         yield f"PFC pauses priority {found}, not {wanted.priority}"

@@ -1,4 +1,4 @@
-"""Is the firmware of the adapters new enough, and one and the same on all adapters of a kind."""
+"""Checks whether the adapters' firmware is new enough, and equal on all adapters of a kind."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Adapter(NamedTuple):
 
 
 def judge_firmware(view: View) -> Iterable[Judgement]:
-    """Every adapter against the minimum of its kind, then against the others of its board."""
+    """Compare every adapter with the minimum of its kind, then with others of the same board."""
     if all(profile.hardware.fabric.link_layer == "none" for profile in view.profiles):
         return []
     common: dict[str, object] = {"simulated": is_simulated(view)}
@@ -60,7 +60,7 @@ def judge_firmware(view: View) -> Iterable[Judgement]:
 
 
 def _adapters(view: View) -> list[Adapter]:
-    """One port of each adapter, host by host."""
+    """Return one port of each adapter, host by host."""
     return [
         Adapter(host.name, port)
         for host in view.site.hosts
@@ -80,7 +80,7 @@ class Least:
 
 
 def _least(view: View, version: str) -> Least | None:
-    """Fails below the site's minimum; warns below the vendor's."""
+    """Return the minimum: the site's, which fails, else the vendor's, which warns."""
     known = hca_firmware().of(version)
     if own := _stated(view, version):
         name = known.name if known else "this kind of adapter"
@@ -110,19 +110,19 @@ def _old(adapter: Adapter, least: Least, common: dict[str, object]) -> Judgement
 
 
 def _stated(view: View, version: str) -> str:
-    """The site's minimum for this kind of adapter, else ""."""
+    """Return the site's minimum for this kind of adapter, else ""."""
     kind = numbers(version)[0]
     return next((v for v in view.site.fabric.firmware_minimum if numbers(v)[0] == kind), "")
 
 
 def _kept(known: AdapterFirmware) -> str:
-    """Older branches that would do as well, if the adapter might stay in one."""
+    """Return a remark that names older branches that are also sufficient."""
     kept = ", ".join(known.branches)
     return f" (of older branches: {kept})" if kept else ""
 
 
 def _unlike(adapters: list[Adapter], common: dict[str, object]) -> Iterator[Judgement]:
-    """Boards of one kind with another firmware than those of most hosts."""
+    """Report boards whose firmware differs from that of most hosts."""
     boards: dict[str, dict[str, list[str]]] = {}
     for adapter in adapters:
         of_board = boards.setdefault(adapter.port.board, {})
@@ -140,7 +140,7 @@ def _unlike(adapters: list[Adapter], common: dict[str, object]) -> Iterator[Judg
 
 
 def _unread(view: View, adapters: list[Adapter], common: dict[str, object]) -> Iterator[Judgement]:
-    """GPU hosts without an answer, an adapter or a readable firmware."""
+    """Report GPU hosts without an answer, an adapter or a readable firmware."""
     by_host: dict[str, list[Adapter]] = {}
     for adapter in adapters:
         by_host.setdefault(adapter.host, []).append(adapter)
@@ -161,7 +161,7 @@ def _unread(view: View, adapters: list[Adapter], common: dict[str, object]) -> I
 def _unlisted(
     view: View, adapters: list[Adapter], common: dict[str, object]
 ) -> Iterator[Judgement]:
-    """Kinds of adapters without a known minimum."""
+    """Report kinds of adapters without a known minimum."""
     last = {a.port.firmware: a for a in adapters}
     unknown = {
         version: adapter.place

@@ -1,4 +1,4 @@
-"""Can adapters and processors access GPU memory directly: GPUDirect RDMA and GDRCopy."""
+"""Checks whether adapters and processors can access GPU memory directly: GPUDirect RDMA and GDRCopy."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -29,7 +29,7 @@ INSTALL = (
 
 
 def judge_gpu_direct(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """By nvidia_peermem, or by dma-buf, which NVIDIA's open kernel modules have."""
+    """Judge GPUDirect RDMA: by nvidia_peermem, or by dma-buf, which NVIDIA's open kernel modules have."""
     wanted, ports = view.profile.stages.tuning, view.profile.hardware.fabric.ports
     if not (wanted.gpu_direct and ports) and not wanted.gdrcopy:
         return

@@ -1,4 +1,4 @@
-"""Does every cable of the fabric run at full width and speed, named by both of its ends."""
+"""Checks whether every cable runs at full width and speed; a cable is named by both ends."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -37,12 +37,12 @@ LANE_GBPS = {
 """Gb/s of one lane in the InfiniBand roadmap (data rates; FDR rounded as in the tools)."""
 LANES = 4
 Owners = Mapping[tuple[str, int], Plug]
-"""The adapter at a switch and its port."""
+"""Adapters by switch and port."""
 WIDTH = re.compile(r"([0-9]{1,3})x?")
 
 
 def judge_links(view: View) -> Iterable[Judgement]:
-    """Cables of GPU hosts and between switches, at the profile's rate or more."""
+    """Pass if cables of GPU hosts and between switches have at least the profile's rate."""
     if not infiniband(view):
         return []
     rest = {"unit": "Gb/s", "simulated": is_simulated(view)}
@@ -76,7 +76,7 @@ def judge_links(view: View) -> Iterable[Judgement]:
 
 
 def rate(link: Link) -> float:
-    """Gb/s of a cable; 0 where width or speed is not known."""
+    """Return Gb/s of a cable; 0 if width or speed is unknown."""
     return _rate(link.width, link.speed)
 
 
@@ -105,7 +105,7 @@ def _place(owners: Owners, link: Link) -> Place:
 
 
 def _limit(view: View, host: str | None = None) -> tuple[float, str]:
-    """Of a GPU host's cable by its class, of one between switches the lowest rate that any class has."""
+    """Return the required rate: of a GPU host's cable by its class, between switches the lowest of any class."""
     if host:
         view = view.of(host)
         chosen = view.profile

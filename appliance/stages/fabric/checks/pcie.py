@@ -1,4 +1,4 @@
-"""The PCIe links of adapters, each against what its adapter can and what its equals run at."""
+"""Compares the PCIe link of each adapter with its maximum and with equal adapters."""
 
 from collections.abc import Iterable
 
@@ -29,7 +29,7 @@ Link = tuple[int, float]
 
 
 def judge_pcie(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Each adapter of the fabric once, whatever its ports."""
+    """Judge each adapter of the fabric once, whatever its number of ports."""
     adapters = {port.device: port for port in ports_of_kind(view, facts)}
     if not adapters:
         return silent(view, host, facts, "no port was read")
@@ -63,7 +63,7 @@ def _most(port: Port) -> Link | None:
 
 
 def _best(view: View) -> dict[str, Link]:
-    """By board what the adapters of most hosts run at; a tie is settled for the faster link."""
+    """Return by board the link of adapters on most hosts; on a tie, the faster one."""
     found: dict[str, dict[str, list[Link]]] = {}
     for name, facts in view.facts.items():
         for port in {port.device: port for port in facts.ports}.values():

@@ -1,4 +1,4 @@
-"""The ports of a host, one by one: there, linked, configured, at full rate."""
+"""Checks each port of a host: present, linked, configured, at full rate."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -27,7 +27,7 @@ DARK_ETHERNET = (
     "ls /sys/class/infiniband/{device}/device/net shows its interface: ip link set it up; if it stays down, reseat or replace "
     "the cable of {device} and check the switch's port",
 )
-"""The kernel calls every Ethernet port without a carrier disabled."""
+"""The kernel's state of every Ethernet port without a carrier."""
 UNKNOWN_OBSTACLE = ("the link is not usable", "check iblinkinfo and the cable of {device}")
 UNCONFIGURED = {
     "init": (
@@ -42,7 +42,7 @@ UNCONFIGURED = {
 
 
 def judge_ports(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """As many ports of the profile's kind as the class has."""
+    """Pass with as many ports of the profile's kind as the class has."""
     expectation = view.profile.hardware.fabric
     found = len(ports_of_kind(view, facts))
     common = {
@@ -65,7 +65,7 @@ def judge_ports(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
 
 
 def beyond(view: View, facts: HostFacts) -> tuple[Port, ...]:
-    """Excess ports: without a link on all GPU hosts, and at most as many as exceed the class."""
+    """Return excess ports: without a link on all GPU hosts, and at most as many as exceed the class."""
     own = ports_of_kind(view, facts)
     expected = view.profile.hardware.fabric.ports
     if not expected or len(own) <= expected:
@@ -76,14 +76,14 @@ def beyond(view: View, facts: HostFacts) -> tuple[Port, ...]:
 
 
 def _linked(view: View) -> frozenset[tuple[str, int]]:
-    """Devices and ports that have a link on any GPU host."""
+    """Return devices and ports that have a link on any GPU host."""
     hosts = (view.facts[h.name] for h in view.site.with_role(Role.GPU) if h.name in view.facts)
     ports = (port for facts in hosts for port in ports_of_kind(view, facts))
     return frozenset((port.device, port.port) for port in ports if is_linked(port))
 
 
 def ports_of_class(view: View, facts: HostFacts) -> tuple[Port, ...]:
-    """The ports of the profile's kind, without those beyond the class."""
+    """Return the ports of the profile's kind, without those beyond the class."""
     extra = beyond(view, facts)
     return tuple(port for port in ports_of_kind(view, facts) if port not in extra)
 
@@ -110,7 +110,7 @@ def _too_many(
 def _missing(
     view: View, host: Host, facts: HostFacts, found: int, common: dict[str, object]
 ) -> list[Judgement]:
-    """A result per adapter whose name is known, else one for the host."""
+    """Report missing ports: by adapter if its name is known, else for the host."""
     expectation = view.profile.hardware.fabric
     names = _missing_devices(view, facts)
     lacking = expectation.ports - len(ports_of_kind(view, facts))
@@ -130,7 +130,7 @@ def _missing(
 
 
 def _turned(view: View, facts: HostFacts) -> list[Port]:
-    """Ports that should be of the class's kind, without additional ports for storage."""
+    """Return ports with the wrong link layer, without additional ports for storage."""
     expected = view.profile.hardware.fabric
     others = [port for port in facts.ports if port.link_layer != expected.link_layer]
     whole = [
@@ -158,7 +158,7 @@ def _wrong_kind(host: Host, port: Port, wanted: str, common: dict[str, object]) 
 
 
 def judge_state(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Every port has a link. ``judge_active`` checks the subnet manager's part."""
+    """Pass if every port has a link. ``judge_active`` checks the subnet manager's part."""
     ports = ports_of_class(view, facts)
     if not ports:
         return silent(view, host, facts, "no port was found")
@@ -170,7 +170,7 @@ def judge_state(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
 
 
 def judge_active(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Every port with a link is ACTIVE."""
+    """Pass if every port with a link is ACTIVE."""
     ports = [port for port in ports_of_class(view, facts) if is_linked(port)]
     if not ports:
         return silent(view, host, facts, "no port has a link")
@@ -182,7 +182,7 @@ def judge_active(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
 
 
 def judge_rate(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Every active port at the profile's rate; a port that is down has no rate to judge."""
+    """Pass if every active port has the profile's rate; a port that is down has none."""
     ports = [port for port in ports_of_kind(view, facts) if is_active(port)]
     if not ports:
         return silent(view, host, facts, "no port is active")
@@ -207,13 +207,13 @@ def judge_rate(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
 
 
 def ports_of_kind(view: View, facts: HostFacts) -> tuple[Port, ...]:
-    """The ports with the link layer of the host's class."""
+    """Return the ports with the link layer of the host's class."""
     kind = view.profile_of(facts.host).hardware.fabric.link_layer
     return tuple(port for port in facts.ports if port.link_layer == kind)
 
 
 def alike(view: View, host: str) -> list[HostFacts]:
-    """What hosts of the same class answered, among them this one."""
+    """Return the answers of hosts of the same class, including this one."""
     own = view.profile_of(host)
     return [facts for name, facts in view.facts.items() if view.profile_of(name) is own]
 
@@ -229,7 +229,7 @@ def is_active(port: Port) -> bool:
 
 
 def is_simulated(facts: HostFacts) -> bool:
-    """Whether the host's fabric is simulated."""
+    """Return whether the host's fabric is simulated."""
     return "fabric" in facts.simulated
 
 
@@ -238,7 +238,7 @@ RATE = Bound("Gb/s", most=1600)
 
 
 def wanted_rate(view: View) -> tuple[float, str]:
-    """Required Gb/s of a port, and the source."""
+    """Return the required Gb/s of a port, and the source."""
     own = float(view.profile.hardware.fabric.rate_gbps), f"profile {view.profile.name}"
     return view.number(ids.RATE) or own
 
@@ -246,7 +246,7 @@ def wanted_rate(view: View) -> tuple[float, str]:
 def silent(
     view: View, host: Host, facts: HostFacts, cause: str, required: bool = True
 ) -> list[Judgement]:
-    """Nothing to judge: by design where the class has no fabric, not assessed everywhere else."""
+    """Return the result without ports: none if the class has no fabric, otherwise not assessed."""
     if not view.profile.hardware.fabric.ports:
         return []
     why = facts.gap("fabric", cause)
@@ -255,7 +255,7 @@ def silent(
 
 
 def _missing_devices(view: View, facts: HostFacts) -> list[str]:
-    """Devices other GPU hosts have and this one lacks; else the gaps in its own numbering."""
+    """Return devices that other GPU hosts have and this one lacks; else gaps in its own numbering."""
     own = {port.device for port in facts.ports}
     others = {
         port.device for other in alike(view, facts.host) for port in ports_of_kind(view, other)

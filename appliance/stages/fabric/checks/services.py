@@ -19,7 +19,7 @@ OPENSM = "opensm.service"
 
 
 def judge_standby(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """The standby subnet manager runs."""
+    """Pass if the standby subnet manager runs."""
     if not infiniband(view) or host.name not in view.site.fabric.standby:
         return []
     common = {"limit": "active", "simulated": is_simulated(facts)}
@@ -42,7 +42,7 @@ def judge_standby(view: View, host: Host, facts: HostFacts) -> Iterable[Judgemen
 
 
 def judge_partitions(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Every active port of a member carries the partition's key."""
+    """Pass if every active port of a member has the partition's key."""
     wanted = [p for p in view.site.fabric.partitions if host.name in p.hosts]
     if not wanted or not infiniband(view):
         return []
@@ -66,7 +66,7 @@ def judge_partitions(view: View, host: Host, facts: HostFacts) -> Iterable[Judge
 
 
 def judge_ipoib(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """The host has its address in the fabric's network, at the network's MTU."""
+    """Pass if the host has its address in the fabric's network, with the network's MTU."""
     wanted = view.site.fabric.ipoib
     if wanted is None or wanted.network not in host.addresses:
         return []

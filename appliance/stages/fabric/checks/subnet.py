@@ -1,4 +1,4 @@
-"""Judgements of the subnet as a whole: one master subnet manager, and every port found by discovery."""
+"""Checks the subnet as a whole: one master subnet manager, and every port found by discovery."""
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -15,7 +15,7 @@ from appliance.text import plural
 
 
 def judge_subnet_manager(view: View) -> Iterable[Judgement]:
-    """One master answers, and all hosts of the fabric see the same one."""
+    """Pass if one master answers, and all hosts of the fabric see the same one."""
     if not infiniband(view):
         return []
     simulated = is_simulated(view)
@@ -50,7 +50,7 @@ def judge_subnet_manager(view: View) -> Iterable[Judgement]:
 
 
 def judge_topology(view: View) -> Iterable[Judgement]:
-    """Every InfiniBand port of every GPU host that has a link is found again by discovery from a control host."""
+    """Pass if discovery from a control host finds every linked InfiniBand port of every GPU host."""
     if not infiniband(view):
         return []
     simulated = is_simulated(view)
@@ -74,29 +74,29 @@ def judge_topology(view: View) -> Iterable[Judgement]:
 
 
 def infiniband(view: View) -> bool:
-    """Whether any GPU host's class has InfiniBand."""
+    """Return whether any GPU host's class has InfiniBand."""
     return any(has_infiniband(profile) for profile in view.profiles)
 
 
 def has_infiniband(profile: Profile) -> bool:
-    """Whether hosts of this class have InfiniBand."""
+    """Return whether hosts of this class have InfiniBand."""
     return profile.hardware.fabric.link_layer == INFINIBAND
 
 
 def is_simulated(view: View) -> bool:
-    """Whether any host's fabric is simulated."""
+    """Return whether any host's fabric is simulated."""
     return any("fabric" in facts.simulated for facts in view.facts.values())
 
 
 def gpu_hosts(view: View) -> Known:
-    """The GPU hosts of the fabric, each with its facts if it answered; not those whose class has another fabric."""
+    """Return the GPU hosts of the fabric, each with its facts if it answered; without those whose class has another fabric."""
     names = [host.name for host in view.site.with_role(Role.GPU)]
     beside = outside(view)
     return {name: view.facts.get(name) for name in names if name not in beside}
 
 
 def outside(view: View) -> frozenset[str]:
-    """GPU hosts whose class has no InfiniBand, on a site where another class has it."""
+    """Return GPU hosts whose class has no InfiniBand, on a site where another class has it."""
     if not view.site.has_classes or not infiniband(view):
         return frozenset()
     names = (host.name for host in view.site.with_role(Role.GPU))
@@ -104,7 +104,7 @@ def outside(view: View) -> frozenset[str]:
 
 
 def discovered(view: View) -> tuple[str, Topology] | None:
-    """The first control host that could discover the fabric, and its result."""
+    """Return the first control host that could discover the fabric, and its result."""
     for host in view.site.with_role(Role.CONTROL):
         facts = view.facts.get(host.name)
         if facts and facts.topology:
@@ -113,7 +113,7 @@ def discovered(view: View) -> tuple[str, Topology] | None:
 
 
 def cables_of(view: View, topology: Topology) -> Cables:
-    """The cables of the GPU hosts by adapter, cached for all checks."""
+    """Return the cables of the GPU hosts by adapter, cached for all checks."""
     seen = discovered(view)
     if seen is None or seen[1] is not topology:
         return found_cables(_bounded(view, gpu_hosts(view)), topology, view.standing.facts)
@@ -128,7 +128,7 @@ def _cables(view: View) -> Cables:
 
 
 def _bounded(view: View, said: Known) -> Known:
-    """The same, each without the ports whose GUIDs were accepted of another: else one host's word would move another's cables."""
+    """Return the same without ports whose GUIDs were accepted from another host; otherwise one host could move another's cables."""
     standing = view.standing.facts
     owners = {number(p.guid): name for name, facts in standing.items() for p in facts.ports}
     return {name: _without_others(name, facts, owners) for name, facts in said.items()}
@@ -144,7 +144,7 @@ def _without_others(
 
 
 def why(view: View, areas: tuple[str, ...], otherwise: str) -> Gap:
-    """The control hosts' own words on why they could not ask."""
+    """Return the control hosts' reasons for a failed query."""
     for host in view.site.with_role(Role.CONTROL):
         facts = view.facts.get(host.name)
         if facts is None:
@@ -157,7 +157,7 @@ def why(view: View, areas: tuple[str, ...], otherwise: str) -> Gap:
 
 
 def _is_doubted(view: View, heard: Iterable[str], deaf: Iterable[str]) -> bool:
-    """Whether most hosts reach no master, or half of them with all control hosts: one host's word does not replace it."""
+    """Return whether most hosts reach no master, or half of them and all control hosts: a single host does not decide."""
     hear, miss = set(heard), set(deaf)
     if len(hear) != len(miss):
         return len(hear) < len(miss)
@@ -197,7 +197,7 @@ def _no_master(
 
 
 def _stranger(view: View, master: SubnetManager, simulated: bool) -> Judgement | None:
-    """A master that is not opensm of a control host, where the site wants that."""
+    """Report a master other than opensm of a control host, if the site requires that."""
     if view.site.fabric.subnet_manager != "opensm" or not number(master.guid):
         return None
     control = [host.name for host in view.site.with_role(Role.CONTROL)]
@@ -244,7 +244,7 @@ def _two_masters(masters: Mapping[str, SubnetManager], simulated: bool) -> Judge
 
 
 def _unheard(facts: HostFacts, other: str, master: SubnetManager, simulated: bool) -> Judgement:
-    """If all ports are active, the subnet manager has configured them, and the query failed by chance."""
+    """Return whether the query failed by chance: if all ports are active, a subnet manager has configured them."""
     name = facts.host
     was_served = all("ACTIVE" in port.state.upper() for port in facts.ports if _is_linked(port))
     served = f"{name} does not reach a master subnet manager, but {other} is served by {master.guid or 'one'}"
@@ -263,7 +263,7 @@ def _unheard(facts: HostFacts, other: str, master: SubnetManager, simulated: boo
 
 
 class Adapters:
-    """The adapters discovery met, to be looked up host by host."""
+    """Discovered adapters, by host."""
 
     def __init__(self, topology: Topology) -> None:
         self._hcas = topology.hcas
@@ -274,7 +274,7 @@ class Adapters:
         return {number(node.guid) for node in self._hcas}
 
     def unmet(self, host: Host, facts: HostFacts) -> list[Port]:
-        """Ports with a link that discovery did not meet.
+        """Return ports with a link that discovery did not find.
 
         By "host device", as rdma-ndd describes adapters; where it does not run, by GUID: an adapter's is its
         port's, or with several ports (and in ibsim) less by the port's number.

@@ -13,7 +13,7 @@ Pair = tuple[str, str]
 
 
 def judge_trunks(view: View, topology: Topology) -> Iterator[Judgement]:
-    """A result per pair of switches (stated) or per leaf (not stated) that lacks cables."""
+    """Report missing cables: by pair of switches if the site lists them, else by leaf."""
     found = trunks(topology)
     if view.site.fabric.trunks:
         names = {number(s.guid): s.description for s in topology.switches}
@@ -28,14 +28,14 @@ def judge_trunks(view: View, topology: Topology) -> Iterator[Judgement]:
 
 
 def trunks(topology: Topology) -> Counter[Pair]:
-    """Cables between each two switches."""
+    """Return the number of cables between each two switches."""
     switches = {node.description for node in topology.switches}
     links = ((link.node, link.peer) for link in topology.links)
     return Counter(_pair(a, b) for a, b in links if a in switches and b in switches)
 
 
 def _unlike(view: View, topology: Topology, found: Counter[Pair]) -> Iterator[Judgement]:
-    """Leaves with fewer cables to a switch above than most leaves that reach it have."""
+    """Return leaves with fewer cables to an upper switch than most other leaves."""
     hcas = {node.description for node in topology.hcas}
     ends = {(link.node, link.peer) for link in topology.links}
     leaves = {b for a, b in ends if a in hcas} | {a for a, b in ends if b in hcas}
@@ -59,7 +59,7 @@ def _unlike(view: View, topology: Topology, found: Counter[Pair]) -> Iterator[Ju
 
 
 def _usual(up: dict[str, dict[str, int]]) -> dict[str, int]:
-    """Per switch above, the number of cables most leaves have to it."""
+    """Return by upper switch the number of cables that most leaves have."""
     counts: dict[str, Counter[int]] = {}
     for own in up.values():
         for above, cables in own.items():

@@ -1,4 +1,4 @@
-"""RDMA ports from sysfs, what makes Ethernet ones lossless, and the subnet manager as one MAD finds it."""
+"""RDMA ports from sysfs, lossless settings of Ethernet ports, and the subnet manager by a MAD query."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 INFINIBAND = "/class/infiniband"
 ROCE_UNIT = "/etc/systemd/system/appliance-roce.service"
-"""Exists if stage fabric configured lossless Ethernet; otherwise it is not read, to save time."""
+"""Unit that exists if stage fabric configured lossless Ethernet; otherwise nothing is read, to save time."""
 SILENCE = "madrpc failed"
 """libibmad's message for a query without an answer; other messages are errors of sminfo."""
 SMINFO = re.compile(
@@ -27,14 +27,14 @@ SMINFO = re.compile(
 
 
 def collect(ask: Ask) -> Facts:
-    """The areas ``ports`` and ``subnet_manager``; the latter only where an InfiniBand port is up."""
+    """The areas ``ports`` and ``subnet_manager``; the latter only if an InfiniBand port is up."""
     found = ports(ask)
     up = any(port["link_layer"] == "InfiniBand" and port["physical"] == "LinkUp" for port in found)
     return {"ports": found, "subnet_manager": _subnet_manager(ask) if up else None}
 
 
 def ports(ask: Ask) -> list[Facts]:
-    """Every port of every RDMA device."""
+    """Return every port of every RDMA device."""
     top = ask.sys + INFINIBAND
     found = [
         _port(f"{top}/{device}/", device, port)
@@ -70,7 +70,7 @@ def _port(device_at: str, device: str, port: str) -> Facts:
 
 
 def _pcie(at: str) -> Facts:
-    """Width and speed (GT/s) of the adapter's PCIe link, now and at most; None where the kernel does not tell."""
+    """Return current and maximum width and speed (GT/s) of the adapter's PCIe link; None if the kernel does not report them."""
     found: Facts = {}
     for key, name in (("pcie", "current"), ("pcie_max", "max")):
         width = files.number(f"{at}{name}_link_width")
@@ -80,7 +80,7 @@ def _pcie(at: str) -> Facts:
 
 
 def _roce(ask: Ask, device_at: str, device: str, port: int) -> Facts | None:
-    """Nothing where the port has no network interface."""
+    """Return lossless settings; none if the port has no network interface."""
     interfaces = files.names(device_at + "device/net")
     if not interfaces:
         return None
@@ -110,7 +110,7 @@ def _dcb(ask: Ask, read: Callable[[str], Any], argv: list[str]) -> Any:
 
 
 def paused(said: str) -> list[int]:
-    """Priorities that are on in "prio-pfc 0:off 1:off 2:off 3:on". Raises Unreadable."""
+    """Return enabled priorities of "prio-pfc 0:off 1:off 2:off 3:on". Raises Unreadable."""
     found = re.findall(r"\b([0-7]):(on|off)\b", said)
     if not found:
         raise Unreadable(f"dcb pfc: unexpected answer: {said.strip()[:80]}")
@@ -118,7 +118,7 @@ def paused(said: str) -> list[int]:
 
 
 def marked(said: str) -> dict[str, int]:
-    """Priority by DSCP of {"dscp_prio":[[26,3]]}; dcb says nothing, or {}, where there is no entry. Raises Unreadable."""
+    """Return priority by DSCP of {"dscp_prio":[[26,3]]}; without entries, dcb prints nothing or {}. Raises Unreadable."""
     import json
 
     try:
@@ -129,7 +129,7 @@ def marked(said: str) -> dict[str, int]:
 
 
 def _ecn(at: str) -> list[int] | None:
-    """Priorities on which the port both answers marks (np) and slows down for them (rp)."""
+    """Return priorities with ECN as notification point (np) and reaction point (rp)."""
     halves = [
         {int(name): files.number(f"{at}{half}/enable/{name}") for name in _priorities(at, half)}
         for half in ("roce_np", "roce_rp")
@@ -149,7 +149,7 @@ def _word(state: str) -> str:
 
 
 def rate(text: str) -> float:
-    """Gb/s of "200 Gb/sec (4X HDR)"; 0 where the kernel says nothing."""
+    """Return Gb/s of "200 Gb/sec (4X HDR)"; 0 if the kernel reports none."""
     words = text.split()
     try:
         return float(words[0]) if words else 0.0
@@ -158,19 +158,19 @@ def rate(text: str) -> float:
 
 
 def guid(gid: str) -> str:
-    """The port's GUID, the lower half of its first GID, as 0x and 16 digits."""
+    """Return the port's GUID, the lower half of its first GID, as 0x and 16 digits."""
     half = "".join(gid.split(":")[4:])
     return "0x" + half if len(half) == 16 else ""
 
 
 def _pkeys(at: str) -> list[int] | None:
-    """The table's entries that hold a key; an Ethernet port has one that means nothing."""
+    """Return the keys of the table; the single one of an Ethernet port has no meaning."""
     found = [files.number(f"{at}/{name}") for name in files.names(at)]
     return sorted({key for key in found if key}) if found else None
 
 
 def _counters(at: str) -> dict[str, int]:
-    """Those that hold a number; the kernel writes "N/A (no PMA)" where a device has none."""
+    """Return counters with a number; the kernel writes "N/A (no PMA)" for missing ones."""
     values = ((name, files.number(at + name)) for name in files.names(at) if name != "lifespan")
     return {name: value for name, value in values if value is not None}
 
@@ -186,7 +186,7 @@ def _subnet_manager(ask: Ask) -> Facts | None:
 
 
 def _ask_twice(ask: Ask) -> str:
-    """A subnet manager that is at work leaves a question unanswered now and then."""
+    """Query twice, because a busy subnet manager sometimes does not answer."""
     try:
         return ask.run(["sminfo"], 5.0)
     except Absent:
@@ -196,7 +196,7 @@ def _ask_twice(ask: Ask) -> str:
 
 
 def sminfo(said: str) -> Facts:
-    """State ("MASTER"), GUID and priority of the master. Raises Unreadable."""
+    """Return state ("MASTER"), GUID and priority of the master. Raises Unreadable."""
     found = SMINFO.search(said)
     if found is None:
         raise Unreadable(f"sminfo: unexpected answer: {said.strip()[:80]}")

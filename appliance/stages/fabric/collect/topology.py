@@ -16,7 +16,7 @@ NODE = re.compile(r'(Switch|Ca|Rt)\s+(\d+)\s+"([^"]+)"\s+# "([^"]*)"')
 LINE = re.compile(r'\[(\d+)\](?:\[ext \d+\])?(?:\([0-9a-f]+\))?\s+"([^"]+)"\[(\d+)\].*\s(\S+)$')
 SPEED = re.compile(r"^(\d+x)(\w+)$")
 INSIDE = "Aggregation Node"
-"""Quantum switches, leaves and spines alike, have an end of their own inside for SHARP: no adapter, and no cable to it."""
+"""Internal port for SHARP in Quantum switches: neither an adapter nor a cable."""
 
 
 def collect(ask: Ask) -> Facts:
@@ -25,7 +25,7 @@ def collect(ask: Ask) -> Facts:
 
 
 def parse(said: str) -> Facts:
-    """Nodes by kind, and each cable once. Raises Unreadable when there is not a single node."""
+    """Return nodes by kind, and each cable once. Raises Unreadable if there is no node."""
     nodes: dict[str, tuple[str, Facts]] = {}
     ends: list[tuple[str, int, str, int, str]] = []
     current = ""
@@ -57,7 +57,7 @@ def _node(found: re.Match[str]) -> Facts:
 
 
 def _tell_apart(nodes: list[Facts]) -> None:
-    """Unnamed switches all carry their model's name: what several are called gets the GUID added."""
+    """Append the GUID to names of several switches, because unnamed switches have their model's name."""
     counts: dict[str, int] = {}
     for node in nodes:
         counts[node["description"]] = counts.get(node["description"], 0) + 1
@@ -69,7 +69,7 @@ def _tell_apart(nodes: list[Facts]) -> None:
 def _links(
     nodes: dict[str, tuple[str, Facts]], ends: list[tuple[str, int, str, int, str]]
 ) -> list[Facts]:
-    """Every cable is printed at both of its ends; the first is kept."""
+    """Return the cables; each is printed at both ends, and the first line is kept."""
     seen: set[frozenset[tuple[str, int]]] = set()
     links = []
     for node, port, peer, peer_port, speed in ends:

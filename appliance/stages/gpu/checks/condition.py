@@ -1,4 +1,4 @@
-"""Can the GPUs run at full speed: nothing slows them, they are not hot, their power is not cut."""
+"""Checks whether GPUs can run at full speed: clocks, temperature, and power limit."""
 
 from collections.abc import Iterable
 
@@ -36,19 +36,19 @@ HARD = {
 }
 CLOCK_SOURCE = "NVML clock event reasons"
 NEAR = 5
-"""Degrees below the threshold that are reported."""
+"""Degrees below the slowdown threshold from which on a warning is given."""
 NEAR_SOURCE = "the GPU's own threshold (NVML)"
 APART = 25
-"""Degrees that an idle GPU may be above the median of its idle neighbours."""
+"""Maximum degrees of an idle GPU above the median of its idle neighbours."""
 APART_SOURCE = "own choice: the median of the host's idle GPUs, and 25 °C"
 IDLE_PERCENT = 5
 FEW = 3
-"""Idle GPUs that are necessary for a median."""
+"""Minimum number of idle GPUs for a median."""
 COOL = "check fans, air flow and inlet temperature; compare with its neighbours (nvidia-smi -q -d TEMPERATURE)"
 
 
 def judge_clocks(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Nothing in the hardware slows a GPU down; idleness, a power cap or chosen clocks may."""
+    """Fail if the hardware slows a GPU down; idleness, a power cap or chosen clocks are not faults."""
     del view
     return each(host, facts, _clocks)
 
@@ -68,14 +68,14 @@ def _clocks(gpu: Gpu) -> GpuResult:
 
 
 def judge_temperature(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Below the temperature at which the GPU slows down; close to it is worth a word."""
+    """Fail at the temperature at which the GPU slows down; warn close to it."""
     own = view.number(ids.TEMPERATURE)
     usual = _usual(devices(facts))
     return each(host, facts, lambda gpu: _temperature(gpu, own, usual), "°C")
 
 
 def _usual(gpus: tuple[Gpu, ...]) -> float | None:
-    """The temperature of the host's idle GPUs, by their median; None if there are too few."""
+    """Return the median temperature of the host's idle GPUs; None if there are too few."""
     idle = sorted(gpu.temperature for gpu in gpus if gpu.temperature is not None and _rests(gpu))
     return idle[len(idle) // 2] if len(idle) >= FEW else None
 
@@ -108,7 +108,7 @@ def _temperature(gpu: Gpu, own: tuple[float, str] | None, usual: float | None) -
 
 
 def judge_power(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """No GPU is held below the power its data sheet gives it."""
+    """Fail if a GPU's power limit is below its data sheet."""
     own = view.number(ids.POWER)
     return each(host, facts, lambda gpu: _power(gpu, own), "W")
 

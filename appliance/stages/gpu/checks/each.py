@@ -20,7 +20,7 @@ NO_ANSWER = "the GPU does not answer (gpu.error)"
 
 
 class GpuResult(NamedTuple):
-    """What one GPU's measurement came to. NOT_ASSESSED: there was none."""
+    """The result of one GPU's measurement. NOT_ASSESSED: there was none."""
 
     status: Status
     value: Value = None
@@ -33,7 +33,7 @@ class GpuResult(NamedTuple):
 
 @lru_cache(4096, typed=True)
 def good(value: Value, limit: Value = None, source: str = "") -> GpuResult:
-    """As it should be."""
+    """Return a pass."""
     return GpuResult(Status.PASS, value, limit=limit, source=source)
 
 
@@ -45,7 +45,7 @@ def bad(value: Value, cause: str, fix: str, limit: Value = None, source: str = "
 def doubtful(
     value: Value, cause: str, fix: str, limit: Value = None, source: str = ""
 ) -> GpuResult:
-    """To be looked at, but not broken."""
+    """Return a warning."""
     return GpuResult(Status.WARN, value, cause, fix, limit, source)
 
 
@@ -55,18 +55,18 @@ def unknown(cause: str, required: bool = True) -> GpuResult:
 
 
 def is_simulated(facts: HostFacts) -> bool:
-    """Whether NVML is simulated."""
+    """Return whether NVML is simulated."""
     return AREA in facts.simulated
 
 
 def devices(facts: HostFacts) -> tuple[Gpu, ...]:
-    """The GPUs the driver counts, those it has lost too."""
+    """Return all GPUs that the driver counts, including lost ones."""
     return facts.gpus.devices if facts.gpus else ()
 
 
 @lru_cache(1024)
 def address(bus_id: str) -> str:
-    """A PCI address as sysfs writes it: NVML's has eight digits for the domain, a kernel message no function."""
+    """Return a PCI address in the form of sysfs: NVML's has eight digits for the domain, a kernel message no function."""
     parts = bus_id.lower().split(":")
     if len(parts) != 3 or not all(set(p) <= set("0123456789abcdef.") and p for p in parts):
         return bus_id
@@ -75,19 +75,19 @@ def address(bus_id: str) -> str:
 
 
 def part_of(gpu: Gpu) -> GpuPart | None:
-    """The GPU's data sheet, None for a product the program does not know."""
+    """Return the GPU's data sheet; None for an unknown product."""
     return part_named(gpu.name)
 
 
 def silence(facts: HostFacts) -> Gap:
-    """Why nothing is known of this host's GPUs."""
+    """Return why this host's GPUs are unknown."""
     return facts.gap("gpus", "the driver shows no GPU")
 
 
 def each(
     host: Host, facts: HostFacts, judge: Callable[[Gpu], GpuResult], unit: str = ""
 ) -> list[Judgement]:
-    """Bad GPUs one by one, those without a measurement in one result per reason, or one pass for all."""
+    """Return a result for each bad GPU, one per reason for those without a measurement, or one pass for all."""
     simulated = is_simulated(facts)
     found = devices(facts)
     if not found:
@@ -103,7 +103,7 @@ def each(
 
 
 def _result(host: Host, gpu: Gpu, seen: GpuResult, unit: str, simulated: bool) -> Judgement:
-    """An index moves when another GPU is gone; the address and the serial number stay with the board."""
+    """Return a GPU's result with address and serial number, because indices shift if another GPU is lost."""
     return judged(
         place(host.name, f"GPU {gpu.index}"),
         seen.status,
@@ -140,7 +140,7 @@ def _unmeasured(
 def _all_good(
     host: Host, seen: list[GpuResult], unlike: list[GpuResult], unit: str, simulated: bool
 ) -> Judgement:
-    """The value of all, or the first and the last of those there are; ``unlike``: at least one of each there is."""
+    """Return the common value, or the first and last of several; ``unlike``: all different ones."""
     found = {one.value for one in unlike if one.value is not None}
     values = sorted(found, key=_order) if len(found) > 1 else list(found)
     value = values[0] if len(values) == 1 else None

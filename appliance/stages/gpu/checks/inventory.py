@@ -1,4 +1,4 @@
-"""Are all GPUs there, of the right kind, and does every one answer."""
+"""Checks whether all GPUs are present, of the right product, and answer."""
 
 from collections.abc import Iterable
 
@@ -26,7 +26,7 @@ LOST = "drain and reboot the host; if it is lost again, check for Xid 79 (gpu.xi
 
 
 def judge_count(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """As many GPUs as the class has, on the PCI bus and in the driver alike."""
+    """Pass with the class's number of GPUs, on the PCI bus and in the driver."""
     expected = gpu_count(view.profile, host)
     common: dict[str, object] = {
         "unit": "GPUs",
@@ -77,7 +77,7 @@ def _fallen_off(host: Host, facts: HostFacts, common: dict[str, object]) -> list
 
 
 def _missing_addresses(view: View, host: Host, facts: HostFacts) -> list[str]:
-    """Where complete hosts of the same site have a GPU and this one has none."""
+    """Return addresses at which complete hosts of the site have a GPU and this one has none."""
     others = (
         set(other.pci_gpu_ids)
         for name, other in view.facts.items()
@@ -91,7 +91,7 @@ def _missing_addresses(view: View, host: Host, facts: HostFacts) -> list[str]:
 
 
 def judge_model(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Products the class accepts, and only one of them in a host."""
+    """Pass if all GPUs are of one product that the class accepts."""
     accepted = view.profile.hardware.gpu.models
     limit, source = ", ".join(accepted), f"profile {view.profile.name}"
 
@@ -119,7 +119,7 @@ def judge_model(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
 
 
 def judge_memory(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """At least the memory of the class; 80 GB on the label are 80 or more billions of bytes."""
+    """Pass with at least the memory of the class; a label of 80 GB means at least 80 billion bytes."""
     least, source = view.profile.hardware.gpu.memory_gib, f"profile {view.profile.name}"
 
     def judge(gpu: Gpu) -> GpuResult:
@@ -136,7 +136,7 @@ def judge_memory(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
 
 
 def judge_error(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """NVML answers every question about every GPU."""
+    """Pass if NVML answers every query about every GPU."""
     del view
     found, simulated = devices(facts), is_simulated(facts)
     if not found:

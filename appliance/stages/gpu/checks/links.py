@@ -1,4 +1,4 @@
-"""Do the GPUs' links run at full width and rate: PCIe to the host, NVLink to each other."""
+"""Checks width and rate of the GPUs' links: PCIe to the host, NVLink between GPUs."""
 
 from collections.abc import Iterable
 
@@ -32,7 +32,7 @@ DIVIDED = "NVLinks of A100 are off while it is divided (MIG), and no instance us
 
 
 def judge_pcie(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Full width always; the generation where the GPU works, or where not even its best is enough."""
+    """Judge the PCIe link: width always; generation if the GPU is busy, or if its maximum is too low."""
     expected = view.profile.hardware.gpu
     limit = f"Gen{expected.pcie_generation} x{expected.pcie_width}"
     source = f"profile {view.profile.name}"
@@ -92,14 +92,14 @@ def _generation(gpu: Gpu, expected: GpuExpectation) -> tuple[str, str] | None:
 
 
 def _resting(gpu: Gpu, expected: GpuExpectation) -> str:
-    """A GPU without work lowers its link's generation by itself."""
+    """Return whether the GPU is idle: it lowers its link's generation then."""
     if (gpu.pcie_generation or 0) >= expected.pcie_generation:
         return ""
     return f" (idle; Gen{gpu.pcie_max_generation} at most)"
 
 
 def _is_load_known(gpu: Gpu) -> bool:
-    """A divided GPU does not report utilization; its clock event reasons may show that it is idle."""
+    """Return whether the load is known: a divided GPU reports no utilization, but its clock event reasons may show that it is idle."""
     return gpu.utilization is not None or bool((gpu.clock_event_reasons or 0) & IDLE)
 
 
@@ -109,7 +109,7 @@ def _reseat(gpu: Gpu) -> str:
 
 
 def judge_nvlink(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Behind NVSwitch every link of every GPU is up, at its speed."""
+    """Pass if, behind NVSwitch, every link of every GPU is up at full speed."""
     if view.profile.hardware.gpu.interconnect is not Interconnect.NVSWITCH:
         return []
     own = view.number(ids.NVLINK)
@@ -158,7 +158,7 @@ def _slow(gpu: Gpu, wanted: int, source: str) -> GpuResult:
 
 
 def _speed_unknown(host: Host, facts: HostFacts) -> list[Judgement]:
-    """A missing speed is unknown; the simulated library may not report it."""
+    """Return the result for a missing speed, which the simulated library may not report."""
     answering = (gpu for gpu in devices(facts) if gpu.bus_id)
     if all(gpu.nvlink_speed is not None or not gpu.nvlinks_active for gpu in answering):
         return []

@@ -1,4 +1,4 @@
-"""Is the GPUs' memory sound: ECC on and without errors that cannot be corrected, no row waiting or spent."""
+"""Checks GPU memory: ECC on, no uncorrectable errors, no pending or failed row remaps."""
 
 from collections.abc import Iterable
 
@@ -19,7 +19,7 @@ RESET = "drain its jobs, nvidia-smi --gpu-reset -i {gpu}"
 
 
 def judge_ecc(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """ECC is on, and has met nothing it could not correct."""
+    """Pass if ECC is on and has found no uncorrectable error."""
     del view
     return each(host, facts, _ecc, "errors")
 
@@ -46,7 +46,7 @@ def _ecc(gpu: Gpu) -> GpuResult:
 
 
 def _past(gpu: Gpu) -> GpuResult:
-    """Errors before the driver was loaded. A divided GPU (MIG) reports only lifetime errors."""
+    """Return errors before the driver was loaded. A divided GPU (MIG) reports only lifetime errors."""
     over_life, since_load = gpu.ecc_uncorrected_aggregate, gpu.ecc_uncorrected
     if over_life is None or (since_load is None and not gpu.mig_enabled):
         return unknown("its ECC counters were not read")
@@ -66,7 +66,7 @@ def _past(gpu: Gpu) -> GpuResult:
 
 
 def judge_remap(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """No memory row waits to be replaced, and none could not be."""
+    """Pass if no row remap is pending or has failed."""
     del view
     return each(host, facts, _remap, "rows")
 

@@ -1,4 +1,4 @@
-"""Does the software around the GPUs fit: one driver branch and version, fabric manager, persistence, firmware."""
+"""Checks the software of the GPUs: driver branch and version, fabric manager, persistence, firmware."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -30,12 +30,12 @@ SERVICES = ("nvidia-dcgm.service", "nvidia-dcgm-exporter.service", "appliance-cd
 UNITS = (FABRIC_MANAGER, PERSISTENCE, *SERVICES)
 AT_BOOT = frozenset({"enabled", "static", "alias", "indirect", "generated"})
 FEW = 8
-"""Hosts that are listed; more are counted."""
+"""Maximum number of hosts listed; further ones are counted."""
 LOCKSTEP = "NVIDIA fabric manager guide: exactly the driver's version"
 
 
 def judge_driver(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """A driver answers, and is of the profile's branch."""
+    """Pass if a driver of the profile's branch answers."""
     branch = view.profile.software.driver_branch
     common: dict[str, object] = {
         "limit": branch,
@@ -59,7 +59,7 @@ def judge_driver(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
 
 
 def _no_driver(host: Host, facts: HostFacts, common: dict[str, object]) -> Judgement:
-    """Fails if the probe found no working driver; not assessed if it could not read."""
+    """Return the result without a driver: failed if the probe found none that works, not assessed if it could not read."""
     if facts.pci_gpus is None or "gpus" not in facts.errors:
         return not_assessed(host.name, silence(facts), **common)
     said = facts.errors["gpus"]
@@ -74,7 +74,7 @@ def _no_driver(host: Host, facts: HostFacts, common: dict[str, object]) -> Judge
 
 
 def judge_driver_spread(view: View) -> Iterable[Judgement]:
-    """All GPU hosts run one and the same driver version."""
+    """Pass if all GPU hosts have the same driver version."""
     known = {n: f.gpus.driver for n, f in _gpu_hosts(view).items() if f.gpus and f.gpus.driver}
     common: dict[str, object] = {"simulated": _any_simulated(view)}
     versions = Counter(known.values())
@@ -104,7 +104,7 @@ def _few(names: list[str]) -> str:
 
 
 def judge_vbios_spread(view: View) -> Iterable[Judgement]:
-    """GPUs of one product carry one firmware; outliers are named."""
+    """Pass if GPUs of one product have the same firmware; outliers are named."""
     found: dict[str, dict[str, list[str]]] = {}
     unread: set[str] = set(_silent(view, {n for n, f in _gpu_hosts(view).items() if devices(f)}))
     for name, facts in _gpu_hosts(view).items():
@@ -161,13 +161,13 @@ def _any_simulated(view: View) -> bool:
 
 
 def _unit(facts: HostFacts, name: str) -> Unit | None:
-    """The state of a unit in systemd; None if unknown."""
+    """Return the state of a unit in systemd; None if unknown."""
     unit = facts.units.get(name)
     return None if unit is None or unit.active == "unknown" else unit
 
 
 def judge_fabric_manager(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Behind NVSwitch the fabric manager runs in the driver's very version; elsewhere it has no place."""
+    """Pass if, behind NVSwitch, the fabric manager runs in exactly the driver's version; elsewhere it must not run."""
     unit = _unit(facts, FABRIC_MANAGER)
     common: dict[str, object] = {"simulated": is_simulated(facts)}
     if unit is None and facts.fabric_manager is None:
@@ -224,7 +224,7 @@ def _in_step(
 
 
 def judge_persistence(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """The driver keeps every GPU ready between jobs, and a daemon sees to it after a boot."""
+    """Pass if persistence mode is on for every GPU, and its daemon is enabled at boot."""
     del view
     return [*each(host, facts, _persistence), *_daemon(host, facts)]
 
@@ -256,7 +256,7 @@ def _daemon(host: Host, facts: HostFacts) -> list[Judgement]:
 
 
 def judge_services(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """DCGM, its exporter and the CDI unit run; the distribution's driver packages do not include them."""
+    """Pass if DCGM, its exporter and the CDI unit run; the distribution's driver packages do not include them."""
     if view.site.repositories.gpu.source == "distribution":
         return []
     return [_service(host, facts, name) for name in SERVICES]

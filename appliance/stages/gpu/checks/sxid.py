@@ -17,7 +17,7 @@ HARMLESS_FIX = "check gpu.nvlink; if the same link reports it again, collect nvi
 
 
 def judge_switches(host: Host, facts: HostFacts, hours: float, simulated: bool) -> list[Judgement]:
-    """Each code of each NVSwitch: fatal ones fail, others warn; older than ``hours``, only fatal ones warn."""
+    """Judge each code of each NVSwitch: fatal ones fail, others warn; older than ``hours``, only fatal ones warn."""
     alike: dict[tuple[str, int], list[Xid]] = {}
     for event in facts.switch_events:
         alike.setdefault((event.bus_id, event.code), []).append(event)
@@ -30,7 +30,7 @@ def judge_switches(host: Host, facts: HostFacts, hours: float, simulated: bool) 
 
 
 def _gravest(events: list[Xid]) -> Xid | None:
-    """The last fatal one, else the last."""
+    """Return the last fatal message, else the last one."""
     return next((e for e in reversed(events) if FATAL in e.text), events[-1] if events else None)
 
 
@@ -54,7 +54,7 @@ def _result(host: Host, told: Xid, same: list[Xid], young: bool, simulated: bool
 
 
 def since(age: float | None) -> str:
-    """How long ago a message came, as the end of a sentence."""
+    """Return the age of a message, as the end of a sentence."""
     if age is None:
         return ""
     return f", {age / HOUR:.0f} h ago" if age >= 2 * HOUR else f", {age / 60:.0f} min ago"

@@ -34,12 +34,12 @@ class Judged:
     source: str
 
     def within(self, hours: float) -> bool:
-        """Whether it is that young; one without a time counts as new."""
+        """Return whether it is at most this old; one without a time counts as new."""
         return self.event.age is None or self.event.age <= hours * HOUR
 
 
 def judge_xid(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Each code of each GPU by its class; then what repeats."""
+    """Judge each code of each GPU by its class, then repetitions."""
     simulated = is_simulated(facts)
     if facts.xid_events is None:
         why = facts.gap("xids", "the kernel log was not read")
@@ -81,26 +81,26 @@ def _judge(view: View, table: XidMap, facts: HostFacts, event: Xid) -> Judged:
 
 
 def _said(event: Xid) -> str:
-    """Unit, severity and link of an NVLink 5 message: " (RLW_RXPIPE, Nonfatal, link 13)"."""
+    """Return unit, severity and link of an NVLink 5 message: " (RLW_RXPIPE, Nonfatal, link 13)"."""
     parts = [event.unit, event.severity, f"link {event.link}" if event.link else ""]
     return f" ({', '.join(filter(None, parts))})" if event.severity else ""
 
 
 def _recommended(text: str) -> int:
-    """The number of the recovery action in "... changed from 0x0 (None) to 0x1 (GPU Reset Required)"."""
+    """Return the number of the recovery action in "... changed from 0x0 (None) to 0x1 (GPU Reset Required)"."""
     word = text.rpartition(" to 0x")[2].split(" ")[0]
     return int(word, 16) if word and set(word.lower()) <= set("0123456789abcdef") else -1
 
 
 def _gpu(facts: HostFacts, event: Xid) -> str:
-    """The GPU by its index where the driver still knows it, else by its address."""
+    """Return the GPU's index if the driver still lists it, else its address."""
     at = address(event.bus_id)
     index = next((g.index for g in devices(facts) if g.bus_id and address(g.bus_id) == at), None)
     return at if index is None else f"GPU {index}"
 
 
 def _alike(judged: list[Judged]) -> list[list[Judged]]:
-    """Messages that are not good, one list per GPU, code and severity."""
+    """Return bad messages, in one list per GPU, code and severity."""
     groups: dict[tuple[str, int, str], list[Judged]] = {}
     for one in judged:
         if one.verdict != "pass":
@@ -171,7 +171,7 @@ def _repeated(
 
 
 def _unusable_limits(view: View, host: Host) -> list[Judgement]:
-    """A limit whose value is not a verdict fails."""
+    """Fail limits whose value is not a verdict."""
     given = {**view.profile.limits, **view.site.limits}
     return [
         not_assessed(
@@ -186,7 +186,7 @@ def _unusable_limits(view: View, host: Host) -> list[Judgement]:
 
 
 def _short(host: Host, span: float, hours: float, simulated: bool) -> Judgement:
-    """Overwritten messages are unknown; a limit of fewer hours needs a shorter log."""
+    """Report a log that is too short: overwritten messages are unknown."""
     return not_assessed(
         host.name,
         f"the kernel log reaches back {span / HOUR:.1f} h of the {hours:g} h to judge: older messages are overwritten",

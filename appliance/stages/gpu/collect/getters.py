@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     Getter = Callable[[Library, Any], object]
 
 MOST_LINKS = 18
-"""NVLinks of one GPU at most (NVML_NVLINK_MAX_LINKS)."""
+"""Maximum number of NVLinks of a GPU (NVML_NVLINK_MAX_LINKS)."""
 COMMON_SPEED, LINK_SPEED = 90, 164
 """NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON, and NVML_FI_DEV_NVLINK_GET_SPEED of one link: MB/s."""
 SM, MEMORY = 1, 2
@@ -30,7 +30,7 @@ def _number(name: str) -> Getter:
 
 
 def _current(name: str, place: int = 0) -> Getter:
-    """One of a pair "current, pending", as a yes or no."""
+    """Return the current value of a pair "current, pending" as a boolean."""
 
     def get(library: Library, device: Any) -> object:
         pair = library.numbers(name, 2, device)
@@ -40,7 +40,7 @@ def _current(name: str, place: int = 0) -> Getter:
 
 
 def _mig(library: Library, device: Any) -> object:
-    """Without MIG nothing is read: the import would cost more than all other queries."""
+    """Return MIG facts; without MIG, nothing is imported, because that would cost more than all other queries."""
     pair = library.numbers("nvmlDeviceGetMigMode", 2, device)
     if pair is None:
         return None
@@ -52,7 +52,7 @@ def _mig(library: Library, device: Any) -> object:
 
 
 def _remapped(place: int) -> Getter:
-    """Row remapping: field 2 is a pending remap, 3 a failed one."""
+    """Return a field of row remapping: 2 is a pending remap, 3 a failed one."""
 
     def get(library: Library, device: Any) -> object:
         said = library.numbers("nvmlDeviceGetRemappedRows", 4, device)
@@ -62,7 +62,7 @@ def _remapped(place: int) -> Getter:
 
 
 def _remapped_rows(library: Library, device: Any) -> object:
-    """How many rows were replaced for errors that could not be corrected."""
+    """Return the number of rows remapped for uncorrectable errors."""
     said = library.numbers("nvmlDeviceGetRemappedRows", 4, device)
     return None if said is None else said[1]
 
@@ -87,7 +87,7 @@ def _bus_id(library: Library, device: Any) -> object:
 
 
 def _memory(field: str) -> Getter:
-    """Bytes: total, or used including the driver's reserve."""
+    """Return bytes: total, or used including the driver's reserve."""
 
     def get(library: Library, device: Any) -> object:
         import ctypes
@@ -110,7 +110,7 @@ def _watts(name: str) -> Getter:
 
 
 def _power_range(place: int) -> Getter:
-    """W: 0 the least limit that may be set, 1 the highest."""
+    """Return a bound of the power limit in W: 0 minimum, 1 maximum."""
 
     def get(library: Library, device: Any) -> object:
         said = library.numbers("nvmlDeviceGetPowerManagementLimitConstraints", 2, device)
@@ -120,7 +120,7 @@ def _power_range(place: int) -> Getter:
 
 
 def _uncorrected(counter: int) -> Getter:
-    """Errors that could not be corrected: counter 0 since the driver was loaded, 1 over the GPU's life."""
+    """Return uncorrectable errors: counter 0 since the driver was loaded, 1 over the GPU's lifetime."""
 
     def get(library: Library, device: Any) -> object:
         from appliance.probe.nvml import UINT, ULONG
@@ -139,7 +139,7 @@ def _sram_uncorrected(library: Library, device: Any) -> object:
 
 
 def _sram_exceeded(library: Library, device: Any) -> object:
-    """Whether the SRAM errors exceed the driver's threshold; unknown before driver 550."""
+    """Return whether SRAM errors exceed the driver's threshold; unknown before driver 550."""
     import ctypes
 
     from appliance.probe.nvml import SramErrors, versioned
@@ -187,7 +187,7 @@ def _persistence(library: Library, device: Any) -> object:
 
 
 def _link_speed(library: Library, device: Any) -> object:
-    """MB/s of each link; which of the two fields answers depends on driver and GPU."""
+    """Return MB/s of each link; driver and GPU decide which of the two fields answers."""
     import ctypes
 
     from appliance.probe.nvml import SUCCESS, FieldValue
@@ -212,7 +212,7 @@ def _nvlinks(library: Library, device: Any) -> object:
 
 
 def _reasons(library: Library, device: Any) -> object:
-    """Renamed in driver 535; the older name still answers on older ones."""
+    """Return clock event reasons; the function has another name before driver 535."""
     from appliance.probe.nvml import ULONG
 
     for name in ("Event", "Throttle"):
@@ -223,7 +223,7 @@ def _reasons(library: Library, device: Any) -> object:
 
 
 def _processes(library: Library, device: Any) -> object:
-    """Without a buffer, NVML returns only the count."""
+    """Return the number of processes: without a buffer, NVML returns only the count."""
     import ctypes
 
     from appliance.probe.nvml import INSUFFICIENT_SIZE, SUCCESS, UINT

@@ -19,7 +19,7 @@ VERSION = re.compile(r"\d+(\.\d+){1,2}")
 PCI = "/bus/pci/devices"
 NVIDIA = "0x10de"
 DISPLAY = ("0x0300", "0x0302")
-"""PCI classes of VGA and 3D controllers; NVSwitches (0x0680) and audio functions are no GPUs."""
+"""PCI classes of VGA and 3D controllers; NVSwitches (0x0680) and audio functions have others."""
 
 
 def collect(ask: Ask) -> Facts:
@@ -34,7 +34,7 @@ def collect(ask: Ask) -> Facts:
 
 
 def pci_gpus(ask: Ask) -> list[str]:
-    """Addresses of the NVIDIA GPUs on the PCI bus."""
+    """Return addresses of the NVIDIA GPUs on the PCI bus."""
     return [name for name in files.names(ask.sys + PCI) if _is_gpu(f"{ask.sys}{PCI}/{name}/")]
 
 
@@ -43,7 +43,7 @@ def _is_gpu(at: str) -> bool:
 
 
 def _fabric_manager(ask: Ask) -> str | None:
-    """The version that the daemon's program prints: "" if it is not installed, None if unknown."""
+    """Return the version that the daemon's program prints: "" if it is not installed, None if unknown."""
     try:
         said = ask.run(["nv-fabricmanager", "--version"])
     except Absent:
@@ -56,7 +56,7 @@ def _fabric_manager(ask: Ask) -> str | None:
 
 
 def _driver(ask: Ask, on_bus: int) -> Facts | None:
-    """All devices. A library that is not there is worth a word only where there are GPUs."""
+    """Return all devices. A missing library is reported only if there are GPUs."""
     from appliance.probe.nvml import Failure, Library
 
     try:
@@ -86,7 +86,7 @@ def cuda(version: int | None) -> str:
 
 
 def _device(ask: Ask, library: Library, index: int) -> Facts:
-    """One GPU; the first call that fails is its ``error``, and what failed stays unknown."""
+    """Return one GPU; the first failed call is its ``error``, and failed values stay unknown."""
     from appliance.probe.nvml import UNTOLD, Failure
 
     gpu: Facts = {"index": index, "uuid": "", "name": "", "bus_id": "", "memory": 0}
@@ -108,13 +108,13 @@ def _device(ask: Ask, library: Library, index: int) -> Facts:
 
 
 def pci_path(at: str) -> list[str]:
-    """The bridges above a PCI device, from the root down, by its path in /sys/devices."""
+    """Return the bridges above a PCI device, from the root down, by its path in /sys/devices."""
     real = os.path.realpath(at)
     below = real.partition("/devices/pci")[2].split("/")
     return [f"pci{below[0]}", *below[1:-1]] if len(below) > 1 else []
 
 
 def _numa(at: str) -> int | None:
-    """NVML writes the PCI domain with eight digits and in capitals, sysfs with four."""
+    """Return the NUMA node; NVML writes the PCI domain with eight digits and in capitals, sysfs with four."""
     node = files.number(f"{at}/numa_node")
     return None if node is None or node < 0 else node

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 KEPT = 200
 KEPT_ALIKE = 50
-"""Most messages of one code and GPU: a job that floods the log must not displace messages of other GPUs."""
+"""Maximum number of messages of one code and GPU, so that a flood does not displace those of other GPUs."""
 DEVICE = "/dev/kmsg"
 RECORD = re.compile(
     r"(?P<priority>[0-9]{1,9}),(?P<number>[0-9]{1,20}),(?P<micros>[0-9]{1,20}),[^;]{0,200};(?P<text>.*)"
@@ -48,7 +48,7 @@ KERNEL = 0
 
 
 def collect(ask: Ask) -> Facts:
-    """The area ``xids``: the last of them, oldest first, and how far back the log reaches."""
+    """The area ``xids``: the last messages, oldest first, and the age of the log's oldest record."""
     at = ask.path(ask.kmsg)
     if not files.exists(at):
         if pci_gpus(ask):
@@ -75,13 +75,13 @@ def _records(log: str) -> Iterator[tuple[str, float]]:
 
 
 def messages(log: str) -> list[str]:
-    """The text of each Xid record, without priority and time."""
+    """Return the text of each Xid record, without priority and time."""
     records = (_of_kernel(line) for line in lines_of(log))
     return [record["text"].strip() for record in records if record and PARTS.match(record["text"])]
 
 
 def events(lines: Iterable[str], now: float, shape: re.Pattern[str] = PARTS) -> list[Facts]:
-    """Each record of that shape by code, address, age in s and text; ``now`` in s on the kernel log's clock."""
+    """Return each matching record with code, address, age in s and text; ``now`` in s on the kernel log's clock."""
     found = []
     for line in lines:
         record = _of_kernel(line)
@@ -94,19 +94,19 @@ def events(lines: Iterable[str], now: float, shape: re.Pattern[str] = PARTS) -> 
 
 
 def _link(text: str) -> Facts:
-    """The unit, severity and link of an NVLink 5 message; nothing of others."""
+    """Return unit, severity and link of an NVLink 5 message; empty for others."""
     said = LINK.search(text)
     return {name: value for name, value in said.groupdict().items() if value} if said else {}
 
 
 def _of_kernel(line: str) -> re.Match[str] | None:
-    """A record of the kernel or a driver. Many contain names of users' programs, so only the beginning shows its author."""
+    """Return whether the kernel or a driver wrote the record. Records contain names of users' programs, so only the prefix counts."""
     record = RECORD.fullmatch(line)
     return record if record and int(record["priority"]) >> 3 == KERNEL else None
 
 
 def latest(found: list[Facts]) -> list[Facts]:
-    """The last of each code and severity of each GPU, oldest first."""
+    """Return the last messages of each code and severity of each GPU, oldest first."""
     alike: dict[tuple[int, str, str], list[Facts]] = {}
     kept = []
     for event in reversed(found):
@@ -120,7 +120,7 @@ def latest(found: list[Facts]) -> list[Facts]:
 
 
 def span(log: str, now: float) -> float | None:
-    """Age in s of the oldest remaining record; None if none was overwritten since the boot, 0 if unknown."""
+    """Return the age in s of the oldest remaining record; None if none was overwritten since the boot, 0 if unknown."""
     first = RECORD.match(log)
     if first is None:
         return 0.0
@@ -130,12 +130,12 @@ def span(log: str, now: float) -> float | None:
 
 
 def _now() -> float:
-    """The clock the kernel stamps its records with, but for the time it slept."""
+    """Return the time of the kernel log's clock, which excludes suspend."""
     return time.monotonic()
 
 
 def _log(path: str) -> tuple[str, str]:
-    """All records so far, and those behind the last gap.
+    """Return all records, and those after the last gap.
 
     Each read gives one; EPIPE means that the next ones were overwritten meanwhile.
     """

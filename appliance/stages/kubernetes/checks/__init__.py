@@ -1,4 +1,4 @@
-"""A Kubernetes cluster: kubelets, API, nodes, names, releases, certificates and backups."""
+"""Checks a Kubernetes cluster: kubelets, API, nodes, DNS, releases, certificates and backups."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -57,9 +57,9 @@ from appliance.watch.hardware import BY_OPERATORS
 DEPLOY = "appliance deploy"
 ADMIN, KUBEADM = "/etc/kubernetes/admin.conf", "/etc/kubernetes/appliance/kubeadm.yml"
 ON_DEMAND = "appliance: MIG on demand"
-"""The reason of a host that cordons itself while it divides its GPUs for a pod."""
+"""Reason of a host that cordons itself while it divides its GPUs for a pod."""
 OF_ETCD = "etcd"
-"""In the reasons of an API server that waits for etcd."""
+"""Part of the reason of an API server that waits for etcd."""
 MEMBERS = frozenset({Role.CONTROL, Role.GPU})
 UNITS = (
     *("containerd.service", "kubelet.service", "appliance-etcd.timer"),
@@ -73,18 +73,18 @@ RELIEF = {
     "memory": "ps aux --sort=-rss on {0} shows the largest processes; end or limit those that are not needed",
     "process IDs": "ps -eo user= | sort | uniq -c | sort -n on {0} shows whose processes these are; end those that are not needed",
 }
-"""By what a kubelet lacks, with a place for the host."""
+"""Remedies by the lacking resource of a kubelet; ``{host}`` is the host."""
 TAKEN = "; port "
-"""In what the probe says about kubelet, before a port that another program has."""
+"""Text of the probe about kubelet, before a port in use by another program."""
 NO_NETWORK = "network plugin"
-"""In kubelet's reason of a node without a network for pods."""
+"""Part of kubelet's reason for a node without a pod network."""
 NETWORKS = "/etc/cni/net.d/"
 LATE = 2
 """A backup is late after this many times its interval."""
 
 
 def members(view: View) -> tuple[Host, ...]:
-    """Hosts of the cluster; of an external one, those it gives work to."""
+    """Return hosts of the cluster; of an external one, those it gives work to."""
     if view.site.external_cluster:
         return tuple(
             h for h in view.site.with_role(Role.GPU) if view.site.owner(h) is Owner.KUBERNETES
@@ -93,7 +93,7 @@ def members(view: View) -> tuple[Host, ...]:
 
 
 def silent_members(view: View) -> tuple[str, ...]:
-    """Names of control hosts without facts: those that do not answer, and those that were not queried."""
+    """Return control hosts without facts: those that do not answer, and those that were not queried."""
     control = view.site.with_role(Role.CONTROL)
     return tuple(host.name for host in control if host.name not in view.facts)
 
@@ -195,7 +195,7 @@ def _backup(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
 
 
 def listed_nodes(view: View) -> tuple[tuple[KubernetesNode, ...] | None, Gap]:
-    """The nodes of the first control plane that answers, or the reason why none does."""
+    """Return the nodes of the first control plane that answers, or the reason why none does."""
     if view.site.external_cluster:
         if view.external is None:
             return None, Gap("the external cluster was not queried")
@@ -274,13 +274,13 @@ def _node(view: View, host: Host, node: KubernetesNode) -> Judgement:
 
 
 def _pressed(host: Host, lacks: str) -> Judgement:
-    """kubelet's thresholds are higher than those of base.disk, and a node stays under pressure for 5 minutes more."""
+    """Report nodes under pressure: kubelet's thresholds are higher than those of base.disk, and pressure lasts 5 minutes longer."""
     cause = f"kubelet reports {lacks} pressure: it evicts pods and accepts no new ones"
     return failed(host.name, cause, RELIEF[lacks].format(host.name), value=PRESSURE, limit="ready")
 
 
 def _cordoned(host: Host, node: KubernetesNode) -> Judgement:
-    """The appliance uncordons its own cordons; by hand this would interrupt its work."""
+    """Return the result for a cordoned node. The appliance ends its own cordons; doing so by hand would interrupt its work."""
     cause = "cordoned: takes no new pods"
     told: dict[str, Any] = {"value": "cordoned", "limit": "ready"}
     if not node.cordoned_for:
@@ -341,7 +341,7 @@ def _not_ready(cause: CheckResult, effect: CheckResult) -> bool:
 
 
 def _lacks_network(cause: CheckResult, effect: CheckResult) -> bool:
-    """The node is not ready, and only files of its pods' network were changed."""
+    """Return whether the node is not ready and only files of its pod network were changed."""
     files = (name.startswith(f"file {NETWORKS}") for name in effect.names)
     return cause.value == "not ready" and bool(effect.names) and all(files)
 

@@ -1,4 +1,4 @@
-"""How long the certificates of a cluster's host go on, and who renews each."""
+"""Checks the validity of certificates on a cluster's host, and names who renews each."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ OWN_CHOICE = "own choice: kubeadm's certificates are valid for a year, kubelet r
 def judge_certificates(
     view: View, host: Host, facts: HostFacts, certificates: Mapping[str, float]
 ) -> Judgement:
-    """``certificates``: days left, by file."""
+    """Judge certificates. ``certificates``: days left, by file."""
     if not certificates:
         why = facts.gap("kubernetes", "no certificate was found")
         return not_assessed(host.name, why)
@@ -45,18 +45,18 @@ def judge_certificates(
 
 
 def _since(days: float) -> str:
-    """``days`` are negative."""
+    """Return the time since a certificate expired; ``days`` are negative."""
     return f"{plural(round(-days), 'day')} ago" if days <= -1 else "within the last day"
 
 
 def _unread(facts: HostFacts) -> Gap | None:
-    """Unreadable certificates in the probe's errors; other errors of the area are ignored."""
+    """Return unreadable certificates in the probe's errors; other errors of the area are ignored."""
     said = [p.text for p in facts.problems if p.area == "kubernetes" and p.at]
     return facts.gap("kubernetes").of("; ".join(said)) if said else None
 
 
 def _renewal(host: Host, name: str, days: float) -> str:
-    """The host's timer renews kubeadm's certificates of the control plane, but no CA and no certificate of kubelet."""
+    """Return the remedy: the host's timer renews kubeadm's certificates of the control plane, but no CA and no certificate of kubelet."""
     if name.endswith("ca.crt"):
         return (
             "rotate the CA by hand, which kubeadm does not renew: kubernetes.io, "

@@ -1,4 +1,4 @@
-"""Whether etcd still takes changes, and how far its database is from the size at which it takes none."""
+"""Checks whether etcd accepts changes, and how close its database is to its maximum size."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -26,19 +26,19 @@ FULL, DIFFER = "NOSPACE", "CORRUPT"
 MOST = 80.0
 OWN_CHOICE = "own choice: room for writes until an operator reacts"
 FREE, LEAST = 50.0, 500e6
-"""Percent of free space in a database, and the size from which it is judged."""
+"""Percent of free space within a database, and the minimum size for this check."""
 SLOW_MS = 500.0
-"""Half of the time after which members elect another leader (etcd's tuning guide: 1000 ms). Its authors expect 10 ms of a good disk."""
+"""Half of the election timeout (etcd's tuning guide: 1000 ms). Its authors expect 10 ms from a good disk."""
 REPAIR = "appliance etcd repair"
 WRITERS = (
     "for i in 1 2; do grep -s ^write_bytes /proc/[0-9]*/io; sleep 5; done "
     "| awk '$1 in a {print $2 - a[$1], $1} {a[$1] = $2}' | sort -n | tail -3"
 )
-"""Bytes that the busiest processes wrote in five seconds, from the kernel's own counters: a control host has neither iostat nor iotop."""
+"""Command that prints the bytes written by the busiest processes in five seconds, from the kernel's counters: control hosts have neither iostat nor iotop."""
 
 
 def judge_etcd(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
-    """An alarm and a slow disk fail; a database that is nearly full, or mostly free space, warns."""
+    """Fail for an alarm or a slow disk; warn for a database that is nearly full or mostly free space."""
     known = facts.kubernetes.etcd if facts.kubernetes else None
     if known is None:
         why = facts.gap("kubernetes", "etcd of this host does not answer at 127.0.0.1:2381")
@@ -52,7 +52,7 @@ def judge_etcd(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
 
 
 def _slow(host: Host, took: float) -> Judgement:
-    """A member whose disk is that slow loses its leader, and every change of the cluster waits for it."""
+    """Report a slow disk: the member loses its leader, and every change in the cluster waits for it."""
     cause = (
         f"etcd waits {took:.0f} ms for each write to its disk, and loses its leader from 1000 ms"
     )
@@ -96,7 +96,7 @@ def _sized(view: View, host: Host, known: EtcdMember) -> Judgement:
 
 
 def size_text(size: int) -> str:
-    """As people read it."""
+    """Return a size for people."""
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
 

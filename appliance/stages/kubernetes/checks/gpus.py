@@ -1,4 +1,4 @@
-"""The GPUs that the cluster may give out: each host's, and the chart that hands them out."""
+"""Checks the allocatable GPUs of each host, and the chart that provides them."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -28,17 +28,17 @@ from appliance.stages.kubernetes.facts import ReleasePod
 from appliance.stages.scheduler.checks import judge_pods, judge_releases
 
 GPU = "gpu"
-"""The device plugin's name of a whole GPU, after nvidia.com/."""
+"""Resource name of a whole GPU, after nvidia.com/."""
 OWN = "kubernetes.device_plugin: own"
 
 
 def wanted(view: View) -> tuple[Release, ...]:
-    """What hands out the GPUs of the site's cluster."""
+    """Return the chart that provides the GPUs of the site's cluster."""
     return releases(view.site, view.profile)
 
 
 def _releases(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
-    """The first control host installs the chart, and is judged by its own answer."""
+    """Judge the chart by the answer of the first control host, which installs it."""
     if host.name == view.site.with_role(Role.CONTROL)[0].name:
         known = View(view.profile, view.site, {host.name: facts})
         yield from judge_releases(known, wanted(view))
@@ -74,7 +74,7 @@ def _offered(
     gives: Mapping[str, int],
     plugins: tuple[ReleasePod, ...],
 ) -> Judgement:
-    """With strategy mixed parts have names of their own, with single they are called GPUs, too.
+    """Return the number of offered GPUs: with strategy mixed, instances have their own names; with single, they count as GPUs.
 
     A GPU that the driver cannot reach is a fault of the machine (gpu.error), and no pod should get it.
     """
@@ -106,7 +106,7 @@ def _offered(
 def _remedy(
     view: View, host: Host, plugins: tuple[ReleasePod, ...], *, none: bool, dead: bool
 ) -> tuple[str, str]:
-    """Why, where a pod shows it, and how to look."""
+    """Return the cause shown by a pod, and the command that shows it."""
     release = next(iter(wanted(view)), None)
     given = view.site.kubernetes
     if release is None or (given is not None and given.device_plugin == "own"):

@@ -1,4 +1,4 @@
-"""Whether a host can carry its part of a cluster: judged before stage kubernetes changes anything, and afterwards."""
+"""Checks the requirements of a host in a cluster, before stage kubernetes changes anything, and afterwards."""
 
 from collections.abc import Iterable, Iterator
 
@@ -16,9 +16,9 @@ from appliance.stages.kubernetes.variables.releases import options, release
 
 MEMBERS = frozenset({Role.CONTROL, Role.GPU})
 CGROUP_2_SINCE = 35
-"""kubelet of this release does not start on control groups of version 1, unless its configuration allows it (changelog 1.35)."""
+"""From this release on, kubelet does not start with cgroup v1 unless configured to (changelog 1.35)."""
 LEAST_ROOM = 10 << 30
-"""Own choice: the control plane's images, the operators' and some logs."""
+"""Own choice, for images of the control plane and operators, and logs."""
 STATE = "/var/lib"
 MODULES = ("br_netfilter", "overlay")
 PORTS = {
@@ -32,11 +32,11 @@ PORTS = {
 }
 EVERYWHERE = ("10250", "10256")
 CARRIED = {("debian", "12"): "1.6", ("debian", "13"): "1.7"}
-"""containerd of distributions with a fixed release; the RHEL family has none."""
+"""containerd by distributions with a fixed release; the RHEL family has none."""
 
 
 def judge_ground(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """A result for each obstacle, or one pass."""
+    """Return a result for each obstacle, or one pass."""
     found = facts.ground
     if found is None or "ground" in facts.errors:
         return [not_assessed(host.name, facts.gap("ground"))]
@@ -56,7 +56,7 @@ def judge_ground(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
 
 
 def judge_swap(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Swap is off: kubelet does not start with swap."""
+    """Pass if swap is off: kubelet does not start with swap."""
     del view
     found = facts.ground
     if facts.os.container:
@@ -72,7 +72,7 @@ def judge_swap(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
 
 
 def _always(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
-    """What stops kubelet at its next start, too."""
+    """Report obstacles that also keep a running kubelet from its next start."""
     context = RoleContext(view.profile, view.site, host, {}, view.facts, Shared())
     try:
         chosen = release(context)
@@ -103,7 +103,7 @@ def _kernel(host: Host, found: Ground) -> Iterator[Judgement]:
 
 
 def _strangers(view: View, host: Host, found: Ground) -> Iterator[Judgement]:
-    """Of a host that has no part in the cluster yet."""
+    """Report other clusters, ports and routes on a host that is not in the cluster yet."""
     if found.clusters:
         cause = f"it already belongs to a cluster: {', '.join(found.clusters)}"
         fix = "remove it from that cluster (kubeadm reset, k3s-uninstall.sh), or from this site"
@@ -164,7 +164,7 @@ def _room(host: Host, facts: HostFacts) -> Iterator[Judgement]:
 
 
 def file_system_of(facts: HostFacts, path: str) -> Filesystem | None:
-    """The file system of a directory."""
+    """Return the file system of a directory."""
     around = [
         f for f in facts.filesystems if path == f.at or path.startswith(f.at.rstrip("/") + "/")
     ]
@@ -172,7 +172,7 @@ def file_system_of(facts: HostFacts, path: str) -> Filesystem | None:
 
 
 def _carried(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
-    """Of containerd as the distribution packages it."""
+    """Judge the distribution's release of containerd."""
     if view.site.repositories.containerd.source != "distribution" or options(view.site).offline(
         "packages"
     ):

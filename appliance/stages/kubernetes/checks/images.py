@@ -1,4 +1,4 @@
-"""Images by what runs: a tag names another image on every day and on every mirror that its owners please."""
+"""Checks images by the running digests, because a tag can name another image at any time and on any mirror."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -29,7 +29,7 @@ GOOD = "one digest each"
 
 
 def running(view: View) -> tuple[str, tuple[RunningImage, ...] | None, Gap]:
-    """The control plane with the images of the appliance's namespaces, or the reason why they are unknown."""
+    """Return the control plane with the images of the appliance's namespaces, or the reason why they are unknown."""
     host, known, _ = scheduler.scheduler_facts(view)
     if known is None or known.images is None:
         return host, None, scheduler.missing(view, "images of pods")
@@ -79,7 +79,7 @@ def _images(view: View) -> Iterator[Judgement]:
 
 
 def _judged(view: View, target: Place, rows: Sequence[RunningImage]) -> Judgement | None:
-    """The fault of an image; None if there is none."""
+    """Return the fault of an image; None if there is none."""
     image = rows[0].image
     if is_pinned(image):
         return None

@@ -1,4 +1,4 @@
-"""Pods that the cluster itself needs, and the images that they start from."""
+"""Checks pods that the cluster itself needs, and their images."""
 
 import re
 from collections.abc import Iterator
@@ -49,13 +49,13 @@ QUOTA = re.compile(r"exceeded quota: ([a-z0-9.-]+),")
 """The API's refusal of a pod, and the ResourceQuota that it names."""
 NAME_SERVER = "kube-system/coredns"
 ADDONS = ("coredns", "kube-proxy")
-"""Workloads of kubeadm's own, and its phases that create them."""
+"""Workloads of kubeadm, and the phases that create them."""
 OF_CONTROL = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
-"""Static pods that do not get ready, or restart, while etcd does not answer in time."""
+"""Static pods that are not ready, or restart, while etcd is slow."""
 
 
 def _cluster(view: View) -> tuple[Kubernetes | None, Gap]:
-    """The first control plane that knows its workloads, or why none does."""
+    """Return the first control plane with facts about workloads, or why none has them."""
     why = Gap("no host has the role control")
     for host in view.site.with_role(Role.CONTROL):
         facts = view.facts.get(host.name)
@@ -117,7 +117,7 @@ def _workload(view: View, known: Kubernetes, one: Workload, lost: set[str]) -> I
 
 
 def unmade(at: Place, one: Workload) -> Judgement:
-    """A workload whose pods the API refuses. Its controller waits longer after each refusal, and a restart does not wait."""
+    """Report a workload whose pods the API refuses. The remedy restarts it, because its controller waits longer after each refusal."""
     cause = f"{one.namespace}/{one.name} has {one.ready} of {plural(one.wanted, 'pod')}: {one.why}"
     workload, quota = f"{one.kind.lower()} {one.name}", QUOTA.search(one.why)
     fix = f"kubectl -n {one.namespace} describe {workload}"
@@ -139,7 +139,7 @@ def _alone(view: View, one: Workload, lost: set[str]) -> bool:
 
 
 def _ill(view: View, known: Kubernetes, one: Workload, pod: PlatformPod, at: Place) -> Judgement:
-    """A pod that does not run, with its cause and a remedy for it."""
+    """Report a pod that does not run, with cause and remedy."""
     what = f"pod {pod.name}"
     said = f": {pod.said}" if pod.said else ""
     where = f" on {pod.host}" if pod.host else ""
@@ -173,7 +173,7 @@ def _ill(view: View, known: Kubernetes, one: Workload, pod: PlatformPod, at: Pla
 
 
 def _taints(known: Kubernetes) -> str:
-    """The command that removes a foreign taint from all nodes; empty if no node has one."""
+    """Return the command that removes a foreign taint from all nodes; empty if no node has one."""
     nodes = known.nodes or ()
     taint = next((taint for node in nodes for taint in node.taints), "")
     names = " ".join(node.name for node in nodes if taint in node.taints)
@@ -185,7 +185,7 @@ def _waits_for_etcd(pod: PlatformPod) -> bool:
 
 
 def _content_fix(view: View, one: Workload) -> str:
-    """What only kubeadm creates, no deployment creates again; that phase also resets what the stage adds to CoreDNS."""
+    """Return the remedy for deleted objects of kubeadm, which no deployment recreates; its phase also resets the stage's changes of CoreDNS."""
     first = control_hosts(view.site)[0].name
     again = f"{DEPLOY} --stage kubernetes --full --hosts {first}"
     if one.name in ADDONS and one.namespace == NAME_SERVER.partition("/")[0]:
@@ -220,7 +220,7 @@ def _of_name_server(cause: CheckResult, effect: CheckResult) -> bool:
 
 
 def _of_service(cause: CheckResult, effect: CheckResult) -> bool:
-    """A static pod is named after its host, as kube-scheduler-head."""
+    """Return whether the cause's static pod, named after its host (kube-scheduler-head), runs the effect's service."""
     pods = [part.rpartition("/")[2] for part in cause.parts]
     return any(pod in (name, f"{name}-{cause.host}") for name in effect.parts for pod in pods)
 

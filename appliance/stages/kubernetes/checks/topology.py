@@ -1,4 +1,4 @@
-"""Whether a node's labels are its place in the fabric as discovery has it now."""
+"""Checks whether a node's topology labels match the discovered fabric."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -23,7 +23,7 @@ from appliance.stages.kubernetes.facts import KubernetesNode
 def judge_tiers(
     view: View, host: Host, nodes: Iterable[KubernetesNode] | None, unknown: Gap
 ) -> Judgement:
-    """``nodes``: from the API; None if unknown, with the reason in ``unknown``."""
+    """Judge labels. ``nodes``: from the API; None if unknown, with the reason in ``unknown``."""
     node = next((n for n in nodes or () if n.name == host.name), None)
     labels = view.once(_labels)
     simulated = is_simulated(view)
@@ -46,7 +46,7 @@ def judge_tiers(
 
 
 def _labels(view: View) -> Mapping[str, dict[str, str]] | Gap:
-    """The labels by host that follow from the fabric as it is now, or why that is not known."""
+    """Return the labels by host that follow from the current fabric, or why it is unknown."""
     if not infiniband(view):
         return {}
     seen = discovered(view)

@@ -33,7 +33,7 @@ UNREPORTED = "not reported"
 
 
 def judge_watch(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """The watch runs, and an unfit host gets no new pods."""
+    """Pass if the watch runs and an unfit host gets no new pods."""
     seen = facts.node_watch
     if view.site.owner(host) is not Owner.KUBERNETES:
         return []
@@ -52,7 +52,7 @@ def judge_watch(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
 
 
 def judge_return(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """A host that cordoned itself and was repaired gets pods again: by the next deployment, or by itself after a while."""
+    """Judge a repaired host that cordoned itself: the next deployment, or the host after a while, uncordons it."""
     seen = facts.node_watch
     if view.site.owner(host) is not Owner.KUBERNETES:
         return []
@@ -75,12 +75,12 @@ def _options(view: View) -> WatchOptions:
 
 
 def _unreported(seen: Watch) -> str:
-    """Why the API did not get the verdict; "" if it did."""
+    """Return why the API did not get the verdict; "" if it did."""
     return next((gap for gap in seen.gaps if gap.startswith("Kubernetes did not get")), "")
 
 
 def _unfit(view: View, host: Host, seen: Watch) -> Judgement:
-    """The fault has its own check, except findings of the site's programs."""
+    """Report an unfit host. The fault has its own check, except findings of the site's programs."""
     said = "; ".join(map(str, seen.causes))
     common = {"names": tuple(dict.fromkeys(c.check for c in seen.causes)), "value": "unfit"}
     fix = f"fix that; {PROGRAM} look on {host.name} checks it"

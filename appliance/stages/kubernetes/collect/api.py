@@ -29,20 +29,20 @@ FIELD = re.compile(
 SERVER = re.compile(r"https://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::(\d{1,5}))?/?")
 HTTPS = 443
 SECONDS = 5.0
-"""For one request and its answer."""
+"""Seconds for one request and its answer."""
 MOST = 32 << 20
-"""Bytes of one answer. A node takes about 15 KB, a pod 10 KB."""
+"""Maximum bytes of one answer. A node takes about 15 KB, a pod 10 KB."""
 PART = 1 << 16
 OK, CREATED = "200", "201"
 JSON = "application/json"
 ANY = JSON + ", */*"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
-"""Kinds of a change. The strategic one merges conditions by their type; other conditions stay."""
+"""Kinds of patches. The strategic one merges conditions by type; other conditions stay."""
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """Only names, labels and annotations of the objects in a list."""
 FAILS = "[-]"
-"""How /readyz marks the checks that fail, one a line."""
+"""Mark of failed checks in /readyz, one per line."""
 
 
 class Api:
@@ -60,21 +60,21 @@ class Api:
         self._context = self._trusting(known)
 
     def text(self, path: str, accept: str = ANY) -> str:
-        """The answer to a request for this path."""
+        """Return the answer to a request for this path."""
         code, body = self._answered(path, "GET", [("Accept", accept)])
         if code != OK:
             raise Unreadable(f"{self._named} answered {code or 'nothing'}: {_said(body)}")
         return body
 
     def refusal(self, path: str, content: str, user: str, groups: tuple[str, ...]) -> str:
-        """Why the API would not create this object for this user; empty if it would. It creates nothing."""
+        """Return why the API would refuse to create this object for this user; empty if it would not. Creates nothing."""
         names = [("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups)]
         sent = [*names, ("Accept", JSON), ("Content-Type", JSON)]
         code, body = self._answered(path + "?dryRun=All", "POST", sent, content)
         return "" if code == CREATED else f"{code or 'no answer'}: {_said(body)}"
 
     def change(self, path: str, content: str, kind: str) -> None:
-        """Change an object by a patch of this kind. An object that has another resourceVersion than the patch stays, and that is Unreadable."""
+        """Change an object by a patch of this kind. If the patch has another resourceVersion, the object stays, and Unreadable is raised."""
         sent = [("Accept", JSON), ("Content-Type", kind)]
         code, body = self._answered(path, "PATCH", sent, content)
         if code != OK:
@@ -83,7 +83,7 @@ class Api:
     def _answered(
         self, path: str, verb: str, headers: Sequence[tuple[str, str]], content: str = ""
     ) -> tuple[str, str]:
-        """Status and body of an answer."""
+        """Return status and body of an answer."""
         patience = self._ask.scaled(SECONDS)
         end = time.monotonic() + patience
         try:
@@ -99,7 +99,7 @@ class Api:
         return " ".join(head.split(None, 2)[1:2]), body
 
     def object(self, path: str, accept: str = ANY) -> dict[str, Any]:
-        """An object of the API."""
+        """Return an object of the API."""
         try:
             found = json.loads(self.text(path, accept))
         except ValueError:
@@ -109,7 +109,7 @@ class Api:
         return found
 
     def items(self, path: str, kind: str, accept: str = ANY) -> list[dict[str, Any]]:
-        """The objects of a list, each with its kind: in a list the API leaves it out."""
+        """Return the objects of a list, each with its kind, which the API omits in lists."""
         try:
             items = self.object(path, accept)["items"]
             named = all(isinstance(item["metadata"]["name"], str) for item in items)
@@ -120,7 +120,7 @@ class Api:
         return [{**item, "kind": kind} for item in items]
 
     def _connected(self, patience: float) -> ssl.SSLSocket:
-        """A connection to the server that the certificate names; one that is cut off raises OSError, and does not end."""
+        """Return a connection to the verified server. A truncated answer raises OSError."""
         with socket.create_connection(self._address, patience) as plain:
             return self._context.wrap_socket(
                 plain, server_hostname=self._host, suppress_ragged_eofs=False
@@ -141,7 +141,7 @@ class Api:
         return known
 
     def _trusting(self, known: dict[str, str]) -> ssl.SSLContext:
-        """The context that trusts the cluster's authority alone, and has the certificate of the kubeconfig."""
+        """Return a context that trusts only the cluster's CA and has the kubeconfig's certificate."""
         import ssl
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -159,7 +159,7 @@ class Api:
         return context
 
     def _pem(self, known: dict[str, str], part: str) -> str:
-        """A part in the kubeconfig, or in the file that it names. Raises OSError, ValueError."""
+        """Return a part of the kubeconfig, embedded or from the named file. Raises OSError, ValueError."""
         if part + "-data" in known:
             return base64.b64decode(known[part + "-data"], validate=True).decode("ascii")
         if part in known:
@@ -168,7 +168,7 @@ class Api:
 
 
 def _identify(context: ssl.SSLContext, pem: bytes) -> None:
-    """Python loads a key only from a file: this one is in memory alone. Raises OSError."""
+    """Load the client certificate through a file in memory, because Python loads keys only from files. Raises OSError."""
     fd = os.memfd_create("identity")
     try:
         os.write(fd, pem)
@@ -191,7 +191,7 @@ def _request(
 
 
 def _answer(wire: socket.socket, request: bytes, end: float) -> bytes:
-    """Head and body, up to one part more than ``MOST``. To HTTP/1.0 the server answers in one piece and closes. Raises OSError."""
+    """Return head and body, slightly more than ``MOST`` at most. With HTTP/1.0, the server does not chunk and closes. Raises OSError."""
     wire.sendall(request)
     answer = bytearray()
     while len(answer) <= MOST:
@@ -207,14 +207,14 @@ def _answer(wire: socket.socket, request: bytes, end: float) -> bytes:
 
 
 def _reason(error: OSError) -> str:
-    """Short: of OpenSSL its reason, without the line of its source."""
+    """Return a short reason: that of OpenSSL without its source line."""
     told = getattr(error, "verify_message", "") or getattr(error, "reason", "") or error.strerror
     at = f" ({error.filename})" if error.filename else ""
     return str(told or type(error).__name__) + at
 
 
 def _said(body: str) -> str:
-    """Why the API refuses: the checks that fail, the message of a Status, or all of it."""
+    """Return why the API refused: the failed checks, the message of a Status, or the whole text."""
     fails = [line for line in body.split("\n") if line.startswith(FAILS)]
     try:
         message = json.loads(body).get("message", "")

@@ -1,4 +1,4 @@
-"""kubelet of this host, and the cluster as a control plane knows it; nothing where kubelet is not installed."""
+"""kubelet of this host, and the cluster as seen by a control plane; nothing if kubelet is not installed."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ KUBECONFIGS = tuple(
     "/etc/kubernetes/" + name + ".conf"
     for name in ("admin", "super-admin", "controller-manager", "scheduler")
 )
-"""Each contains a client certificate, with the same validity as those in files."""
+"""Kubeconfigs with a client certificate, whose validity is checked like that of files."""
 CLIENT = re.compile(r"client-certificate-data:\s*(\S+)")
 VALIDITY = re.compile(rb"\x30.\x17\x0d\d{12}Z(?:\x17\x0d(\d{12})Z|\x18\x0f(\d{14})Z)", re.S)
-"""Both ends of a certificate's life in DER: UTCTime until 2049, GeneralizedTime from 2050 on (RFC 5280, 4.1.2.5)."""
+"""Validity of a certificate in DER: UTCTime until 2049, GeneralizedTime from 2050 on (RFC 5280, 4.1.2.5)."""
 IMAGES = "/var/lib/appliance/kubernetes/images.json"
-"""Names of the images that stage kubernetes imported from the offline source."""
+"""File with names of the images that stage kubernetes imported from the offline source."""
 CONTAINERD = "/run/containerd/containerd.sock"
 KUBELET_CERTIFICATE = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 KUBELET = ("127.0.0.1", 10248)
@@ -48,7 +48,7 @@ CONTROLLERS = {"kube-controller-manager": 10257, "kube-scheduler": 10259}
 """Ports of /healthz on loopback in kubeadm's configuration; those of the control plane use TLS."""
 OWN_PORTS = {"kubelet": 10250, **PROXY, **CONTROLLERS}
 COMM = 15
-"""Characters that the kernel keeps of a program's name (proc(5), /proc/pid/comm)."""
+"""Length of a program's name in the kernel (proc(5), /proc/pid/comm)."""
 ETCD = ("127.0.0.1", 2381)
 """The address of etcd's metrics and health, only on its own host."""
 ETCD_METRICS = {
@@ -60,13 +60,13 @@ GAUGE = re.compile(r"^(etcd_\w+) ([0-9.]{1,20}(?:e\+[0-9]{1,2})?)$", re.M)
 WAL = re.compile(
     r"^etcd_disk_wal_fsync_duration_seconds_(sum|count) ([0-9.]{1,25}(?:e[+-][0-9]{1,2})?)$", re.M
 )
-"""How long etcd has waited for its disk since its start, and how often."""
+"""Metrics: time that etcd has waited for its disk since its start, and number of writes."""
 ALARM = re.compile(r'"reason" ?: ?"ALARM ([A-Z]{1,20})"')
 MOST_METRICS = 4 << 20
-"""Bytes; a busy member has a tenth."""
+"""Maximum bytes of metrics; a busy member has a tenth of that."""
 PATIENCE = 3.0
 RESEND = 1.0
-"""Seconds until a question that may have been lost is put again."""
+"""Seconds until a possibly lost query is repeated."""
 REFUSALS = (errno.EPERM, errno.ECONNREFUSED)
 """kube-proxy rejects packets to a service without endpoints, on this host or on the node that received them."""
 NAME = "kubernetes.default.svc.cluster.local"
@@ -79,16 +79,16 @@ OF_KUBERNETES = ("node.kubernetes.io/", "node-role.kubernetes.io/", "node.cloudp
 """Taints by the state and the role of a node (kubernetes.io, well-known labels, annotations and taints)."""
 KEEP_AWAY = ("NoSchedule", "NoExecute")
 PRESSURES = {"DiskPressure": "disk", "MemoryPressure": "memory", "PIDPressure": "process IDs"}
-"""Conditions of a node by what its kubelet lacks."""
+"""Conditions of a node by the resource that its kubelet lacks."""
 MOST_TAINTS = 10
 MOST_TIERS = 16
-"""A kubelet writes labels, annotations and status of its own node, as many and as long as an object may be."""
+"""Maximum number of topology tiers, because a kubelet can write any labels on its own node."""
 LONGEST = 200
 NAME_SERVER = re.compile(r"^clusterDNS:\s*\n\s*-\s*(\S+)", re.M)
 FOLDER = re.compile(r"--folder (\S+)")
 PEM = re.compile(r"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", re.S)
 FAILS = re.compile(r"\[-\](\S+) failed")
-"""/healthz and /readyz list all they look at, "[+]ping ok", as soon as one of it fails."""
+"""Mark of failed checks: /healthz and /readyz list all checks, such as "[+]ping ok", if one fails."""
 DAY = 86400.0
 
 
@@ -123,7 +123,7 @@ def collect(
 
 
 def _name_strangers(ask: Ask, found: Facts) -> None:
-    """Add to what does not answer which other program has taken its port: by its own words it only ends."""
+    """Add which other program has the port of a service that does not answer; the service itself only exits."""
     ill = {name for name, said in found["services"].items() if said != "ok"}
     ill |= {"kubelet"} if found["kubelet"] != "ok" else set()
     held = {}
@@ -142,7 +142,7 @@ def _name_strangers(ask: Ask, found: Facts) -> None:
 
 
 def images_gone(ask: Ask) -> list[str] | None:
-    """Images that stage kubernetes imported and that containerd has lost; None if it imported none, or if unknown."""
+    """Return imported images that containerd has lost; None if none were imported, or if unknown."""
     if not files.exists(ask.path(IMAGES)):
         return None
     try:
@@ -161,7 +161,7 @@ def _services(ports: dict[str, int], *, tls: bool) -> dict[str, str]:
 
 
 def health(address: tuple[str, int], *, tls: bool = False) -> str:
-    """The answer of a program of this host at /healthz; "ok" if healthy."""
+    """Return the answer of a program of this host at /healthz; "ok" if healthy."""
     try:
         with connected(address, PATIENCE) as plain, _anonymous(plain) if tls else plain as wire:
             answer = _answer(wire)
@@ -178,7 +178,7 @@ def health(address: tuple[str, int], *, tls: bool = False) -> str:
 
 
 def _answer(wire: socket.socket, path: str = "/healthz", most: int = 4096) -> bytes:
-    """Up to so many bytes, within ``PATIENCE`` however slowly they come. Raises OSError."""
+    """Return up to this many bytes, within ``PATIENCE`` in all. Raises OSError."""
     end = time.monotonic() + PATIENCE
     wire.sendall(b"GET " + path.encode() + b" HTTP/1.0\r\nHost: localhost\r\n\r\n")
     answer = bytearray()
@@ -192,7 +192,7 @@ def _answer(wire: socket.socket, path: str = "/healthz", most: int = 4096) -> by
 
 
 def etcd(address: tuple[str, int], before: str = "") -> Facts | None:
-    """Size, quota, alarm and disk of the member on this host; None: no answer. ``before``: its previous metrics."""
+    """Return size, quota, alarm and disk latency of this host's member; None: no answer. ``before``: its previous metrics."""
     health = _etcd_says(address, "/health?serializable=true", 4096)
     text = None if health is None else _etcd_says(address, "/metrics", MOST_METRICS)
     if health is None or text is None:
@@ -210,7 +210,7 @@ def etcd(address: tuple[str, int], before: str = "") -> Facts | None:
 
 
 def sync_ms(before: str, after: str) -> float | None:
-    """The mean time of a write to disk between two looks; None where nothing was written."""
+    """Return the mean time of a write to disk between two readings; None without writes."""
     try:
         first, last = (
             {name: float(value) for name, value in WAL.findall(t)} for t in (before, after)
@@ -231,7 +231,7 @@ def _etcd_says(address: tuple[str, int], path: str, most: int) -> str | None:
 
 
 def _bytes(said: str) -> int | None:
-    """Of a gauge, which are written as 6.7e+07; None for what no database can have."""
+    """Return the value of a gauge, such as 6.7e+07; None if no database can have that size."""
     try:
         number = float(said)
     except ValueError:
@@ -240,7 +240,7 @@ def _bytes(said: str) -> int | None:
 
 
 def _anonymous(wire: socket.socket) -> socket.socket:
-    """Scheduler and controller manager create a certificate at each start; the request goes only to loopback, and contains no secret."""
+    """Return a context without verification: scheduler and controller manager create a certificate at each start. The request goes only to loopback and contains no secret."""
     import ssl
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -250,13 +250,13 @@ def _anonymous(wire: socket.socket) -> socket.socket:
 
 
 def in_short(said: str) -> str:
-    """One line of the output of /healthz or /readyz: the failing checks, if listed."""
+    """Return one line of the output of /healthz or /readyz: the failed checks, if listed."""
     fails = ", ".join(name + " failed" for name in FAILS.findall(said))
     return (fails or " ".join(said.split()))[:LONGEST]
 
 
 def resolves(server: str, port: int = 53) -> str:
-    """Whether the cluster's name server knows the API's service; "ok", or why not."""
+    """Return "ok" if the cluster's name server resolves the API's service, else the reason."""
     query = question(NAME)
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire:
@@ -269,7 +269,7 @@ def resolves(server: str, port: int = 53) -> str:
 
 
 def _asked(wire: socket.socket, query: bytes, server: tuple[str, int]) -> bytes:
-    """The answer. A datagram may be lost, so the question is put a second time. Raises OSError."""
+    """Return the answer. The query is repeated once, because a datagram may be lost. Raises OSError."""
     # Only a connected socket is told that a port is unreachable.
     wire.connect(server)
     try:
@@ -283,13 +283,13 @@ def _asked(wire: socket.socket, query: bytes, server: tuple[str, int]) -> bytes:
 
 
 def question(name: str) -> bytes:
-    """A query for the address of ``name`` (RFC 1035)."""
+    """Return a query for the address of ``name`` (RFC 1035)."""
     labels = b"".join(bytes([len(part)]) + part.encode() for part in name.split("."))
     return b"\x4b\x38\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00" + labels + b"\x00\x00\x01\x00\x01"
 
 
 def verdict(server: str, query: bytes, answer: bytes) -> str:
-    """ "ok" where the answer is this query's and has an address."""
+    """Return "ok" if the answer belongs to this query and contains an address, else the reason."""
     if len(answer) < 12 or answer[:2] != query[:2]:
         return server + " answered something else"
     if answer[3] & 15:
@@ -323,7 +323,7 @@ def _certificates(ask: Ask) -> dict[str, float]:
 
 
 def _pem(text: str, place: str) -> str | None:
-    """The certificate of a file; of a kubeconfig the client's, which may lie elsewhere. Raises ValueError."""
+    """Return the certificate of a file; of a kubeconfig, the client's, which may be in another file. Raises ValueError."""
     if place not in KUBECONFIGS:
         return text
     inside = CLIENT.search(text)
@@ -331,7 +331,7 @@ def _pem(text: str, place: str) -> str | None:
 
 
 def days_left(pem: str) -> float:
-    """Days until the first certificate expires. Raises ValueError."""
+    """Return the days until the first certificate expires. Raises ValueError."""
     inside = PEM.search(pem)
     found = VALIDITY.search(base64.b64decode(inside.group(1))) if inside else None
     if not found:
@@ -363,7 +363,7 @@ def _cluster(ask: Ask) -> Facts:
 
 
 def nodes(items: list[dict[str, Any]]) -> list[Facts]:
-    """The nodes of a list of the API. Raises Unreadable."""
+    """Return the nodes of a list of the API. Raises Unreadable."""
     try:
         return [node(item) for item in items]
     except (KeyError, TypeError, AttributeError):
@@ -371,7 +371,7 @@ def nodes(items: list[dict[str, Any]]) -> list[Facts]:
 
 
 def node(item: dict[str, Any]) -> Facts:
-    """A node of the API as this program knows it."""
+    """Return the facts of a node of the API."""
     spec, status = item.get("spec", {}), item.get("status", {})
     states = {c.get("type"): c for c in status.get("conditions") or []}
     ready = states.get("Ready", {})
@@ -398,13 +398,13 @@ def node(item: dict[str, Any]) -> Facts:
 
 
 def _taint(taint: dict[str, Any]) -> str:
-    """As kubectl takes it."""
+    """Return a taint in kubectl's notation."""
     value = "=" + taint["value"] if taint.get("value") else ""
     return f"{taint.get('key', '')}{value}:{taint.get('effect', '')}"
 
 
 def _is_foreign(taint: dict[str, Any]) -> bool:
-    """Whether it keeps pods away, and neither Kubernetes nor the appliance sets it."""
+    """Return whether the taint rejects pods and is set by neither Kubernetes nor the appliance."""
     key = str(taint.get("key", ""))
     return taint.get("effect") in KEEP_AWAY and key != OWNER and not key.startswith(OF_KUBERNETES)
 

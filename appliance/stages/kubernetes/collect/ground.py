@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from appliance.probe.ask import Facts
 
 OURS = "/etc/kubernetes/appliance"
-"""Made by stage kubernetes before anything of a cluster is there."""
+"""Files that stage kubernetes creates before the cluster."""
 MODULES = ("br_netfilter", "overlay")
 PORTS = (2379, 2380, 6443, 10250, 10256, 10257, 10259)
-"""etcd, API server, kubelet, kube-proxy, controller manager and scheduler, as kubeadm leaves them."""
+"""Ports of etcd, API server, kubelet, kube-proxy, controller manager and scheduler in kubeadm's configuration."""
 LISTENS = "0A"
 CLUSTERS = (
     "/etc/kubernetes/admin.conf",
@@ -29,7 +29,7 @@ CLUSTERS = (
     "/var/snap/microk8s/current",
     "/var/lib/k0s/pki",
 )
-"""What kubeadm, k3s, RKE2, MicroK8s and k0s leave on a host of a cluster."""
+"""Files of kubeadm, k3s, RKE2, MicroK8s and k0s on a host of a cluster."""
 UP = 1
 """The flag of a route that is in use (linux/route.h)."""
 
@@ -51,13 +51,13 @@ def collect(ask: Ask) -> Facts:
 
 
 def swaps(text: str) -> dict[str, int]:
-    """Bytes in use of each swap area."""
+    """Return bytes in use of each swap area."""
     rows = [line.split() for line in lines_of(text)[1:]]
     return {row[0].replace("\\040", " "): int(row[3]) * 1024 for row in rows if len(row) > 3}
 
 
 def module(ask: Ask, name: str) -> str:
-    """ "loaded" (or built in), "there" where it could be, "" where it cannot."""
+    """Return "loaded" (or built in), "there" if it can be loaded, else ""."""
     if files.exists(f"{ask.path('/sys/module/')}{name}"):
         return "loaded"
     folder = ask.path("/lib/modules/" + files.text(ask.path("/proc/sys/kernel/osrelease")))
@@ -69,7 +69,7 @@ def module(ask: Ask, name: str) -> str:
 
 
 def listeners(ask: Ask) -> dict[str, str]:
-    """Program by port, of those a cluster needs; "" where it is not to be found out."""
+    """Return the program on each port that a cluster needs; "" if it is unknown."""
     taken: dict[str, str] = {}
     tables = [ask.path("/proc/self/net/" + name) for name in ("tcp", "tcp6")]
     # A kernel without IPv6 has no second one.
@@ -87,7 +87,7 @@ def listeners(ask: Ask) -> dict[str, str]:
 
 
 def _holders(ask: Ask, inodes: set[str]) -> dict[str, str]:
-    """Program by the inode of a socket it holds."""
+    """Return programs by the inode of their sockets."""
     found: dict[str, str] = {}
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
     for pid in files.names(ask.path("/proc")) if wanted else []:
@@ -102,7 +102,7 @@ def _holders(ask: Ask, inodes: set[str]) -> dict[str, str]:
 
 
 def routes(text: str) -> list[str]:
-    """Networks this host has a way to, but for the default route, as "10.0.0.0/24 eno1"."""
+    """Return routes except the default one, such as "10.0.0.0/24 eno1"."""
     found = []
     for line in lines_of(text)[1:]:
         words = line.split()

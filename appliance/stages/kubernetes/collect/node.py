@@ -26,7 +26,7 @@ name and its pods, and no other (Node authorizer)."""
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,52}")
 VENDOR = "nvidia.com/"
 PLUGINS = ("gpu-operator", "nvidia-device-plugin")
-"""Namespaces of the charts that bring a device plugin (appliance/stages/kubernetes/charts.yml)."""
+"""Namespaces of charts with a device plugin (appliance/stages/kubernetes/charts.yml)."""
 
 
 def collect(ask: Ask) -> Facts:
@@ -46,7 +46,7 @@ def collect(ask: Ask) -> Facts:
 
 
 def node_name(pem: str) -> str:
-    """Whose certificate it is. Raises Unreadable."""
+    """Return the node's name in the certificate. Raises Unreadable."""
     inside = PEM.search(pem)
     der = base64.b64decode(inside.group(1)) if inside else b""
     found = NODE.search(der)
@@ -59,7 +59,7 @@ def node_name(pem: str) -> str:
 
 
 def given(node: dict[str, Any]) -> dict[str, int]:
-    """GPUs and MIG devices of a node, without the vendor. Raises Unreadable.
+    """Return GPUs and MIG devices of a node, without the vendor's prefix. Raises Unreadable.
 
     kubelet continues to list resources that a node no longer offers, with 0.
     """

@@ -1,4 +1,4 @@
-"""What an upgrade would find on this host: packages of the release in its repositories, and images in the offline source.
+"""Requirements of an upgrade on this host: packages of the release in its repositories, and images in the offline source.
 
 apt and dnf read the repositories into a folder of their own, which is removed: no list, cache or source of the host changes.
 """
@@ -37,7 +37,7 @@ def collect(ask: Ask) -> Facts:
 
 
 def _apt(ask: Ask, folder: str, packages: list[str], sources: list[str]) -> dict[str, list[str]]:
-    """Without sources: the versions in the host's package lists. Raises Unreadable."""
+    """Return the versions in the host's package lists. Raises Unreadable."""
     apart = {"Dir::Cache": folder + "/cache", "APT::Sandbox::User": "root"}
     if sources:
         for part in ("/lists/partial", "/cache/archives/partial"):
@@ -71,7 +71,7 @@ def _apt(ask: Ask, folder: str, packages: list[str], sources: list[str]) -> dict
 
 
 def versions(said: str, packages: list[str]) -> dict[str, list[str]]:
-    """Versions in the output of apt-cache madison; an installed version without a repository is not offered."""
+    """Return the versions in the output of apt-cache madison; an installed version without a repository does not count."""
     found: dict[str, list[str]] = {name: [] for name in packages}
     for line in lines_of(said):
         words = [word.strip() for word in line.split("|")]
@@ -97,7 +97,7 @@ def _dnf(ask: Ask, folder: str, packages: list[str], sources: list[str]) -> dict
 
 
 def names(folder: str) -> list[str]:
-    """Images in the archives of a folder. Raises Unreadable."""
+    """Return the images in the archives of a folder. Raises Unreadable."""
     found: list[str] = []
     try:
         for file in sorted(files.names(folder)):

@@ -1,4 +1,4 @@
-"""Pods that the cluster itself needs: how many are ready and where, and why others are not."""
+"""Pods that the cluster itself needs: number of ready ones, their hosts, and why others are not ready."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ KINDS = {
     "DaemonSet": ("apis/apps/v1", "daemonsets"),
     "StatefulSet": ("apis/apps/v1", "statefulsets"),
 }
-"""Where the API serves each kind, and under which name."""
+"""API path and name of each kind."""
 WANTED = {
     "Deployment": ("spec", "replicas"),
     "StatefulSet": ("spec", "replicas"),
     "DaemonSet": ("status", "desiredNumberScheduled"),
 }
 STARTS = frozenset({"", "PodInitializing", "ContainerCreating"})
-"""Reasons of waiting containers that also occur in a normal start: events contain the obstacle."""
+"""Waiting reasons that also occur in a normal start; the cause is in the events then."""
 CRASHED = frozenset({"CrashLoopBackOff", "Error"})
 
 
 def workloads(ask: Ask, api: Api) -> list[Facts]:
-    """All workloads of the platform's namespaces. Raises Unreadable."""
+    """Return all workloads of the platform's namespaces. Raises Unreadable."""
     spaces = (SPACE, *(SPACES_OF_CALICO if files.exists(ask.path(CALICO)) else ()))
     lists = {space: objects(api, space) for space in spaces}
     return [
@@ -45,7 +45,7 @@ def workloads(ask: Ask, api: Api) -> list[Facts]:
 
 
 def objects(api: Api, space: str) -> list[dict[str, Any]]:
-    """Pods of a namespace, and the workloads that create them. Raises Unreadable."""
+    """Return pods of a namespace, and the workloads that create them. Raises Unreadable."""
     paths = {
         kind: f"/{where}/namespaces/{space}/{plural}" for kind, (where, plural) in KINDS.items()
     }
@@ -53,7 +53,7 @@ def objects(api: Api, space: str) -> list[dict[str, Any]]:
 
 
 def warnings(api: Api, space: str, items: list[dict[str, Any]]) -> dict[str, str]:
-    """The newest warning about each object of a namespace; none where all pods are ready. Raises Unreadable."""
+    """Return the newest warning about each object of a namespace; none if all pods are ready. Raises Unreadable."""
     if all(one["ready"] >= one["wanted"] and not one["pods"] for one in judge(items, {})):
         return {}
     path = f"/api/v1/namespaces/{space}/events?fieldSelector=type%3DWarning"
@@ -61,12 +61,12 @@ def warnings(api: Api, space: str, items: list[dict[str, Any]]) -> dict[str, str
 
 
 def lacking(judged: list[Facts]) -> list[Facts]:
-    """Workloads whose pods cannot be created."""
+    """Return workloads whose pods cannot be created."""
     return [one for one in judged if one["ready"] + len(one["pods"]) < one["wanted"] and one["why"]]
 
 
 def events(items: list[dict[str, Any]]) -> dict[str, str]:
-    """The newest warning about each object, by kind and name."""
+    """Return the newest warning about each object, by kind and name."""
     found: dict[str, tuple[str, str]] = {}
     for item in items:
         about = item.get("involvedObject") or {}
@@ -78,7 +78,7 @@ def events(items: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def judge(items: list[dict[str, Any]], warnings: dict[str, str]) -> list[Facts]:
-    """Workloads of a list with their pods; a static pod is a workload of its own."""
+    """Return workloads with their pods; a static pod is a workload of its own."""
     pods = [item for item in items if item.get("kind") == "Pod" and _counts(item)]
     found: dict[str, Facts] = {}
     for item in items:
@@ -121,7 +121,7 @@ def _number(said: Any) -> int:
 
 
 def _counts(pod: dict[str, Any]) -> bool:
-    """One that ended well, was evicted or is on its way out is replaced by another."""
+    """Return whether a pod counts: completed, evicted and terminating ones are replaced."""
     ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
     return not ended and not pod["metadata"].get("deletionTimestamp")
 
@@ -132,7 +132,7 @@ def _is_ready(pod: dict[str, Any]) -> bool:
 
 
 def _maker(pod: dict[str, Any]) -> str:
-    """Kind and name of the workload that a pod is of."""
+    """Return kind and name of the workload of a pod."""
     for owner in pod["metadata"].get("ownerReferences") or []:
         kind, name = str(owner.get("kind")), str(owner.get("name", ""))
         if kind == "ReplicaSet":
@@ -143,7 +143,7 @@ def _maker(pod: dict[str, Any]) -> str:
 
 
 def _not_made(key: str, items: list[dict[str, Any]], warnings: dict[str, str]) -> str:
-    """Why a workload has fewer pods than it wants, as a quota that is used up."""
+    """Return why a workload has too few pods, such as an exhausted quota."""
     kind, _, name = key.partition("/")
     for item in items:
         if item.get("kind") == kind and item["metadata"]["name"] == name:
@@ -155,7 +155,7 @@ def _not_made(key: str, items: list[dict[str, Any]], warnings: dict[str, str]) -
 
 
 def trouble(pod: dict[str, Any], warnings: dict[str, str]) -> Facts:
-    """Why a pod is not ready: the reason of kubelet or the scheduler, and its message."""
+    """Return why a pod is not ready: reason and message of kubelet or the scheduler."""
     name, status = pod["metadata"]["name"], pod.get("status", {})
     kind, said, image = _of_containers(pod)
     warning = warnings.get("Pod/" + name, "")
@@ -178,7 +178,7 @@ def trouble(pod: dict[str, Any], warnings: dict[str, str]) -> Facts:
 
 
 def _age(made: str) -> int | None:
-    """Seconds since then, by this host's clock."""
+    """Return the seconds since then, by this host's clock."""
     try:
         return max(0, int(time.time()) - calendar.timegm(time.strptime(made, "%Y-%m-%dT%H:%M:%SZ")))
     except ValueError:
@@ -186,7 +186,7 @@ def _age(made: str) -> int | None:
 
 
 def _of_containers(pod: dict[str, Any]) -> tuple[str, str, str]:
-    """Reason, message and image of the first container that does not run; empty where all do."""
+    """Return reason, message and image of the first container that does not run; empty if all run."""
     status, spec = pod.get("status", {}), pod.get("spec", {})
     asked = {
         c.get("name"): str(c.get("image", ""))
@@ -230,5 +230,5 @@ def _unplaced(status: dict[str, Any]) -> str:
 
 
 def _line(said: str) -> str:
-    """kubelet's messages may quote output of a program over several lines."""
+    """Return a message on one line; kubelet's may quote several lines of a program."""
     return " ".join(said.split())[:300]

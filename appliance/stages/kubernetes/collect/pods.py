@@ -1,4 +1,4 @@
-"""Pods of a list of the API: whether each is ready, and why not."""
+"""Pods of a list of the API: whether each is ready, and the reason if not."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 ENDED = frozenset({"Succeeded"})
 FAILED = "Failed"
 NO_REASON = "containers with "
-"""Begin of kubelet's message that only lists containers, such as "containers with unready status: [x]"."""
+"""Prefix of kubelet's message that only lists containers, such as "containers with unready status: [x]"."""
 
 
 def pods(items: list[dict[str, Any]], warnings: dict[str, str] | None = None) -> list[Facts]:
-    """The pods of a list, those that ended well or were replaced left out.
+    """Return the pods of a list, without completed and replaced ones.
 
     ``warnings``: the newest by kind and name. A missing Secret is only in an event.
     """
@@ -25,7 +25,7 @@ def pods(items: list[dict[str, Any]], warnings: dict[str, str] | None = None) ->
 
 
 def _is_replaced(item: dict[str, Any], items: list[dict[str, Any]]) -> bool:
-    """A pod that failed, as by eviction, stays in the list for good; its owner has made another since."""
+    """Return whether a failed pod, which stays in the list, was replaced by its owner."""
     maker, made = _maker(item), _made(item)
     return bool(any(maker) and _phase(item) == FAILED) and any(
         _maker(other) == maker and _phase(other) != FAILED and _made(other) >= made
@@ -34,7 +34,7 @@ def _is_replaced(item: dict[str, Any], items: list[dict[str, Any]]) -> bool:
 
 
 def _maker(item: dict[str, Any]) -> tuple[str, str]:
-    """Kind and name of the owner that recreates a pod under another name: a Deployment, for any of its ReplicaSets, or a Job."""
+    """Return kind and name of the owner that recreates a pod under another name: a Deployment, for any of its ReplicaSets, or a Job."""
     for owner in item["metadata"].get("ownerReferences") or []:
         if owner.get("kind") == "ReplicaSet":
             return "ReplicaSet", str(owner.get("name", "")).rpartition("-")[0]
@@ -66,7 +66,7 @@ def _pod(item: dict[str, Any], warning: str) -> Facts:
 
 
 def _reason(status: dict[str, Any], warning: str) -> str:
-    """The waiting reason of the first container, otherwise the message of scheduler or kubelet, or the warning."""
+    """Return the waiting reason of the first container, otherwise the message of scheduler or kubelet, or the warning."""
     states = [
         *(status.get("initContainerStatuses") or []),
         *(status.get("containerStatuses") or []),
@@ -84,5 +84,5 @@ def _reason(status: dict[str, Any], warning: str) -> str:
 
 
 def _line(said: str) -> str:
-    """kubelet's messages may quote output of a program over several lines."""
+    """Return a message on one line; kubelet's may quote several lines of a program."""
     return " ".join(said.split())[:200]

@@ -33,11 +33,11 @@ CHARTS = "appliance/stages/kubernetes/charts.yml"
 SETTINGS = "/etc/kubernetes/appliance"
 AUDIT_FOLDER = "/var/log/kubernetes"
 DNS_NUMBER = 10
-"""kubeadm gives the cluster's name server this address of the service network."""
+"""Number of the name server's address in the service network (kubeadm)."""
 KUBE_VIP = "ghcr.io/kube-vip/kube-vip:v0.8.9"
-"""Its name in an offline source, where the digest next to the archive pins it."""
+"""kube-vip's name in an offline source, where the digest next to the archive pins it."""
 SUBNET_SINCE = (0, 9)
-"""The release of kube-vip that reads vip_subnet in place of vip_cidr, and no longer starts without it (v0.8.9, v0.9.0, v1.2.3)."""
+"""First release of kube-vip that requires vip_subnet instead of vip_cidr (v0.8.9, v0.9.0, v1.2.3)."""
 BRIDGE_PREFIX = 24
 SECRET = "kubernetes_encryption_key"
 
@@ -45,7 +45,7 @@ Document = dict[str, object]
 
 
 def variables(context: RoleContext) -> Variables:
-    """All variables of role kubernetes. Raises ConfigError without a control host or its secret, or for another release than runs."""
+    """Return all variables of role kubernetes. Raises ConfigError without a control host or its secret, or for an impossible change of release."""
     site, host = context.site, context.host
     given, chosen = options(site), release(context)
     control = control_hosts(site)
@@ -99,7 +99,7 @@ def variables(context: RoleContext) -> Variables:
 
 
 def leaving(context: RoleContext) -> Variables:
-    """What both roles need to take the cluster away: the site no longer describes it."""
+    """Return variables of both roles for the removal of a cluster that the site no longer describes."""
     return {
         "containerd_state": "absent",
         "containerd_repository": "",
@@ -111,7 +111,7 @@ def leaving(context: RoleContext) -> Variables:
 
 
 def _gpu_charts(context: RoleContext, is_first: bool) -> Variables:
-    """What hands out GPUs, and the chart that another choice of the site installed. Other hosts install nothing."""
+    """Return the chart that provides GPUs, and charts of earlier choices to remove. Other hosts install nothing."""
     site, profile = context.site, context.profile
     gone = [
         {"name": chart.name, "namespace": chart.namespace, "chart": chart.chart, "version": "0"}
@@ -126,7 +126,7 @@ def _gpu_charts(context: RoleContext, is_first: bool) -> Variables:
 
 
 def _refused(context: RoleContext, chosen: Release) -> str:
-    """The reason why this host cannot get the release. Raises ConfigError if a control plane cannot.
+    """Return why this host cannot get the release. Raises ConfigError if a control plane cannot.
 
     A wrong kubelet of another host blocks only that host's stage.
     """
@@ -143,7 +143,7 @@ def _refused(context: RoleContext, chosen: Release) -> str:
 
 
 def repository(site: Site, facts: HostFacts | None) -> Variables:
-    """Where kubeadm, kubelet and kubectl come from; "" where the offline source brings them."""
+    """Return the repository of kubeadm, kubelet and kubectl; "" if the offline source contains them."""
     found = site.repositories.kubernetes
     offline = bool(options(site).offline("packages"))
     return {
@@ -155,7 +155,7 @@ def repository(site: Site, facts: HostFacts | None) -> Variables:
 
 
 def helm(site: Site) -> dict[str, str]:
-    """The archive of Helm's program; nothing where the offline source has it, or nothing is installed by it."""
+    """Return the archive of Helm; none if the offline source has it, or if no chart is installed."""
     given = options(site)
     handed_out = charts.component(given) or site.scheduler
     needed = handed_out or site.workloads or given.network != "bridge"
@@ -170,19 +170,19 @@ def _upgrade_skip(given: KubernetesOptions, chosen: Release) -> list[str]:
 
 
 def members(site: Site) -> tuple[Host, ...]:
-    """Hosts of the cluster: control planes and GPU hosts of any owner."""
+    """Return hosts of the cluster: control planes and GPU hosts of any owner."""
     return tuple(h for h in site.hosts if {Role.CONTROL, Role.GPU}.intersection(h.roles))
 
 
 def takes_pods(site: Site) -> int:
-    """How many hosts can take pods of the cluster's own services: those of Slurm take none."""
+    """Return how many hosts can run pods of the cluster's own services; those of Slurm cannot."""
     return sum(
         Role.CONTROL in host.roles or site.owner(host) is Owner.KUBERNETES for host in members(site)
     )
 
 
 def control_hosts(site: Site) -> tuple[Host, ...]:
-    """Hosts of the control plane; the first creates it. Raises ConfigError if there is none."""
+    """Return hosts of the control plane; the first creates it. Raises ConfigError if there is none."""
     hosts = site.with_role(Role.CONTROL)
     if not hosts:
         raise ConfigError(
@@ -193,17 +193,17 @@ def control_hosts(site: Site) -> tuple[Host, ...]:
 
 
 def endpoint(site: Site) -> str:
-    """Where the API is reached: the virtual address, or the only control host."""
+    """Return the address of the API: the virtual address, or the only control host."""
     return f"{options(site).address or control_hosts(site)[0].address}:{API_PORT}"
 
 
 def dns_address(site: Site) -> str:
-    """Address of the cluster's name server."""
+    """Return the address of the cluster's name server."""
     return str(options(site).service_network[DNS_NUMBER])
 
 
 def pod_subnet(site: Site, host: Host) -> IPv4Network:
-    """A bridged host's part of the pod network, by the last bits of its address: it stays when hosts come and go."""
+    """Return a bridged host's pod subnet, from the last bits of its address, so that it stays when other hosts change."""
     network = options(site).pod_network
     parts = 1 << max(0, BRIDGE_PREFIX - network.prefixlen)
     number = int(host.address) % parts
@@ -212,7 +212,7 @@ def pod_subnet(site: Site, host: Host) -> IPv4Network:
 
 
 def kubeadm(context: RoleContext, chosen: Release, container: bool) -> list[Document]:
-    """kubeadm's documents: this control plane, the cluster, kubelet's and kube-proxy's defaults."""
+    """Return kubeadm's documents: this control plane, the cluster, defaults of kubelet and kube-proxy."""
     site, host = context.site, context.host
     api = f"kubeadm.k8s.io/{chosen.kubeadm_api}"
     init: Document = {
@@ -230,7 +230,7 @@ def kubeadm(context: RoleContext, chosen: Release, container: bool) -> list[Docu
 
 
 def registration(site: Site, host: Host, chosen: Release) -> Document:
-    """How a host enters the cluster: its name, runtime, taints and address."""
+    """Return a host's registration: name, runtime, taints and address."""
     control = Role.CONTROL in host.roles
     taints = [{"key": CONTROL_TAINT, "effect": "NoSchedule"}] if control else []
     return {
@@ -242,7 +242,7 @@ def registration(site: Site, host: Host, chosen: Release) -> Document:
 
 
 def labels(context: RoleContext) -> dict[str, str]:
-    """Labels by which a scheduler can select hosts."""
+    """Return labels by which a scheduler can select hosts."""
     host, profile = context.host, context.profile
     gpu = Role.GPU in host.roles
     return {"appliance/role": "gpu" if gpu else "control", "appliance/profile": profile.name}
@@ -301,11 +301,11 @@ def _cluster(context: RoleContext, api: str, chosen: Release, container: bool) -
 
 
 ETCD_BYTES = 8 << 30
-"""The largest database that etcd's documentation suggests (etcd 3.6, system limits); the default is 2 GiB."""
+"""Maximum size of the database that etcd's documentation suggests (etcd 3.6, system limits); the default is 2 GiB."""
 
 
 def _etcd(chosen: Release, container: bool) -> Document:
-    """Container hosts share one machine's processors and disk, and writes of one keep the others' heartbeats waiting: five times etcd's own times."""
+    """Return etcd's arguments. Container hosts share one machine's processors and disk, so their timeouts are five times the defaults."""
     times = {"heartbeat-interval": "500", "election-timeout": "5000"} if container else {}
     return {"extraArgs": chosen.arguments({"quota-backend-bytes": str(ETCD_BYTES), **times})}
 
@@ -334,13 +334,13 @@ def _proxy(site: Site, container: bool) -> Document:
 
 
 def takes_subnet(image: str) -> bool:
-    """Whether this kube-vip reads vip_subnet; a tag without a release counts as new."""
+    """Return whether this kube-vip reads vip_subnet; a tag without a release counts as new."""
     found = re.search(r":v?(\d+)\.(\d+)[^/]*$", image.partition("@")[0])
     return found is None or tuple(map(int, found.groups())) >= SUBNET_SINCE
 
 
 def _routes(context: RoleContext) -> list[dict[str, str]]:
-    """To all members but the host itself."""
+    """Return routes to all members except the host itself."""
     return [route for name, route in context.once(_all_routes).items() if name != context.host.name]
 
 
@@ -353,7 +353,7 @@ def _all_routes(context: RoleContext) -> dict[str, dict[str, str]]:
 
 
 def _interface(context: RoleContext) -> str:
-    """The interface that carries the host's management address; "" before the first facts."""
+    """Return the interface with the host's management address; "" before the first facts."""
     facts = context.own
     wanted = f"{context.host.address}/"
     found = (

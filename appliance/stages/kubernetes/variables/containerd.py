@@ -13,16 +13,16 @@ PAUSE = {28: "3.9", 31: "3.10", 34: "3.10.1", 36: "3.10.2"}
 STATIC_PODS = frozenset(
     {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-vip"}
 )
-"""Images that run as static pods of control hosts, by the last part of their repositories."""
+"""Images of static pods of control hosts, by the last part of their repositories."""
 UPSTREAM_PLUGINS = "/opt/cni/bin"
-"""Where Calico and Cilium put their plugins."""
+"""Folder in which Calico and Cilium put their plugins."""
 GPU_RUNTIME = "/usr/bin/nvidia-container-runtime"
 """Of the toolkit stage gpu brings. The GPU Operator's own pods, and KAI's with a part of a GPU, ask for a runtime of the name nvidia
 (GPU Operator v26.3.2 and v26.7.0 without its toolkit; KAI's chart v0.16.8), which containerd has to be configured for."""
 
 
 def variables(context: RoleContext) -> Variables:
-    """All variables of role containerd. Raises ConfigError without a release."""
+    """Return all variables of role containerd. Raises ConfigError without a release."""
     given = options(context.site)
     container = in_container(context.site, context.own)
     version = containerd_release(context)
@@ -53,13 +53,13 @@ def variables(context: RoleContext) -> Variables:
 
 
 def _of_static_pods(given: KubernetesOptions) -> set[str]:
-    """Images that run only on control hosts, by name; other images of images/control may run on any host."""
+    """Return images that run only on control hosts, by name; other images of images/control may run on any host."""
     own = (given.address_image or "").partition("@")[0].rpartition("/")[2].partition(":")[0]
     return {*STATIC_PODS, *filter(None, [own])}
 
 
 def _repository(context: RoleContext, version: str) -> Variables:
-    """Where the package is from, how it is called there, and the release it is held at."""
+    """Return the package's source, its name there, and the release at which it is held."""
     found = context.site.repositories.containerd
     offline = bool(options(context.site).offline("packages"))
     upstream = schema(version) > 2 if offline else found.source == "docker"
@@ -76,7 +76,7 @@ def _repository(context: RoleContext, version: str) -> Variables:
 
 
 def schema(version: str) -> int:
-    """Version of the configuration file's schema: 2 for containerd 1.x, 3 for all of 2.x.
+    """Return the version of the configuration file's schema: 2 for containerd 1.x, 3 for 2.x.
 
     2.3 has a schema 4, and reads 3 as well; a host whose package is older would not start with it.
     """
@@ -88,13 +88,13 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def sandbox_image(minor: int) -> str:
-    """The pause image of a Kubernetes release, as kubeadm names it."""
+    """Return the pause image of a Kubernetes release, as named by kubeadm."""
     tag = [tag for since, tag in PAUSE.items() if minor >= since][-1]
     return f"registry.k8s.io/pause:{tag}"
 
 
 def containerd_release(context: RoleContext) -> str:
-    """The release of the site or its profile. Raises ConfigError if neither sets it."""
+    """Return the release of the site or its profile. Raises ConfigError if neither sets it."""
     chosen = (
         options(context.site).containerd
         or context.site.software.get("containerd")
@@ -108,5 +108,5 @@ def containerd_release(context: RoleContext) -> str:
 
 
 def _server(registry: str) -> str:
-    """Where a registry is without its mirror; Docker's own has another name on the wire."""
+    """Return a registry's server without its mirror; Docker Hub's differs from its name."""
     return "https://registry-1.docker.io" if registry == "docker.io" else f"https://{registry}"

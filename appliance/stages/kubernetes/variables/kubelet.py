@@ -1,4 +1,4 @@
-"""kubelet's configuration for one host: who may talk to it, and what of the host pods may have."""
+"""kubelet's configuration for one host: authorized clients, and resources for pods."""
 
 from appliance.models.site import Role
 from appliance.stages.context import RoleContext
@@ -10,11 +10,11 @@ KUBE_MEMORY_MIB = 1024
 EVICTION_MIB = 512
 CONTAINER_RESERVE_MIB = 256
 POD_PROCESSES = 65_536
-"""Processes and threads of one pod: what loads data for eight GPUs stays far below it, what only makes more of itself ends there."""
+"""Maximum processes and threads of one pod: far above data loaders for eight GPUs, low enough to stop a fork bomb."""
 
 
 def kubelet(context: RoleContext, chosen: Release, dns: str, container: bool) -> dict[str, object]:
-    """The KubeletConfiguration. In a container the machine's processors and memory are not its own to hand out."""
+    """Return the KubeletConfiguration. A container cannot assign its machine's processors and memory."""
     found: dict[str, object] = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -83,7 +83,7 @@ def _reserved(context: RoleContext, container: bool) -> dict[str, object]:
 
 
 def _per_node(context: RoleContext) -> list[dict[str, object]]:
-    """Everything kept from pods, spread over the NUMA nodes: kubelet refuses any other sum."""
+    """Return the reserved memory by NUMA node; kubelet requires exactly this sum."""
     total = options(context.site).kubelet.system_memory_mib + KUBE_MEMORY_MIB + EVICTION_MIB
     facts = context.own
     known = [node.node for node in facts.numa] if facts else []
@@ -96,7 +96,7 @@ def _per_node(context: RoleContext) -> list[dict[str, object]]:
 
 
 def _resolver(context: RoleContext) -> str:
-    """The file with the host's name servers; systemd-resolved's stub does not work in a pod. kubeadm checks the unit, too."""
+    """Return the file with the host's name servers; systemd-resolved's stub does not work in a pod. kubeadm checks the unit, too."""
     facts = context.own
     unit = facts.units.get("systemd-resolved.service") if facts else None
     stub = unit is not None and unit.active in RUNS

@@ -1,18 +1,18 @@
-"""The pod network's charts: which releases the first control host installs before anything else of the cluster can run."""
+"""The pod network's charts, which the first control host installs before other parts of the cluster can run."""
 
 from appliance.models.site import Role
 from appliance.stages.context import RoleContext, Variables
 from appliance.stages.kubernetes.variables.releases import options
 
 CALICO, CILIUM = "v3.32.1", "1.20.1"
-"""The newest that were seen (2026-11)."""
+"""Newest known releases (2026-11)."""
 CALICO_CHARTS = "https://docs.tigera.io/calico/charts"
 CILIUM_CHARTS = "https://helm.cilium.io"
 OPERATOR = "tigera-operator"
 
 
 def releases(context: RoleContext) -> list[Variables]:
-    """In order of installation; none for a network without a chart."""
+    """Return releases in order of installation; none for a network without a chart."""
     match options(context.site).network:
         case "calico":
             return _calico(context)
@@ -22,7 +22,7 @@ def releases(context: RoleContext) -> list[Variables]:
 
 
 def _calico(context: RoleContext) -> list[Variables]:
-    """The definitions come in a chart of their own since 3.32, for Helm never changes those of a folder crds."""
+    """Return Calico's charts. Since 3.32, the definitions have a chart of their own, because Helm never updates a folder crds."""
     version = options(context.site).network_version or CALICO
     common = {"namespace": OPERATOR, "repository": CALICO_CHARTS, "version": version}
     definitions = {"name": "calico-crds", "chart": "crd.projectcalico.org.v1", "values": {}}
@@ -33,7 +33,7 @@ def _calico(context: RoleContext) -> list[Variables]:
 
 
 def _installation(context: RoleContext) -> Variables:
-    """Pods stay on the interface of network management: InfiniBand never carries them."""
+    """Return Calico's Installation. Pods use the interface of network management, never InfiniBand."""
     given, management = options(context.site), context.site.networks["management"]
     pool = {"cidr": str(given.pod_network), "encapsulation": "VXLAN", "natOutgoing": "Enabled"}
     return {

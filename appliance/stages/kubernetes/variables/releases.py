@@ -1,4 +1,4 @@
-"""Which Kubernetes a site runs, and what differs between its minor releases."""
+"""A site's Kubernetes release, and differences between minor releases."""
 
 import re
 from dataclasses import dataclass
@@ -12,13 +12,12 @@ OLDEST, NEWEST = 28, 36
 KUBEADM_API = {28: "v1beta3", 31: "v1beta4"}
 """kubeadm's configuration API from a minor release on (Kubernetes changelog 1.31)."""
 LEARNERS = 29
-"""From here on kubeadm adds members of etcd as learners, which do not count before they have caught up (changelog 1.29)."""
+"""First minor release whose kubeadm adds members of etcd as learners, which do not vote before they have caught up (changelog 1.29)."""
 UPGRADE_PHASES = 32
-"""From here on kubeadm puts its CoreDNS into every cluster it upgrades unless that phase is skipped; before, only where kube-system
-has a ConfigMap of CoreDNS or kube-dns (kubernetes pull requests 126032 and 89593, seen 2026-11-22)."""
+"""First minor release whose kubeadm installs CoreDNS at every upgrade unless that phase is skipped; before, only if kube-system has a ConfigMap of CoreDNS or kube-dns (kubernetes pull requests 126032 and 89593, seen 2026-11-22)."""
 VERSION = re.compile(r"^v?1\.(\d+)(?:\.(\d+))?")
 SOCKET = "unix:///run/containerd/containerd.sock"
-"""containerd's."""
+"""Socket of containerd."""
 CIPHERS = tuple(
     f"TLS_ECDHE_{key}_WITH_AES_{bits}_GCM_SHA{digest}"
     for key in ("ECDSA", "RSA")
@@ -35,7 +34,7 @@ MUTATING = {"admissionregistration.k8s.io/v1": 36, "admissionregistration.k8s.io
 
 @dataclass(frozen=True)
 class Release:
-    """A release of Kubernetes 1.x; ``patch`` None: whichever the packages bring."""
+    """A release of Kubernetes 1.x; ``patch`` None: the newest in the repository."""
 
     minor: int
     patch: int | None = None
@@ -45,46 +44,46 @@ class Release:
 
     @property
     def kubeadm_api(self) -> str:
-        """Version of kubeadm's configuration API."""
+        """Return the version of kubeadm's configuration API."""
         return [api for since, api in KUBEADM_API.items() if self.minor >= since][-1]
 
     @property
     def learners(self) -> bool:
-        """Whether etcd keeps its quorum while a second control plane joins."""
+        """Return whether etcd keeps its quorum while a second control plane joins."""
         return self.minor >= LEARNERS
 
     @property
     def upgrade_phases(self) -> bool:
-        """Whether a phase of kubeadm's upgrade can be skipped."""
+        """Return whether phases of kubeadm's upgrade can be skipped."""
         return self.minor >= UPGRADE_PHASES
 
     def arguments(self, given: dict[str, str]) -> object:
-        """Extra arguments as kubeadm's API wants them: a list since v1beta4."""
+        """Return extra arguments in the form of kubeadm's API: a list since v1beta4."""
         if self.kubeadm_api == "v1beta4":
             return [{"name": name, "value": value} for name, value in given.items()]
         return dict(given)
 
 
 def mutating(minor: int) -> str:
-    """The API version of policies that change objects in this release, "" if it has none."""
+    """Return the API version of policies that change objects; "" if this release has none."""
     stable, beta = MUTATING
     return stable if minor >= MUTATING[stable] else beta if minor >= MUTATING[beta] else ""
 
 
 def gates(minor: int) -> dict[str, str]:
-    """Arguments with which the API server of this release has such policies."""
+    """Return arguments that enable such policies in this release's API server."""
     api = mutating(minor)
     beta = {"feature-gates": "MutatingAdmissionPolicy=true", "runtime-config": f"{api}=true"}
     return beta if api.endswith("beta1") else {}
 
 
 def options(site: Site) -> KubernetesOptions:
-    """The site's section; what holds without one where the stage is not wanted."""
+    """Return the site's section, or defaults if there is none."""
     return site.kubernetes or KubernetesOptions()
 
 
 def release(context: RoleContext) -> Release:
-    """The release of the site or its profile. Raises ConfigError if it is missing or not in the tables."""
+    """Return the release of the site or its profile. Raises ConfigError if it is missing or not in the tables."""
     chosen = (
         options(context.site).version
         or context.site.software.get("kubernetes")
@@ -98,7 +97,7 @@ def release(context: RoleContext) -> Release:
 
 
 def parsed_release(version: str) -> Release | None:
-    """A program's reported release, such as v1.35.2; None if it is not a release."""
+    """Parse a program's reported release, such as v1.35.2; None if it is not a release."""
     found = VERSION.match(version)
     if not found:
         return None
@@ -106,13 +105,13 @@ def parsed_release(version: str) -> Release | None:
 
 
 def is_older(present: str, wanted: Release) -> bool:
-    """Whether a kubelet has an earlier release than the site; False if unknown."""
+    """Return whether a kubelet has an earlier release than the site; False if unknown."""
     old = parsed_release(present)
     return old is not None and _distance(old, wanted) > (0, 0)
 
 
 def refuse_leap(host: str, present: str, wanted: Release) -> None:
-    """Raises ConfigError where no upgrade leads from a host's kubelet to the release: back, or over a minor release."""
+    """Raise ConfigError if a host's kubelet cannot be upgraded to the release: backwards, or by more than one minor release."""
     old = parsed_release(present)
     if old is None or (0, 0) <= _distance(old, wanted) < (2, 0):
         return
@@ -128,14 +127,14 @@ def refuse_leap(host: str, present: str, wanted: Release) -> None:
 
 
 def _distance(old: Release, new: Release) -> tuple[int, int]:
-    """Minor releases from one to the other; patch releases only within one, and where both are known."""
+    """Return the number of minor releases between both; within one, compare patch releases if both are known."""
     if old.minor != new.minor:
         return new.minor - old.minor, 0
     return 0, 0 if old.patch is None or new.patch is None else new.patch - old.patch
 
 
 def parse(text: str) -> Release:
-    """``1.35`` or ``1.35.2``. Raises ConfigError for a release without tables."""
+    """Parse ``1.35`` or ``1.35.2``. Raises ConfigError for a release without tables."""
     words = text.split(".")
     numbers = [int(word) for word in words if word.isdigit()]
     known = len(numbers) == len(words) and len(words) in (2, 3) and numbers[0] == 1

@@ -1,4 +1,4 @@
-"""What kubelets of other hosts than control hosts may write: no static pods, and only small events and requests for certificates."""
+"""Policies for kubelets of hosts other than control hosts: no static pods, and only small events and certificate requests."""
 
 from appliance.models.site import Role, Site
 
@@ -8,7 +8,7 @@ FIRST = 30
 """The first minor release with ValidatingAdmissionPolicy (KEP 3488)."""
 REFUSAL = "only control hosts may have static pods in the cluster: create a pod by its API"
 LONGEST = 8192
-"""Characters. kubelet's messages have at most 1024, and a request for a certificate less than 1000."""
+"""Maximum characters. kubelet's messages have at most 1024, and a certificate request less than 1000."""
 TOO_LARGE = f"of hosts that are no control hosts, it has at most {LONGEST} characters"
 REFERENCE = ("apiVersion", "fieldPath", "kind", "name", "namespace", "resourceVersion", "uid")
 OF_EVENT = (
@@ -16,14 +16,14 @@ OF_EVENT = (
     *("source.?component", "source.?host"),
     *(f"{about}.?{part}" for about in ("involvedObject", "related") for part in REFERENCE),
 )
-"""Texts of an event. One of events.k8s.io is judged in this form, too (matchPolicy Equivalent)."""
+"""Text fields of an event. Events of events.k8s.io are judged in this form, too (matchPolicy Equivalent)."""
 OF_REQUEST = "object.spec.request"
 FEW = 16
-"""Entries of each list and map in metadata."""
+"""Maximum entries of each list and map in metadata."""
 
 
 def policies(site: Site, minor: int) -> list[dict[str, object]]:
-    """Admission policies with their bindings. Empty before Kubernetes 1.30.
+    """Return admission policies with their bindings; none before Kubernetes 1.30.
 
     A kubelet may create pods of its own node in each namespace, with the labels that a Service selects. So root on a GPU host
     would receive what others send to that Service. It may also create any number of events of a megabyte, until etcd is full
@@ -52,7 +52,7 @@ def policies(site: Site, minor: int) -> list[dict[str, object]]:
 
 
 def _small_metadata() -> list[str]:
-    """Conditions on the metadata of an object."""
+    """Return conditions on the metadata of an object."""
     notes = "object.metadata.?annotations.orValue({})"
     entries = (
         ("annotations", "{}"),
@@ -76,7 +76,7 @@ def _rule(group: str, resource: str, *operations: str) -> dict[str, object]:
 def _policy(
     name: str, rule: dict[str, object], validations: list[dict[str, str]]
 ) -> list[dict[str, object]]:
-    """A policy on requests of kubelets, and its binding."""
+    """Return a policy on requests of kubelets, and its binding."""
     spec = {
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [rule]},

@@ -1,4 +1,4 @@
-"""The hosts' own watch for Kubernetes, and the right of kubelets to count the hosts that are out."""
+"""The hosts' own watch for Kubernetes, and the right of kubelets to count unavailable hosts."""
 
 from appliance.models.site import Role
 from appliance.stages.context import RoleContext, Variables
@@ -10,7 +10,7 @@ RBAC = "rbac.authorization.k8s.io"
 
 
 def watch(context: RoleContext) -> Variables:
-    """Of a GPU host: program and settings. Of another host: nothing."""
+    """Return program and settings for a GPU host; nothing for other hosts."""
     if Role.GPU not in context.host.roles:
         return {}
     chosen = options(context.site).watch

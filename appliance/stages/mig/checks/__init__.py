@@ -1,4 +1,4 @@
-"""Are the GPUs divided as the site declares."""
+"""Checks whether GPUs are divided as the site declares."""
 
 from collections.abc import Iterable, Iterator
 
@@ -29,7 +29,7 @@ MAKE = f"{DEPLOY}; GPUs in use are not changed, and their processes are listed"
 
 
 def judge_mig(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Checks instances and placements of every GPU in the site's layout, and the unit that creates them at boot."""
+    """Judge instances and placements of every GPU in the site's layout, and the unit that creates them at boot."""
     wanted = declared(view.profile, view.site, host)
     if not wanted:
         return
@@ -95,7 +95,7 @@ def _places(view: View, host: Host) -> dict[int, frozenset[tuple[int, int]]]:
 
 
 def _unit(host: Host, facts: HostFacts) -> Iterator[Judgement]:
-    """Instances are gone after a reboot: what makes them again must be enabled."""
+    """Judge the unit that recreates instances after a reboot, which must be enabled."""
     unit = facts.units.get(UNITS[0])
     if unit is None or unit.active == "unknown":
         why = facts.gap("units", f"the state of {UNITS[0]} was not read")

@@ -1,4 +1,4 @@
-"""Is MIG on demand well: hosts look and are able to, and what pods wait for can be made."""
+"""Checks MIG on demand: hosts run their rounds, and instances that pods wait for can be created."""
 
 from collections.abc import Iterator
 
@@ -71,7 +71,7 @@ def _host(host: Host, facts: HostFacts | None) -> Judgement:
 
 
 def _cluster(view: View) -> Judgement:
-    """The active control host's facts about pending pods."""
+    """Return the active control host's facts about pending pods."""
     rounds = [
         facts.limits
         for host in view.site.with_role(Role.CONTROL)

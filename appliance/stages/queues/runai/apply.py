@@ -1,4 +1,4 @@
-"""Carries out a plan in Run:ai, in its order.
+"""Applies a plan to Run:ai, in order.
 
 Each object is read again before it is changed, and compared by name after a request whose result is unknown. Whatever is
 interrupted is therefore finished by the next run, and nothing is created twice.
@@ -96,7 +96,7 @@ class Applying:
         }
 
     def run(self, progress: Progress) -> int:
-        """Carries out all steps and returns their number. The refusal of one project or member does not stop the others.
+        """Carry out all steps and return their number. The refusal of one project or member does not stop the others.
 
         Raises RunaiFailed with the first failure, or if Run:ai does not finish within the deadline.
         """
@@ -218,7 +218,7 @@ class Applying:
         self._client.change("DELETE", f"{path}/{found['id']}", doing)
 
     def _found(self, change: Change) -> Document | None:
-        """The object as it is now, None if the plan creates it or it has vanished."""
+        """Return the current object; None if the plan creates it, or if it was deleted."""
         identity = self._ids[change.kind].get(change.name)
         if identity is None:
             return None
@@ -227,7 +227,7 @@ class Applying:
         )
 
     def _settle(self, changes: list[Change]) -> None:
-        """Waits until Run:ai has finished these, all of one kind. Raises RunaiFailed at the deadline."""
+        """Wait until Run:ai has finished these objects, all of one kind. Raises RunaiFailed at the deadline."""
         end = self._clock() + self._patience
         left = changes
         while left:
@@ -240,7 +240,7 @@ class Applying:
             self._sleep(POLL_S)
 
     def _phases(self, changes: list[Change]) -> Mapping[str, Document]:
-        """Objects of a kind by id: one request each for a few, a list for many."""
+        """Return objects of a kind by id: with one request each if they are few, else with a list."""
         path, key = PLACES[changes[0].kind]
         ids = [self._ids[c.kind][c.name] for c in changes if c.name in self._ids[c.kind]]
         if len(ids) <= FEW:
@@ -270,7 +270,7 @@ class Applying:
 
 
 FEW = 5
-"""Objects that are read one by one."""
+"""Maximum number of objects read one by one."""
 
 
 def _ids(found: Mapping[str, Document]) -> dict[str, str]:

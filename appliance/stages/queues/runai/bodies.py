@@ -1,4 +1,4 @@
-"""What is sent to Run:ai, as its documentation of 3.0 describes each body.
+"""Request bodies for Run:ai, as in its documentation of 3.0.
 
 Pages below docs.nvidia.com/run-ai/self-hosted/reference/rest-api/endpoints:
 - organizations/node-pools (create, patch), organizations/departments and organizations/projects (create, update)
@@ -16,7 +16,7 @@ from appliance.stages.scheduler.queues.runai import LABEL, LIMITS, Amounts, Pool
 from appliance.stages.scheduler.site import Amount
 
 MILLICORES, MB = 1000, 1000
-"""Of a core, and of a GB."""
+"""Units of the API: millicores of a core, MB of a GB."""
 
 Ids = Mapping[str, str]
 """The control plane's ids by name."""

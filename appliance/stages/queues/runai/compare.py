@@ -1,4 +1,4 @@
-"""How an object of Run:ai differs from the site, field by field, for people."""
+"""Describes how an object of Run:ai differs from the site, field by field."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

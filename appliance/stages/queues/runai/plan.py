@@ -1,4 +1,4 @@
-"""What would change in Run:ai to give it the site's tree.
+"""Plans the changes that give Run:ai the site's tree.
 
 Ownership: a department or project is ours if its description contains the mark of the site, a node pool if our label selects
 its hosts. In our projects, access rules with the site's role for users and groups are ours. Nothing else is changed or

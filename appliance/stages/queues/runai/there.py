@@ -1,4 +1,4 @@
-"""What Run:ai's control plane has: read whole, in pages, at the start of each plan. Ids are never stored.
+"""Reads the objects of Run:ai's control plane, in pages, at the start of each plan. Ids are never stored.
 
 Lists below docs.nvidia.com/run-ai/self-hosted/reference/rest-api/endpoints: organizations/clusters, node-pools, departments
 and projects; authentication-and-authorization/roles, access-rules and org-unit/get-ranks.
@@ -24,7 +24,7 @@ RULES = path_of("v1", "authorization", "access-rules")
 WORKLOADS = path_of("v1", "workloads")
 
 OVER = frozenset({"Completed", "Failed", "Stopped", "Deleted"})
-"""Phases of workloads that hold no resources; that these are all is uncertain, so that any other phase counts as work."""
+"""Known phases of workloads without resources; any other phase counts as work."""
 DELETING = frozenset({"Deleting", "Deleted"})
 SUBJECTS = frozenset({"user", "group"})
 

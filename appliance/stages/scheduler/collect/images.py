@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 ENDED = frozenset({"Succeeded", "Failed"})
 LONGEST = 512
-"""Characters of an image ID: a reference and a digest."""
+"""Maximum characters of an image ID: a reference and a digest."""
 
 
 def images(items: list[dict[str, Any]], space: str) -> list[Facts]:
-    """The images of a list of pods, those of pods that have ended and of containers that never began left out.
+    """Return the images of a list of pods, without ended pods and containers that never started.
 
     A container's status names its image by any of the tags the host has for it, so the pod's own words count. A kubelet
     writes the statuses of its pods: containers that a pod does not declare, and further statuses of one, are left out.
@@ -39,7 +39,7 @@ def images(items: list[dict[str, Any]], space: str) -> list[Facts]:
 
 
 def _containers(spec: dict[str, Any], status: dict[str, Any]) -> list[tuple[str, str]]:
-    """The requested image and the image ID of each started container."""
+    """Return the requested image and the image ID of each started container."""
     kinds = (("initContainers", "initContainerStatuses"), ("containers", "containerStatuses"))
     found: list[tuple[str, str]] = []
     for declared, seen in kinds:

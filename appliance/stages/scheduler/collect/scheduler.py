@@ -1,4 +1,4 @@
-"""The scheduler as a control plane knows it; nothing on other hosts."""
+"""The scheduler as seen by a control plane; nothing on other hosts."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 ADMIN = "/etc/kubernetes/admin.conf"
 RECORDS = "/api/v1/secrets?labelSelector=owner%3Dhelm%2Cstatus%21%3Dsuperseded"
-"""Helm keeps each revision of a release in a secret (Helm 3 and 4); superseded is one that another has followed."""
+"""Path of Helm's records: a secret for each revision of a release (Helm 3 and 4); earlier ones are superseded."""
 RDMA = "rdma/fabric"
 DEFAULTS = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 )
-"""Kubernetes heeds the old annotation as well as the new one."""
+"""Annotations of a default StorageClass: Kubernetes reads both the old and the new one."""
 OURS = "appliance"
 KAI = "kai-scheduler"
 DIGITS = 9
 EVERYONE = "system:authenticated"
-"""The group that the API gives each user it knows."""
+"""The group of every authenticated user."""
 QUEUES = "/apis/scheduling.run.ai/v2/queues"
 SYSTEM = "kube-system"
 RELEASE = "meta.helm.sh/release-name"
 ENFORCERS = frozenset({"calico-node", "cilium", "canal", "antrea-agent", "kube-router"})
-"""DaemonSets of networks that are known to enforce policies, by their projects' names."""
+"""Names of DaemonSets of networks that enforce policies."""
 CILIUM = "cilium"
 MANAGED = "?labelSelector=app.kubernetes.io%2Fmanaged-by%3Dappliance"
 VOLUMES = {
@@ -101,7 +101,7 @@ def collect(ask: Ask) -> Facts:
 
 
 def releases(secrets: list[dict[str, Any]]) -> list[Facts]:
-    """Each release by its newest record. Raises Unreadable.
+    """Return each release by its newest record. Raises Unreadable.
 
     Secrets without all the labels have some of Helm's, but are not records.
     """
@@ -130,7 +130,7 @@ def _release(space: str, name: str, revision: int, status: str, record: str) -> 
 
 
 def chart(payload: str) -> tuple[str, str]:
-    """Name and version of the chart in a record. Raises Unreadable."""
+    """Return name and version of the chart in a record. Raises Unreadable."""
     try:
         packed = base64.b64decode(base64.b64decode(payload))
         # The window says gzip or zlib by itself; Helm writes gzip.
@@ -141,7 +141,7 @@ def chart(payload: str) -> tuple[str, str]:
 
 
 def offered(items: list[dict[str, Any]], resource: str) -> dict[str, int]:
-    """The amount that each node of a list offers; 0 without a device plugin. Raises Unreadable."""
+    """Return the amount that each node of a list offers; 0 without a device plugin. Raises Unreadable."""
     try:
         return {
             item["metadata"]["name"]: _amount(item["status"].get("allocatable", {}).get(resource))
@@ -152,13 +152,13 @@ def offered(items: list[dict[str, Any]], resource: str) -> dict[str, int]:
 
 
 def _amount(said: object) -> int:
-    """A count of devices. A kubelet may report any quantity of its own node, as 1k: it offers none that this stage has made."""
+    """Return a count of devices; 0 for other quantities, such as 1k, which a kubelet may report of its node."""
     text = str(said or "0")
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= DIGITS else 0
 
 
 def default_classes(items: list[dict[str, Any]]) -> list[str]:
-    """StorageClasses of a list that are marked as the default. Raises Unreadable."""
+    """Return StorageClasses of a list that are marked as the default. Raises Unreadable."""
     try:
         classes = _of_kind(items, "StorageClass")
         marks = {i["metadata"]["name"]: i["metadata"].get("annotations") for i in classes}
@@ -172,7 +172,7 @@ def default_classes(items: list[dict[str, Any]]) -> list[str]:
 
 
 def policies(items: list[dict[str, Any]], spaces: list[str]) -> list[Facts]:
-    """NetworkPolicies of a list that lie in these namespaces, and ours in others. Raises Unreadable."""
+    """Return NetworkPolicies of a list in these namespaces, and ours in others. Raises Unreadable."""
     try:
         return [
             {
@@ -190,13 +190,13 @@ def policies(items: list[dict[str, Any]], spaces: list[str]) -> list[Facts]:
 
 
 def digest(content: object) -> str:
-    """The digest of a content, independent of the order of keys."""
+    """Return the digest of a content, independent of the order of keys."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 def enforcers(items: list[dict[str, Any]]) -> list[Facts]:
-    """DaemonSets of a list that enforce NetworkPolicies. Raises Unreadable."""
+    """Return DaemonSets of a list that enforce NetworkPolicies. Raises Unreadable."""
     try:
         return [
             {
@@ -213,7 +213,7 @@ def enforcers(items: list[dict[str, Any]]) -> list[Facts]:
 
 
 def trees(items: list[dict[str, Any]]) -> list[Facts]:
-    """Claims of a list, each with the volume it names. Raises Unreadable."""
+    """Return claims of a list, each with its volume. Raises Unreadable."""
     try:
         volumes = {i["metadata"]["name"]: i["spec"] for i in _of_kind(items, "PersistentVolume")}
         return [
@@ -245,7 +245,7 @@ def _of_kind(items: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 
 def stopped(items: list[dict[str, Any]]) -> list[str]:
-    """Namespace and name of the Deployments of a list that have 0 replicas."""
+    """Return namespace and name of the Deployments of a list that have 0 replicas."""
     return [
         item["metadata"]["namespace"] + "/" + item["metadata"]["name"]
         for item in _of_kind(items, "Deployment")
@@ -254,7 +254,7 @@ def stopped(items: list[dict[str, Any]]) -> list[str]:
 
 
 def queues(items: list[dict[str, Any]]) -> list[Facts]:
-    """KAI's queues of a list: their place, and their GPUs. Raises Unreadable."""
+    """Return KAI's queues of a list: parent, pool and GPUs. Raises Unreadable."""
     try:
         return [_queue(item["metadata"]["name"], item["spec"]) for item in items]
     except (KeyError, TypeError, AttributeError):
@@ -272,7 +272,7 @@ def _queue(name: str, spec: dict[str, Any]) -> Facts:
 
 
 def _submissions(ask: Ask, api: Api) -> Iterator[tuple[str, str]]:
-    """Namespace, and why a member may not submit a pod there; empty: the member may."""
+    """Return by namespace why a member may not submit a pod; empty: the member may."""
     for space, (user, group, pod) in ask.submissions.items():
         groups = (group, EVERYONE) if group else (EVERYONE,)
         path = f"/api/v1/namespaces/{space}/pods"

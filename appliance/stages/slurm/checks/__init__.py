@@ -48,7 +48,7 @@ from appliance.watch.hardware import BY_OPERATORS
 DEPLOY = "appliance deploy"
 WORKING = frozenset({"idle", "mixed", "allocated", "completing", "planned", "reserved"})
 AT_WORK = frozenset({"allocated", "mixed", "completing"})
-"""A node with one of these runs a job."""
+"""State words of a node that runs a job."""
 NO_JOBS = "no jobs on hosts and in partitions that leave"
 STAY = (
     "list {0} in slurm.partitions, too, until squeue --partition={0} shows no job; to end its jobs, on the first control host: "
@@ -59,11 +59,11 @@ LEAVE = (
     "shows none of their jobs, or add them to the site again"
 )
 MAINTENANCE = frozenset({"maint", "maintenance"})
-"""A reservation with the flag MAINT, in the words of sinfo and of scontrol; state=resume does not end one."""
+"""State of a node in a reservation with flag MAINT, as in sinfo and scontrol; state=resume does not end it."""
 OUT = ("down", "drained", "draining", "drain", "fail", "failing", "error", "inval", "invalid_reg")
 SLURMCTLD, SLURMDBD = 6817, 6819
 MUNGE_KEY = ("file", "/etc/munge/munge.key")
-"""Its path in a receipt; a difference is found without reading its content."""
+"""Path of munge's key in receipts, whose difference is found without reading its content."""
 TOO_FEW = "gres/gpu count"
 """Part of slurmctld's reason for a node that registers with fewer GPUs than in slurm.conf."""
 SHORT = re.compile(r"gres/gpu count reported lower than configured \(([0-9]{1,9}) < ([0-9]{1,9})\)")
@@ -79,29 +79,29 @@ UNITS = (
 
 
 def controller_of(view: View) -> Host | None:
-    """The host that runs slurmctld: the first control host."""
+    """Return the host that runs slurmctld: the first control host."""
     return next(iter(view.site.with_role(Role.CONTROL)), None)
 
 
 def state_words(state: str) -> frozenset[str]:
-    """The words of a node state, as ``IDLE+DRAIN`` or ``down*``, in lower case and without Slurm's suffixes."""
+    """Return the words of a node state, such as ``IDLE+DRAIN`` or ``down*``, in lower case and without Slurm's suffixes."""
     words = re.sub(r"[^a-z_+]", "", state.lower()).split("+")
     return frozenset(filter(None, words)) | ({"not_responding"} if "*" in state else frozenset())
 
 
 def is_out(state: str) -> bool:
-    """Whether Slurm starts no job on a node of this state."""
+    """Return whether Slurm starts no job on a node in this state."""
     return not state_words(state).isdisjoint(OUT)
 
 
 def gpus_in(gres: str) -> int:
-    """GPUs of a Gres field such as ``gpu:a100:8(S:0-1),nic:2``."""
+    """Return the GPUs of a Gres field such as ``gpu:a100:8(S:0-1),nic:2``."""
     counts = re.findall(r"(?:^|,)gpu(?::[^:,(]+)?:([0-9]{1,9})(?=[,(]|$)", gres)
     return sum(map(int, counts))
 
 
 def slurm_of(view: View) -> tuple[Slurm | None, Gap]:
-    """The controller's facts of Slurm, or the reason why they are unknown."""
+    """Return the controller's facts of Slurm, or the reason why they are unknown."""
     host = controller_of(view)
     if host is None:
         return None, Gap("no host has the role control")
@@ -173,7 +173,7 @@ def _leaving(view: View) -> Iterator[Judgement]:
 
 
 def leaving_partitions(view: View) -> list[SlurmPartition]:
-    """Partitions that are no longer in the site, and have jobs or an unknown number of them."""
+    """Return partitions that are no longer in the site, and have jobs or an unknown number of them."""
     slurm, _ = slurm_of(view)
     known = {one.name for one in view.site.slurm_options.partitions}
     found = (slurm.partitions if slurm else None) or ()
@@ -181,14 +181,14 @@ def leaving_partitions(view: View) -> list[SlurmPartition]:
 
 
 def jobs_in(partition: SlurmPartition) -> str:
-    """Its number of jobs in words. What cannot be counted may be there."""
+    """Return its number of jobs in words, also if it is unknown."""
     if partition.jobs is None:
         return "jobs that cannot be counted"
     return plural(partition.jobs, "job")
 
 
 def leaving(view: View) -> list[SlurmNode]:
-    """Nodes that run jobs but are no longer in the site."""
+    """Return nodes that run jobs but are no longer in the site."""
     nodes, _ = listed_by(view)
     known = {host.name for host in view.site.hosts}
     return [
@@ -199,7 +199,7 @@ def leaving(view: View) -> list[SlurmNode]:
 
 
 def listed_by(view: View) -> tuple[Mapping[str, SlurmNode] | None, Gap]:
-    """The nodes the controller lists, or why it has listed none."""
+    """Return the nodes that the controller lists, or why there are none."""
     return view.once(_nodes_by_name)
 
 
@@ -245,13 +245,13 @@ def _node(site: Site, host: Host, node: SlurmNode | None) -> Judgement:
 
 
 def _taken_out_for(node: SlurmNode) -> tuple[str, ...]:
-    """The check whose failure the host's own watch gave as the reason."""
+    """Return the check that the host's own watch gave as the reason."""
     found = node.reason.removeprefix(HEALTH)
     return (found.partition(" ")[0],) if found != node.reason else ()
 
 
 def _given_away(host: Host, node: SlurmNode, words: frozenset[str], owner: Owner) -> Judgement:
-    """A host of another owner must be drained; otherwise Slurm would give it jobs, too."""
+    """Judge a host of another owner, which must be drained; otherwise Slurm would give it jobs, too."""
     limit = f"drained for {owner.value}"
     if words & {"drain", "drained", "draining"}:
         return passed(host.name, node.state.lower(), limit=limit)
@@ -313,7 +313,7 @@ def _unread_parts(facts: HostFacts | None) -> bool:
 
 
 def _registered_short(view: View, host: Host, node: SlurmNode) -> Judgement | None:
-    """A host whose slurmd has found fewer GPUs than slurm.conf's, which Gres still shows."""
+    """Report a host whose slurmd found fewer GPUs than in slurm.conf, which Gres still shows."""
     short = SHORT.search(node.reason)
     if short is None or state_words(node.state) <= WORKING:
         return None
@@ -349,7 +349,7 @@ def _judge_gres(view: View, host: Host, found: int, count: int, gres: str) -> Ju
 
 
 def _judge_parts(view: View, host: Host, there: dict[str, int], gres: str) -> Judgement:
-    """A host with divided GPUs: whole ones together, parts by their type."""
+    """Judge a host with divided GPUs: whole ones together, instances by type."""
     found = dict.fromkeys(there, 0)
     for name, count in re.findall(r"(?:^|,)gpu:([^:,(]+):([0-9]{1,9})(?=[,(]|$)", gres):
         kind = name if name in there else ""
@@ -399,7 +399,7 @@ def _accounting(view: View) -> Iterator[Judgement]:
 
 
 def _opened(view: View, head: str, port: int) -> str:
-    """The remedy where a firewall of the host itself is in the way; empty where none is known."""
+    """Return the remedy if the host's own firewall blocks a port; empty if none is known."""
     fix = removal(head, view.facts.get(head), port)
     return f"{fix}, which drops port {port}" if fix else ""
 
@@ -438,7 +438,7 @@ def _daemons(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
 
 
 def _other_key(view: View, facts: HostFacts) -> str:
-    """Which key munged uses, compared with its file; "" for the same one.
+    """Return which key munged uses, if it differs from its file; "" if it does not.
 
     How munge derives its keys is not documented. So a signature that differs counts only where another host's agrees.
     """

@@ -111,7 +111,7 @@ def _enroot(view: View, host: Host, facts: HostFacts) -> Iterator[Judgement]:
 
 
 def _unfit(seen: Containers, wanted: str) -> tuple[str, str]:
-    """What keeps enroot from working here, and the remedy; empty for nothing."""
+    """Return what keeps enroot from working here, and the remedy; empty if nothing does."""
     kernel = seen.kernel
     if wanted and not _is_of(seen.enroot, wanted):
         return f"enroot {seen.enroot} is installed, {wanted} is configured", DEPLOY
@@ -169,7 +169,7 @@ def _chosen(view: View, name: str) -> str:
 
 
 def _is_of(found: str, wanted: str) -> bool:
-    """Compared as deep as the choice is written; a packager's own number does not count."""
+    """Return whether a version belongs to the chosen release, compared to the length of the choice; package revisions do not count."""
     numbers = found.rpartition(":")[2].partition("-")[0].split(".")
     return numbers[: len(wanted.split("."))] == wanted.split(".")
 

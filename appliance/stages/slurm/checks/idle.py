@@ -29,7 +29,7 @@ SOURCE = "own choice: above the use of the driver and monitoring"
 
 
 def judge_idle(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """Divided GPUs (MIG) report memory by instance, and are not checked."""
+    """Judge memory and processes of GPUs without jobs. Divided GPUs (MIG) report memory by instance, and are not checked."""
     if view.site.owner(host) is not Owner.SLURM:
         return []
     simulated = "gpu" in facts.simulated

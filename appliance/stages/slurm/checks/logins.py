@@ -18,7 +18,7 @@ LEFT = "restores the file"
 
 
 def judge_logins(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """No result if the site does not require it, or if the host is for submitting jobs."""
+    """Judge logins. No result if the site does not require a job, or if the host is for submitting jobs."""
     if not is_wanted(view.site) or not concerns(host):
         return
     told = {"limit": "a job", "limit_source": "slurm.ssh_needs_job"}

@@ -1,4 +1,4 @@
-"""Whether the jobs of users are taken: partitions as they are now, accounts and their limits, and a job submitted as a test."""
+"""Checks whether users' jobs are accepted: partitions, accounts, limits, and a test submission."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -24,19 +24,19 @@ OPEN = {
     **{"OverSubscribe": "NO", "MaxMemPerNode": "UNLIMITED", "MaxMemPerCPU": "UNLIMITED"},
     **{"DefMemPerNode": "UNLIMITED", "DefMemPerCPU": "UNLIMITED", "PreemptMode": "OFF"},
 }
-"""Slurm's own defaults: slurm.conf sets none of them."""
+"""Slurm's defaults of settings that slurm.conf does not contain."""
 NOT_PEOPLE = frozenset({"root", "slurm"})
 USUAL = "normal"
-"""The QOS of every association that has no default of its own (slurmdbd)."""
+"""The QOS of every association without a default of its own (slurmdbd)."""
 TOP = "root"
-"""The parent of all accounts; they inherit its limits."""
+"""The parent of all accounts, which inherit its limits."""
 RESTORE = "on {}: scontrol reconfigure, which restores the values of slurm.conf"
 LIMIT = "partitions and accounts of the site, without limits of 0"
 TIME = re.compile(r"(?:([0-9]+)-)?([0-9]+)(?::([0-9]+))?(?::([0-9]+))?")
 
 
 def judge_submit(view: View) -> Iterable[Judgement]:
-    """Each partition takes jobs, each account may charge, and a job of a user's would be taken."""
+    """Pass if each partition accepts jobs, each account may be charged, and a user's job would be accepted."""
     slurm, why = slurm_of(view)
     if slurm is None:
         return [not_assessed("cluster", why)]
@@ -87,7 +87,7 @@ def _partitions(view: View, slurm: Slurm, head: str) -> Iterator[Judgement]:
 
 
 def _reservations(view: View, slurm: Slurm, head: str) -> Iterator[Judgement]:
-    """Reservations for root and Slurm's own user only. Others are how sites share their hosts."""
+    """Report reservations only for root or Slurm's own user; others are normal use."""
     for one in slurm.reservations or ():
         users = {user for user in one.users.split(",") if user}
         if not one.active or one.accounts or not users or not users <= NOT_PEOPLE:
@@ -104,7 +104,7 @@ def _reservations(view: View, slurm: Slurm, head: str) -> Iterator[Judgement]:
 
 
 def _changes(one: SlurmPartition, wanted: Partition, nodes: int) -> list[str]:
-    """Finds state outside slurm.conf that blocks users or jobs."""
+    """Report state outside slurm.conf that blocks users or jobs."""
     said = one.settings
     found = [
         f"{key} is {said[key]}" for key, usual in OPEN.items() if said.get(key, usual) != usual
@@ -122,7 +122,7 @@ def _changes(one: SlurmPartition, wanted: Partition, nodes: int) -> list[str]:
 
 
 def seconds(time: str) -> int | None:
-    """A time limit in Slurm's format; None without a limit."""
+    """Return a time limit in Slurm's format in seconds; None without a limit."""
     found = TIME.fullmatch(time)
     if found is None:
         return None
@@ -162,7 +162,7 @@ def _accounts(view: View, slurm: Slurm, head: str) -> Iterator[Judgement]:
 
 
 def _emptied(cluster: str, head: str) -> Judgement:
-    """slurmdbd recreates a lost table without the rows of the cluster's registration. Registering it again keeps the jobs."""
+    """Report a recreated table: slurmdbd creates it without the cluster's registration. Registering again keeps the jobs."""
     query = f"update cluster_table set deleted=1 where name='{cluster}'"
     return failed(
         place("cluster", "accounts"),
@@ -189,7 +189,7 @@ def _unknown(account: str, users: list[str], head: str) -> Judgement:
 
 
 def _quality(row: Association, slurm: Slurm) -> str:
-    """The QOS whose limits hold the jobs of this row: that of jobs that name none, or each of them. Empty: none does.
+    """Return the QOS whose limits block the jobs of this association: the default one, or all; empty if none does.
 
     A limited QOS next to others is a choice of the site, such as one for jobs without GPUs.
     """
@@ -200,7 +200,7 @@ def _quality(row: Association, slurm: Slurm) -> str:
 
 
 def _holder(row: Association, quality: str) -> str:
-    """Whose limit holds the jobs of this row."""
+    """Return whose limit blocks the jobs of this association."""
     if not row.zero:
         return f"QOS {quality}"
     return f"account {row.account}" + (f", user {row.user}" if row.user else "")

@@ -29,7 +29,7 @@ OLD_SECONDS = 300.0
 
 
 def judge_watch(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """The host's own watch looks, and who is unfit by it takes no jobs."""
+    """Pass if the host's own watch runs, and an unfit host gets no jobs."""
     seen = facts.watch
     if seen is None:
         why = facts.gap("watch", "no program checks this host for Slurm")
@@ -45,7 +45,7 @@ def judge_watch(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]
 
 
 def _unfit(view: View, host: Host, seen: Watch) -> Judgement:
-    """The fault has its own check, except findings of the site's programs."""
+    """Report an unfit host. The fault has its own check, except findings of the site's programs."""
     said = "; ".join(map(str, seen.causes))
     common = {"names": tuple(dict.fromkeys(c.check for c in seen.causes)), "value": "unfit"}
     fix = f"fix that; appliance-watch look on {host.name} checks it"
@@ -67,7 +67,7 @@ def _unfit(view: View, host: Host, seen: Watch) -> Judgement:
 
 
 def judge_return(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
-    """A host that drained itself and was repaired is resumed: by the next deployment, or automatically after a while.
+    """Judge a repaired host that drained itself: the next deployment, or the host after a while, resumes it.
 
     Drains by an operator, and faults of a GPU that only an operator may declare fixed, are excluded.
     """
@@ -90,7 +90,7 @@ def judge_return(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
 
 
 def _is_at_work(view: View, host: Host) -> bool:
-    """The controller's state is newer than the host's record, if it was read."""
+    """Return whether the host takes jobs, by the controller's state, which is newer than the host's record."""
     first = controller_of(view)
     facts = view.facts.get(first.name) if first else None
     nodes = facts.slurm.nodes if facts and facts.slurm else None

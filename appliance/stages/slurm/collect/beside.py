@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Looks = dict[str, Callable[[], Pairs]]
 
 COUNTS = frozenset({"Nodes", "TotalCPUs", "TotalNodes", "TRES"})
-"""Of a partition what its hosts come to."""
+"""Fields of a partition that are sums over its hosts."""
 NONE = "(null)"
 LASTING = ("Nodes", "Users", "Accounts", "Flags", "Duration")
 SHOW = ("sacctmgr", "-n", "-P", "show")
@@ -26,7 +26,7 @@ QUALITY = ("priority", "flags", "grptres", "maxtrespu", "maxjobspu", "maxwall", 
 
 
 def looks(ask: Ask) -> Looks:
-    """Kind -> its look; none but where slurmctld runs."""
+    """Return kind -> its reader; none unless slurmctld runs."""
     if not ask.has("slurmctld"):
         return {}
     found = {
@@ -54,7 +54,7 @@ def _reservations(ask: Ask) -> Pairs:
 
 
 def _operators(ask: Ask) -> Pairs:
-    """Accounts with additional rights; other accounts are the site's concern."""
+    """Return accounts with additional rights; ordinary accounts are not compared."""
     for line in _lines(ask, *SHOW, "user", "format=user,adminlevel"):
         name, _, level = line.partition("|")
         if level not in {"", "None"}:
@@ -76,7 +76,7 @@ def _qualities(ask: Ask) -> Pairs:
 
 
 def _triggers(ask: Ask) -> Pairs:
-    """Programs that the controller starts by itself, as the account it runs under (strigger(1))."""
+    """Return programs that the controller starts by itself, under its own account (strigger(1))."""
     said = ask.run(["strigger", "--get", "--noheader"], 8.0)
     for words in map(str.split, lines_of(said)):
         if len(words) > 6:

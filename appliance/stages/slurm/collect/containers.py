@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from appliance.probe.ask import Facts
 
 NOTE = "/var/lib/appliance/slurm-containers.json"
-"""What role slurm built and installed."""
+"""File that records what role slurm built and installed."""
 PLUGSTACK = "/etc/slurm/plugstack.conf.d/pyxis.conf"
 PACKAGES = ("enroot", "enroot-hardened")
 OPTION = "--container-image"
@@ -30,7 +30,7 @@ KERNEL = (
 
 
 def collect(ask: Ask) -> Facts:
-    """The area ``containers``; nothing where there is neither enroot nor a plugin of ours."""
+    """The area ``containers``; none without enroot and our plugin."""
     note = _note(ask)
     if not note and not ask.has("enroot"):
         return {"containers": None}

@@ -36,7 +36,7 @@ LIMITS = (
     "MaxTRESMins",
     "MaxTRESPerNode",
 )
-"""Of an association, in sacctmgr's words."""
+"""Limits of an association, as named by sacctmgr."""
 QOS_LIMITS = (
     "GrpTRES",
     "GrpJobs",
@@ -53,10 +53,10 @@ QOS_LIMITS = (
 )
 ASSOCIATION = "format=account,user,qos,defaultqos," + ",".join(LIMITS)
 NOTHING = re.compile(r"(^|=)(0|00:0[0-4]:\d\d)$|^mem=(\d{1,2}M|\d{1,5}K|0)$")
-"""No resource, less than 5 minutes, or less than 100 MiB: own choice, below what any job takes."""
+"""Limits below the needs of any job: no resource, less than 5 minutes, or less than 100 MiB (own choice)."""
 GPUS = re.compile(r"(?:^|,)gpu(?::[^:,(]+)?:(\d{1,9})(?=[,(]|$)")
 CLOSED = "RequiresReservation"
-"""A flag of a QOS: its jobs start in a reservation only."""
+"""Flag of a QOS whose jobs start only in a reservation."""
 SETTINGS = (
     *(
         "MaxTime",
@@ -73,7 +73,7 @@ SETTINGS = (
 )
 MOST_ROWS = 10_000
 MOST_USERS, MOST_PARTITIONS = 3, 4
-"""Each try takes slurmctld and this host some 0.04 s."""
+"""Maximum numbers of test submissions, which take some 0.04 s each."""
 CONFIGURATIONS = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf")
 
 
@@ -82,7 +82,7 @@ MOST_RESERVATIONS = 200
 
 
 def collect(ask: Ask) -> Facts:
-    """The area ``slurm``; nothing where slurmctld is not installed."""
+    """The area ``slurm``; none if slurmctld is not installed."""
     if not ask.has("slurmctld"):
         return {"slurm": None}
     try:
@@ -113,7 +113,7 @@ def collect(ask: Ask) -> Facts:
 
 
 def _known_as(ask: Ask, configuration: str) -> str:
-    """The name in the folder of slurmctld's state; empty if there is none yet."""
+    """Return the cluster's name in slurmctld's state folder; empty if there is none yet."""
     folder = STATE.search(configuration)
     if folder is None:
         return ""
@@ -141,13 +141,13 @@ def _controller(ask: Ask) -> str:
 
 
 def ping(said: str) -> str:
-    """up, down, or the output of ``scontrol ping``."""
+    """Return up, down, or the output of ``scontrol ping``."""
     found = PING.search(said)
     return found.group(2).lower() if found else " ".join(said.split())[:200] or "no answer"
 
 
 def nodes(said: str) -> list[Facts]:
-    """The lines of ``scontrol --oneliner show nodes``; memory in MiB, as Slurm counts.
+    """Return the nodes of ``scontrol --oneliner show nodes``; memory in MiB.
 
     Raises Unreadable if the Extra or Comment of one node imitates the line of another.
     """
@@ -166,7 +166,7 @@ def nodes(said: str) -> list[Facts]:
 
 
 def fields(line: str) -> dict[str, str]:
-    """A line of ``--oneliner``. A value may hold spaces; it ends where the next capitalised ``Name=`` begins."""
+    """Parse a line of ``--oneliner``. A value may contain spaces; it ends at the next capitalised ``Name=``."""
     marks = list(FIELD.finditer(line))
     ends = [mark.start() for mark in marks[1:]] + [len(line)]
     found: dict[str, str] = {}
@@ -204,7 +204,7 @@ def _partitions(ask: Ask) -> list[Facts] | None:
 
 
 def _jobs(ask: Ask, partition: str) -> int | None:
-    """Jobs that run or wait in a partition that the site does not list: few or none. None: unknown."""
+    """Return the number of jobs in a partition that the site does not list; None: unknown."""
     if not ask.partitions:
         return 0
     try:
@@ -243,7 +243,7 @@ def reservation(line: str) -> Facts:
 
 
 def partition(line: str) -> Facts:
-    """One partition, with the settings that keep users out or hold jobs back."""
+    """One partition, with the settings that exclude users or delay jobs."""
     said = fields(line)
     nodes = said.get("TotalNodes", "")
     return {
@@ -255,7 +255,7 @@ def partition(line: str) -> Facts:
 
 
 def _submissions(ask: Ask, partitions: list[Facts]) -> list[Facts] | None:
-    """The first user tries each partition, the others the first one. ``--test-only`` starts nothing and queues nothing."""
+    """Return test submissions: the first user tries each partition, the others the first one. ``--test-only`` starts and queues nothing."""
     if not ask.users or not partitions:
         return None
     if os.geteuid():
@@ -274,7 +274,7 @@ def _submissions(ask: Ask, partitions: list[Facts]) -> list[Facts] | None:
 
 
 def _refusal(ask: Ask, user: str, group: str, name: str) -> str:
-    """Why Slurm would not take a job of this user's; empty where it would."""
+    """Return why Slurm would refuse a job of this user; empty if it would not."""
     job = ["sbatch", "--test-only", "--partition=" + name, "--chdir=/", "--wrap=true"]
     drop = [f"--reuid={user}", f"--regid={group}", "--init-groups"]
     as_user = [] if user == "root" else ["setpriv", *drop, "--reset-env"]
@@ -286,7 +286,7 @@ def _refusal(ask: Ask, user: str, group: str, name: str) -> str:
 
 
 def _accounting(ask: Ask, configuration: str) -> Facts:
-    """Whether slurmdbd knows this cluster, and whom it lets charge what; nothing where no accounting is configured."""
+    """Read whether slurmdbd knows this cluster, and its associations; nothing without accounting."""
     cluster, storage = CLUSTER.search(configuration), STORAGE.search(configuration)
     if cluster is None or storage is None or not storage.group(1).endswith("slurmdbd"):
         return {}
@@ -301,7 +301,7 @@ def _accounting(ask: Ask, configuration: str) -> Facts:
 
 
 def _qos(ask: Ask) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """By QOS the limits that let no job run, and what each job must ask for at least."""
+    """Return by QOS the limits that let no job run, and the minimums of each job."""
     try:
         said = ask.run([*SHOW, "qos", "format=name,flags,mintres," + ",".join(QOS_LIMITS)], 8.0)
     except Unreadable:
@@ -321,7 +321,7 @@ def _qos(ask: Ask) -> tuple[dict[str, list[str]], dict[str, str]]:
 def _too_large(
     said: tuple[dict[str, list[str]], dict[str, str]], nodes: list[Facts]
 ) -> dict[str, list[str]]:
-    """The limits, and minimums that the whole cluster does not have."""
+    """Return the limits, and minimums that exceed the whole cluster."""
     held, least = said
     there = {
         "cpu": sum(node["cpus"] for node in nodes),
@@ -337,7 +337,7 @@ def _too_large(
 
 
 def associations(said: str) -> list[Facts]:
-    """The rows of ``sacctmgr show assoc``. Raises Unreadable where there are more than a site has users."""
+    """Return the rows of ``sacctmgr show assoc``. Raises Unreadable if there are more than a site can have users."""
     rows = [line.split("|") for line in lines_of(said) if line.count("|") >= 4]
     if len(rows) > MOST_ROWS:
         raise Unreadable(f"sacctmgr lists {len(rows)} associations; {MOST_ROWS} are read at most")
@@ -354,7 +354,7 @@ def associations(said: str) -> list[Facts]:
 
 
 def zeros(names: tuple[str, ...], values: list[str]) -> list[str]:
-    """The limits that let no job run, or none to its end: GrpJobs=0, GrpTRES=gres/gpu=0, MaxWall=00:01:00."""
+    """Return the limits that let no job run or end: GrpJobs=0, GrpTRES=gres/gpu=0, MaxWall=00:01:00."""
     found: list[str] = []
     for name, value in zip(names, values):  # noqa: B905 - zip(strict=) is Python 3.10's
         parts = value.split(",") if "=" in value else [value]

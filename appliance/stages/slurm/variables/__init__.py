@@ -1,4 +1,4 @@
-"""Variables of role slurm: one description of the cluster, the same on every host."""
+"""Variables of role slurm: one description of the cluster for all hosts."""
 
 import re
 from collections import Counter
@@ -22,17 +22,17 @@ from appliance.stages.slurm.variables.watch import watch
 MIB = 1024 * 1024
 GIB = 1024 * MIB
 MOST_USERS = 16
-"""Users for whom the controller submits test jobs; the first ones with an account."""
+"""Maximum number of users for whom the controller submits test jobs."""
 MARKETED = 0.95
-"""Part of the memory a data sheet names that the kernel of a healthy host offers at least."""
+"""Minimum share of the data sheet's memory that the kernel of a healthy host offers."""
 
 WITHOUT_DISABLED_CGROUPS = frozenset({"debian-12", "ubuntu-22.04", "rhel-9"})
-"""Systems whose Slurm is older than 23.11 and has no CgroupPlugin=disabled."""
+"""Systems whose Slurm is older than 23.11 and lacks CgroupPlugin=disabled."""
 
 
 @dataclass(frozen=True)
 class _Node:
-    """A GPU host as slurm.conf describes it; memory for jobs in MiB."""
+    """A GPU host in slurm.conf; memory for jobs in MiB."""
 
     name: str
     address: str
@@ -53,7 +53,7 @@ class _Node:
 
 
 def variables(context: RoleContext) -> Variables:
-    """All variables of role slurm. Raises ConfigError without a control host or its secrets."""
+    """Return all variables of role slurm. Raises ConfigError without a control host or its secrets."""
     site = context.site
     controller = _controller(site)
     constrain = context.once(_constrains)
@@ -93,7 +93,7 @@ def _nodes(context: RoleContext) -> list[_Node]:
 
 
 def _devices(context: RoleContext) -> list[dict[str, object]]:
-    """Lines of gres.conf of this host from its own facts: device files and UUIDs concern no other host."""
+    """Return this host's lines of gres.conf, from its own facts, because they concern no other host."""
     profile, host = context.profile, context.host
     if Role.GPU not in host.roles:
         return []
@@ -106,14 +106,14 @@ def _node_lines(context: RoleContext) -> list[Variables]:
 
 
 def _memory_per_cpu(context: RoleContext) -> int:
-    """The value of the smallest host; with three hosts or more, one outlier is ignored."""
+    """Return the value of the smallest host; with three hosts or more, one outlier is ignored."""
     found = [n.memory_mib // n.cpus for n in context.once(_nodes)]
     several = [value for value, times in Counter(found).items() if times > 1]
     return min((several if len(found) > 2 else []) or found, default=1024)
 
 
 def gpu_type(model: str) -> str:
-    """Slurm's name for a GPU model: "a100" of "NVIDIA A100-SXM4-80GB", "gpu" when it names none."""
+    """Return Slurm's type for a GPU model: "a100" for "NVIDIA A100-SXM4-80GB", "gpu" if unknown."""
     found = re.search(r"\b([A-Z]{1,2}\d{2,4}[A-Z]?)\b", model)
     return found.group(1).lower() if found else "gpu"
 
@@ -129,7 +129,7 @@ def _controller(site: Site) -> Host:
 
 
 def _secret(context: RoleContext, name: str) -> str:
-    """ "" for hosts that leave Slurm, whose site need not keep the secret."""
+    """Return a secret; "" for hosts that leave Slurm, whose site need not have it."""
     if context.site.slurm is None:
         return ""
     if name not in context.secrets:
@@ -154,7 +154,7 @@ def _node(profile: Profile, host: Host, facts: HostFacts | None) -> _Node:
 
 
 def _topology(profile: Profile, facts: HostFacts | None) -> tuple[int, int, int]:
-    """Sockets, cores per socket, threads per core. Slurm drains a host that has less than configured."""
+    """Return sockets, cores per socket, threads per core. Slurm drains a host that has less than configured."""
     if facts is None:
         host = profile.hardware.host
         return host.sockets, max(1, host.cores // host.sockets), 1
@@ -165,7 +165,7 @@ def _topology(profile: Profile, facts: HostFacts | None) -> tuple[int, int, int]
 
 
 def gpus_offered(count: int, facts: HostFacts | None) -> dict[str, int]:
-    """What Slurm offers of a host's GPUs: parts by their type, and how many are whole (type "")."""
+    """Return the GPUs that Slurm offers: instances by type, and the number of whole ones (type "")."""
     divided = _divided(facts)
     whole = len(set(range(count)) - divided.keys())
     parts = [type_of(i.profile) for gpu in divided.values() for i in gpu.mig or () for _ in i.parts]
@@ -173,7 +173,7 @@ def gpus_offered(count: int, facts: HostFacts | None) -> dict[str, int]:
 
 
 def type_of(profile: str) -> str:
-    """Slurm's name of a MIG profile; the + of an extra engine is not allowed in a type."""
+    """Return Slurm's type for a MIG profile; a type must not contain the + of an extra engine."""
     return profile.replace("+", ".")
 
 
@@ -185,7 +185,7 @@ def _divided(facts: HostFacts | None) -> dict[int, Gpu]:
 def _resources(
     kind: str, count: int, facts: HostFacts | None, own: bool = False
 ) -> tuple[str, list[dict[str, object]]]:
-    """A host's Gres, and lines of gres.conf: a whole GPU is one file, a part of one needs several.
+    """Return a host's Gres, and lines of gres.conf: a whole GPU has one file, an instance several.
 
     On other hosts (not ``own``) parts are counted; only slurmd opens device files.
     Slurm counts devices in the order of the types in Gres, so the lines have the same.
@@ -234,7 +234,7 @@ def _files(numbers: list[int]) -> str:
 
 
 def _offered(total: int, reserve: int) -> int:
-    """MiB for jobs, in whole GiB so that another kernel's few MiB change nothing; small hosts keep 3/4."""
+    """Return MiB for jobs, in whole GiB, so that small differences between kernels change nothing; small hosts offer 3/4."""
     left = total - min(reserve, total // 4)
     return left // 1024 * 1024 or left
 
@@ -246,7 +246,7 @@ def _model(profile: Profile, facts: HostFacts | None) -> str:
 
 
 def _partitions(context: RoleContext) -> list[Variables]:
-    """With the first one as default where the site chose none; Slurm would refuse jobs that name none."""
+    """Return the partitions; the first one is the default if the site sets none, because Slurm would refuse jobs without a partition."""
     partitions = context.site.slurm_options.partitions
     chosen = any(p.default for p in partitions)
     made: list[Variables] = [
@@ -261,7 +261,7 @@ def _partitions(context: RoleContext) -> list[Variables]:
 
 
 def _by_class(context: RoleContext) -> dict[str, list[str]]:
-    """The nodes of each class by the name of its partition; none on a site of one class."""
+    """Return the nodes of each class by the name of its partition; none on a site with one class."""
     if not context.site.is_mixed:
         return {}
     found: dict[str, list[str]] = {partition_of(context.site, p): [] for p in context.profiles}
@@ -271,7 +271,7 @@ def _by_class(context: RoleContext) -> dict[str, list[str]]:
 
 
 def partition_of(site: Site, profile: Profile) -> str:
-    """The partition over all GPU hosts of a class: the class's name as Slurm takes one, and no other partition's."""
+    """Return the name of a class's partition: the class's name in valid characters, unique among partitions."""
     name = re.sub(r"[^a-z0-9_-]+", "-", profile.name.lower())
     taken = {p.name for p in site.slurm_options.partitions} | SLURM_WORDS
     return f"{name}-hosts" if name in taken else name
@@ -282,7 +282,7 @@ def _accounts(context: RoleContext) -> list[Variables]:
 
 
 def accounts_of(site: Site) -> dict[str, list[str]]:
-    """Accounts and who may charge them."""
+    """Return accounts and the users who may charge them."""
     given = {account.name: dict.fromkeys(account.users) for account in site.slurm_options.accounts}
     paying = {name for users in given.values() for name in users}
     others = [user.name for user in site.base.users if user.name not in paying]
@@ -292,7 +292,7 @@ def accounts_of(site: Site) -> dict[str, list[str]]:
 
 
 def users_of(site: Site) -> list[str]:
-    """Who may submit jobs: people before root, of each account the first one before the others."""
+    """Return users who may submit jobs: people before root, the first one of each account before the others."""
     ranked = [
         (name == "root", rank, name)
         for users in accounts_of(site).values()
@@ -302,12 +302,12 @@ def users_of(site: Site) -> list[str]:
 
 
 def _constrains(context: RoleContext) -> bool:
-    """Whether cgroup v2 limits jobs to their share; slurm.conf sets it for all hosts."""
+    """Return whether cgroup v2 limits jobs to their share; slurm.conf sets it for all hosts."""
     return holds_jobs(context.site, context.facts)
 
 
 def holds_jobs(site: Site, facts: Mapping[str, HostFacts]) -> bool:
-    """The site's word; without one, unless most of its GPU hosts cannot: one host never decides that for the others."""
+    """Return the site's setting; by default true, unless most GPU hosts cannot: a single host never decides it for others."""
     if site.slurm_options.constrain is not None:
         return site.slurm_options.constrain
     seen = [facts.get(host.name) for host in site.with_role(Role.GPU)]

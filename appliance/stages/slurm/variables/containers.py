@@ -1,4 +1,4 @@
-"""The variable of role slurm that brings containers into jobs."""
+"""The variable of role slurm for containers in jobs."""
 
 from appliance.models.site import Site
 from appliance.stages.context import Variables
@@ -7,7 +7,7 @@ DEFAULT_FOLDER = "/var/lib/enroot"
 
 
 def containers(site: Site) -> Variables:
-    """Packages with their files, and directories of images and containers; empty without containers."""
+    """Return packages with their files, and folders of images and containers; empty without containers."""
     wanted = site.slurm_options.containers
     if wanted is None:
         return {}
@@ -19,7 +19,7 @@ def containers(site: Site) -> Variables:
 
 
 def container_folder(site: Site) -> str:
-    """The folder of images and containers on GPU hosts; empty without containers."""
+    """Return the folder of images and containers on GPU hosts; empty without containers."""
     wanted, scratch = site.slurm_options.containers, site.storage.scratch
     if wanted is None:
         return ""

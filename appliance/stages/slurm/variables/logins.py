@@ -1,4 +1,4 @@
-"""Who needs a job on a GPU host to log in there, and what of a host keeps it from asking for one."""
+"""Logins to GPU hosts that require a job, and why a host cannot require one."""
 
 from appliance.models.facts import HostFacts
 from appliance.models.site import Host, Site
@@ -6,21 +6,21 @@ from appliance.stages.base.people import is_for_jobs
 from appliance.stages.context import RoleContext, Variables
 
 WITHOUT_CGROUP_V2 = frozenset({"ubuntu-22.04"})
-"""Systems whose Slurm (21.08) knows no cgroup v2, which they boot with."""
+"""Systems that boot with cgroup v2, which their Slurm (21.08) does not support."""
 
 
 def is_wanted(site: Site) -> bool:
-    """The site's setting; by default, whether the site has users."""
+    """Return the site's setting; by default, whether the site has users."""
     chosen = site.slurm_options.ssh_needs_job
     return bool(site.base.users) if chosen is None else chosen
 
 
 concerns = is_for_jobs
-"""Whether users work on a host only in jobs."""
+"""Return whether users work on a host only in jobs."""
 
 
 def unheld(facts: HostFacts) -> str:
-    """Why this host cannot hold jobs to their share by cgroup v2; empty where it can."""
+    """Return why this host cannot limit jobs to their share by cgroup v2; empty if it can."""
     if facts.os.container:
         return "is a container, whose control groups are its machine's"
     if facts.os.cgroup != "v2":
@@ -31,7 +31,7 @@ def unheld(facts: HostFacts) -> str:
 
 
 def hindrance(site: Site, host: Host, facts: HostFacts | None, held: bool) -> str:
-    """The reason why ssh to this host cannot require a job; ``held``: whether slurm.conf limits jobs on all hosts."""
+    """Return why ssh to this host cannot require a job; ``held``: whether slurm.conf limits jobs on all hosts."""
     if facts and facts.os.release.startswith("rhel"):
         return f"{host.name} is of the RHEL family, whose PAM this program does not set up"
     own = unheld(facts) if facts else ""

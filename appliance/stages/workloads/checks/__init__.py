@@ -1,4 +1,4 @@
-"""What users of the cluster find there: its releases, their pods, one default class of volumes, and who reaches them."""
+"""Checks add-ons for users: releases, their pods, the default StorageClass, and network access."""
 
 from collections.abc import Iterator
 
@@ -14,12 +14,12 @@ from appliance.stages.workloads.releases import releases
 
 
 def wanted(view: View) -> tuple[Release, ...]:
-    """The releases of the site."""
+    """Return the releases of the site."""
     return releases(view.site)
 
 
 def default_classes(view: View) -> tuple[str, ...]:
-    """StorageClasses the site makes the default."""
+    """Return the StorageClasses that the site makes the default."""
     options = view.site.workloads
     given = (options.nfs_csi, options.local_path) if options else ()
     return tuple(section.class_name for section in given if section and section.default_class)
