@@ -63,7 +63,7 @@ def watched(cluster: Hearing, clock: Clock, settings: Settings, capacity: Capaci
         for name, gpus in ((NONE, 0), (ASKING, 0), (ONE, 1), (TWO, 1), (BOTH, 1))
     ]
     for work in works:
-        for made in _made(work, settings, capacity):
+        for made in _created(work, settings, capacity):
             cluster.apply(made)
     pods = [work.name for work in works]
     sandbox.until(lambda now: all(_runs(now.of(name)) for name in pods))
@@ -71,7 +71,7 @@ def watched(cluster: Hearing, clock: Clock, settings: Settings, capacity: Capaci
     for pod in cluster.find("v1", "Pod", MINE):
         name = pod["metadata"]["labels"].get(WORKLOAD, "")
         for container in pod["spec"]["containers"]:
-            found[name, container["name"]] = _heard(
+            found[name, container["name"]] = _devices_of(
                 cluster, clock, settings, pod, container["name"]
             )
     if missing := [name for name in pods if not any(pod == name for pod, _ in found)]:
@@ -108,7 +108,7 @@ def evidence(seen: Devices) -> dict[str, Any]:
     return {f"{pod}/{container}": sorted(devices) for (pod, container), devices in seen.items()}
 
 
-def _made(work: Work, settings: Settings, capacity: Capacity) -> list[Resource]:
+def _created(work: Work, settings: Settings, capacity: Capacity) -> list[Resource]:
     made = resources(
         work,
         image=settings.image,
@@ -133,7 +133,7 @@ def _runs(pods: tuple[Any, ...]) -> bool:
     return any(pod.phase == "Running" for pod in pods)
 
 
-def _heard(
+def _devices_of(
     cluster: Hearing, clock: Clock, settings: Settings, pod: Resource, container: str
 ) -> frozenset[str]:
     name = pod["metadata"]["name"]

@@ -34,12 +34,12 @@ def clean(cluster: ClusterClient, where: Where, hellos: Iterable[Hello]) -> None
     """Remove the resources of a trial, including a killed one, in reverse order."""
     for hello in hellos:
         for made in reversed(hello.make(where)):
-            for found in _found(cluster, where, hello, made["apiVersion"], made["kind"]):
+            for found in _resources_of(cluster, where, hello, made["apiVersion"], made["kind"]):
                 meta = found["metadata"]
                 cluster.delete((made["apiVersion"], made["kind"], meta["name"], meta["namespace"]))
 
 
-def _found(
+def _resources_of(
     cluster: ClusterClient, where: Where, hello: Hello, api_version: str, kind: str
 ) -> list[Resource]:
     """Return what has the trial's label in its namespace; another user may run the same trial in another project."""
@@ -52,7 +52,7 @@ def _is_gone(cluster: ClusterClient, clock: Clock, where: Where, hello: Hello) -
     """Wait until earlier resources are deleted: their status and pods would count as this trial's."""
     kinds = {("v1", "Pod"), *((made["apiVersion"], made["kind"]) for made in hello.make(where))}
     began = clock.now()
-    while any(_found(cluster, where, hello, *kind) for kind in kinds):
+    while any(_resources_of(cluster, where, hello, *kind) for kind in kinds):
         if clock.now() - began > GONE_S:
             return False
         clock.sleep(BEAT_S)
@@ -72,8 +72,10 @@ def _tried(cluster: ClusterClient, clock: Clock, where: Where, hello: Hello) -> 
     ended: bool | None = None
     while ended is None and clock.now() - began < PATIENCE_S:
         clock.sleep(BEAT_S)
-        pods |= {p["metadata"]["name"]: p for p in _found(cluster, where, hello, "v1", "Pod")}
-        found = _found(cluster, where, hello, last["apiVersion"], last["kind"])
+        pods |= {
+            p["metadata"]["name"]: p for p in _resources_of(cluster, where, hello, "v1", "Pod")
+        }
+        found = _resources_of(cluster, where, hello, last["apiVersion"], last["kind"])
         ended = next((hello.ended(item) for item in found), None)
         if why := next((w for p in pods.values() if (w := _no_image(p))), ""):
             fix = "copy it to your mirror, or set another image under workloads.images"

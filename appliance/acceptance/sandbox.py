@@ -229,7 +229,7 @@ class Sandbox:
 
     def _remembered(self, found: list[Resource]) -> tuple[Observation, ...]:
         """Store an unchanged state once, however often it is observed: a waiting trial observes a thousand times."""
-        pods = tuple(self._known.setdefault(seen, seen) for seen in map(_seen, found))
+        pods = tuple(self._known.setdefault(seen, seen) for seen in map(_observation, found))
         last = self.timeline.moments[-1].pods if self.timeline.moments else ()
         return last if pods == last else pods
 
@@ -293,7 +293,7 @@ def _shares_none(config: Resource) -> bool:
     return config.get("spec", {}).get("admission", {}).get("gpuSharing") is False
 
 
-def _seen(pod: Resource) -> Observation:
+def _observation(pod: Resource) -> Observation:
     status = pod.get("status", {})
     ended = [
         container["state"]["terminated"]["exitCode"]

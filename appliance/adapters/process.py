@@ -86,7 +86,7 @@ def alongside(argv: Sequence[str], tell: Callable[[str], None]) -> Iterator[None
         start_new_session=True,
     )
     assert child.stdout is not None
-    reader = Thread(target=_tell_lines, args=(child.stdout, tell), daemon=True)
+    reader = Thread(target=_pass_lines, args=(child.stdout, tell), daemon=True)
     reader.start()
     try:
         yield
@@ -112,7 +112,7 @@ def spawn(argv: Sequence[str], *, env: Mapping[str, str] | None = None, log: Pat
     return child.pid
 
 
-def _tell_lines(lines: IO[bytes], tell: Callable[[str], None]) -> None:
+def _pass_lines(lines: IO[bytes], tell: Callable[[str], None]) -> None:
     with lines:
         for line in lines:
             tell(line.decode(errors="replace").rstrip("\n"))

@@ -142,7 +142,7 @@ class SshRemote:
     def _connected(self, endpoint: Endpoint) -> Iterator[_Connection]:
         """The host's connection, opened if there is none."""
         with self._locks[endpoint.host]:
-            connection = self._taken(endpoint.host)
+            connection = self._reused(endpoint.host)
             if connection is None:
                 connection = _Connection(self._connect(endpoint))
                 with self._guard:
@@ -152,7 +152,7 @@ class SshRemote:
         finally:
             self._give_back(endpoint.host, connection)
 
-    def _taken(self, host: str) -> _Connection | None:
+    def _reused(self, host: str) -> _Connection | None:
         with self._guard:
             connection = self._connections.get(host)
             if connection and connection.transport.is_active():

@@ -47,7 +47,7 @@ def writing(path: Path, top: str) -> Iterator[Writer]:
     Raises ConfigError if the name is taken or the folder cannot be written.
     """
     if os.path.lexists(path):
-        raise _taken(path)
+        raise _exists_error(path)
     try:
         number, part = tempfile.mkstemp(prefix=".support-bundle-", dir=path.parent)
     except OSError as error:
@@ -72,16 +72,16 @@ def _name(part: str, path: Path) -> None:
     try:
         os.link(part, path)
     except FileExistsError:
-        raise _taken(path) from None
+        raise _exists_error(path) from None
     except OSError:
         try:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
         except FileExistsError:
-            raise _taken(path) from None
+            raise _exists_error(path) from None
         os.replace(part, path)  # noqa: PTH105
 
 
-def _taken(path: Path) -> ConfigError:
+def _exists_error(path: Path) -> ConfigError:
     return ConfigError(f"{path} already exists", "name another file with --output")
 
 

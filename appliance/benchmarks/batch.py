@@ -158,7 +158,7 @@ def through(remote: Remote, book: Book, job: Job, batch: Batch) -> Completed:
         book.note(job)
         job = _submitted(remote, book, job, batch)
     else:
-        job = _found(remote, book, known, batch)
+        job = _known_job(remote, book, known, batch)
     _awaited(remote, book, job)
     done = _read(remote, book, job)
     book.close(job)
@@ -207,7 +207,7 @@ def _deadline(batch: Batch, job: Job) -> str:
     return f"now+{max(1, int((end - datetime.now(UTC)).total_seconds() // 60))}minutes"
 
 
-def _found(remote: Remote, book: Book, known: Job, batch: Batch) -> Job:
+def _known_job(remote: Remote, book: Book, known: Job, batch: Batch) -> Job:
     """Returns the job as Slurm knows it. A job that was recorded but never accepted by Slurm is submitted now."""
     if known.id:
         return known

@@ -45,7 +45,7 @@ def gate(
         of_gpus=of_gpus,
         gpus=gpu_models(view) if of_gpus else frozenset(),
         blocked=blocked,
-        beyond=_beyond_slurm(view) if spans else frozenset(),
+        beyond=_without_slurm(view) if spans else frozenset(),
         unit=unit,
     )
     return (made,)
@@ -56,7 +56,7 @@ def gpu_hosts(view: View) -> list[str]:
     return [host.name for host in view.site.with_role(Role.GPU)]
 
 
-def _beyond_slurm(view: View) -> frozenset[str]:
+def _without_slurm(view: View) -> frozenset[str]:
     """GPU hosts that no job of Slurm reaches; none if Slurm has no GPU host, because then pods reach them all.
 
     They stay targets of what its jobs measure: not measured is not good.

@@ -228,7 +228,10 @@ def _job(view: View, reach: HostAccess, task: Task, hosts: Sequence[str]) -> dic
     except Unended as undone:
         return dict.fromkeys(hosts, _unended(task, undone, control))
     answers = _by_host(done.stdout)
-    return {h: _read(task, answers[h]) if h in answers else _unheard(done, control) for h in hosts}
+    return {
+        h: _read(task, answers[h]) if h in answers else _without_output(done, control)
+        for h in hosts
+    }
 
 
 def key(task: Task, hosts: Sequence[str]) -> str:
@@ -407,7 +410,7 @@ def _read(task: Task, lines: Sequence[str]) -> HostOutput:
     return HostOutput(output, code, last)
 
 
-def _unheard(done: Completed, control: str) -> HostOutput:
+def _without_output(done: Completed, control: str) -> HostOutput:
     """A host of the job that printed nothing."""
     words = [line for line in done.stderr.splitlines() if line.strip()]
     said = shortened(one_line(first_few(words, 2)), 300) or f"srun ended with {done.returncode}"

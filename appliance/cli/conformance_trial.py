@@ -32,7 +32,7 @@ def requirements(evidence: Path | None, **given: Any) -> int:
         scheduler.take_away(trial.cluster)
         return 0
     at = evidence or trial.cluster.parent / action.FOLDER
-    told = _silent if trial.as_json else _tell
+    told = _silent if trial.as_json else _show_progress
     verdicts = action.prove(
         trial.target, trial.cluster, trial.settings, given["prometheus"], at, told
     )
@@ -45,7 +45,7 @@ def requirements(evidence: Path | None, **given: Any) -> int:
 COMMAND = requirements
 
 
-def _tell(requirement: Requirement) -> None:
+def _show_progress(requirement: Requirement) -> None:
     click.echo(f"  trying {requirement.id} ...", err=True)
 
 

@@ -37,7 +37,7 @@ def show(inventory: Path | None, profile: str | None, hosts: tuple[str, ...], as
     Exit: 0 every host answered, 1 one did not, 2 unusable input.
     """
     seen = action.show(options.target(inventory, profile), options.quiet(), hosts)
-    _say(seen, as_json)
+    _show(seen, as_json)
     return 0 if seen.answered else 1
 
 
@@ -60,7 +60,7 @@ def plan(
     Exit: 0 every host answered, 1 one did not, 2 unusable input.
     """
     seen = action.plan(options.target(inventory, profile), options.quiet(), hosts)
-    _say(seen, as_json)
+    _show(seen, as_json)
     if not seen.answered:
         return 1
     return 2 if detailed_exitcode and seen.differing else 0
@@ -95,7 +95,7 @@ def apply(
     console = options.console()
     if drain and not yes:
         seen = action.plan(target, options.quiet())
-        _say(seen, as_json=False)
+        _show(seen, as_json=False)
         if seen.differing and not click.confirm("\n  Drain and change these hosts?", default=False):
             console.print("  Nothing was changed.")
             return 1
@@ -118,12 +118,12 @@ def disable(inventory: Path | None, profile: str | None, hosts: tuple[str, ...],
     options.require_answer(yes)
     target = options.target(inventory, profile)
     if not yes:
-        _say(action.show(target, options.quiet(), hosts), as_json=False)
+        _show(action.show(target, options.quiet(), hosts), as_json=False)
         if not click.confirm("\n  Disable MIG on these GPUs?", default=False):
             options.echo("  Nothing was changed.")
             return 1
     seen = action.disable(target, options.quiet(), hosts)
-    _say(seen, as_json=False)
+    _show(seen, as_json=False)
     watcher = options.observer(as_json=False)
     with watcher:
         done = action.follow(target, watcher, _consent(True))
@@ -158,7 +158,7 @@ def _bad(seen: action.MigAnswers) -> bool:
     )
 
 
-def _say(seen: action.MigAnswers, as_json: bool) -> None:
+def _show(seen: action.MigAnswers, as_json: bool) -> None:
     if as_json:
         hosts = {host: MigOfHost(gpus=tuple(gpus)) for host, gpus in seen.hosts.items()}
         hosts |= {h: MigOfHost(error=e.message, fix=e.hint) for h, e in seen.silent.items()}

@@ -91,7 +91,7 @@ def plan(
     loaded, _ = action.describe(options.target(inventory, profile))
     with action.keeper_of(loaded, kubeconfig) as keeper:
         made = keeper.plan()
-    _say(made, as_json)
+    _show_plan(made, as_json)
     if made.refused:
         return 1
     return 2 if detailed_exitcode and made.work else 0
@@ -123,7 +123,7 @@ def apply(
         action.changing(target, options.quiet()) as session,
     ):
         made = keeper.plan()
-        _say(made, as_json)
+        _show_plan(made, as_json)
         if made.refused:
             return 1
         if not made.work:
@@ -175,7 +175,7 @@ def render(inventory: Path | None, profile: str | None, output: Path, charts: st
     return 0
 
 
-def _say(made: QueuePlan, as_json: bool) -> None:
+def _show_plan(made: QueuePlan, as_json: bool) -> None:
     if as_json:
         options.echo_json(made)
     else:

@@ -25,7 +25,7 @@ def promises(gpu_image: str, **given: Any) -> int:
     if trial.only_clean:
         action.take_away(trial.cluster)
         return 0
-    told = _silent if trial.as_json else _tell
+    told = _silent if trial.as_json else _show_progress
     verdicts = action.prove(trial.cluster, trial.settings, given["prometheus"], told)
     return show(verdicts, TITLES, trial.as_json, "{good} of {all} promises kept")
 
@@ -33,7 +33,7 @@ def promises(gpu_image: str, **given: Any) -> int:
 COMMAND = promises
 
 
-def _tell(promise: Promise) -> None:
+def _show_progress(promise: Promise) -> None:
     click.echo(f"  trying {promise.id} ...", err=True)
 
 

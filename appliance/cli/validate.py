@@ -127,7 +127,7 @@ class Benchmarks(click.Group):
         """What is neither an option nor the value of one."""
         if not any(word[:1] != "-" for word in args):
             return []
-        params = [*self.params, *_taken_before()]
+        params = [*self.params, *_former_options()]
         if args[0] not in MODULES:
             from appliance.cli.measured import every_option
 
@@ -142,7 +142,7 @@ class Benchmarks(click.Group):
         return [word for word in words if word[:1] != "-"]
 
 
-def _taken_before() -> list[click.Option]:
+def _former_options() -> list[click.Option]:
     """Options that are commands now."""
     flags = {"--table"}
     return [click.Option([o], is_flag=o in flags) for o in {option for _, option in FORMER}]

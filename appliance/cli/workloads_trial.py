@@ -24,14 +24,16 @@ def hellos(**given: Any) -> int:
     if trial.only_clean:
         action.take_away(trial.target, trial.cluster)
         return 0
-    verdicts = action.prove(trial.target, trial.cluster, _silent if trial.as_json else _tell)
+    verdicts = action.prove(
+        trial.target, trial.cluster, _silent if trial.as_json else _show_progress
+    )
     return show(verdicts, TITLES, trial.as_json, "{good} of {all} add-ons passed")
 
 
 COMMAND = hellos
 
 
-def _tell(hello: Hello) -> None:
+def _show_progress(hello: Hello) -> None:
     click.echo(f"  trying {hello.key} ...", err=True)
 
 

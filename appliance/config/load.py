@@ -221,9 +221,9 @@ def _profile_of(
         remedy = f"add profile: {' | '.join(profile_names())}, or give --profile"
         return None, [site.finding(path, "is missing", remedy)] if missing else []
     try:
-        return _profile(_beside(site.document.file, name, override), check_ids)
+        return _profile(_resolved(site.document.file, name, override), check_ids)
     except InvalidConfig as error:
-        return None, [_told_of(site, path, f, override) for f in error.findings]
+        return None, [_at_key(site, path, f, override) for f in error.findings]
     except ConfigError as error:
         if override is not None:
             raise
@@ -250,10 +250,10 @@ def _classes(
             continue
         seen.add(name)
         try:
-            file = _beside(site.document.file, name, None)
+            file = _resolved(site.document.file, name, None)
             one, wrong = _profile(file, check_ids)
         except InvalidConfig as error:
-            findings += [_told_of(site, path, f, None) for f in error.findings]
+            findings += [_at_key(site, path, f, None) for f in error.findings]
             continue
         except ConfigError as error:
             findings.append(site.finding(path, error.message, error.hint))
@@ -315,7 +315,7 @@ def _with_classes(
     return replace(site, model=made)
 
 
-def _told_of(
+def _at_key(
     site: Checked[Site], path: KeyPath, finding: Finding, override: str | Path | None
 ) -> Finding:
     """A file that cannot be read is reported at the line that names it."""
@@ -324,7 +324,7 @@ def _told_of(
     return site.finding(path, f"{finding.file} {finding.message}", finding.remedy)
 
 
-def _beside(site_file: Path, name: str | Path, override: str | Path | None) -> Path:
+def _resolved(site_file: Path, name: str | Path, override: str | Path | None) -> Path:
     """A path in the site is relative to the site's folder, a path on the command line to the current one."""
     if override is None and "/" in str(name):
         return site_file.parent / name

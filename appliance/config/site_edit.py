@@ -65,7 +65,7 @@ def text_of(file: Path) -> tuple[bytes, str]:
 @contextmanager
 def tried(file: Path, content: bytes, load: Load) -> Iterator[tuple[Path, LoadedSite]]:
     """The site loaded from this content, and the temporary file next to its own that holds it."""
-    new = _beside(file, content)
+    new = _new_file(file, content)
     try:
         yield new, _loaded(new, file, load)
     finally:
@@ -214,7 +214,7 @@ def _loaded(new: Path, file: Path, load: Load) -> LoadedSite:
         raise InvalidConfig(told) from None
 
 
-def _beside(file: Path, content: bytes) -> Path:
+def _new_file(file: Path, content: bytes) -> Path:
     """A file of the same folder, mode and user; synced to disk before it replaces the other."""
     try:
         number, name = tempfile.mkstemp(prefix=".site-", suffix=".yml", dir=file.parent)

@@ -140,7 +140,7 @@ class Demand:
         self, lease: Lease, journal: Journal, wall: Callable[[], float] = time.time
     ) -> None:
         self._lease, self._journal, self._wall = lease, journal, wall
-        self._asked: dict[str, list[str]] = {}
+        self._requested: dict[str, list[str]] = {}
         self._relied: dict[tuple[str, str], float] = {}
         self._failed: dict[str, float] = {}
         self.total = 0
@@ -188,7 +188,7 @@ class Demand:
 
     def _keep(self, uids: set[str]) -> None:
         """Forget pods that no longer wait."""
-        self._asked = {uid: names for uid, names in self._asked.items() if uid in uids}
+        self._requested = {uid: names for uid, names in self._requested.items() if uid in uids}
         self._relied = {key: since for key, since in self._relied.items() if key[0] in uids}
 
     def _met(self, waiting: list[Wants], hosts: list[Host], now: float) -> list[str]:
@@ -198,7 +198,7 @@ class Demand:
             suited = [] if pod.affinity else [host for host in hosts if host.suits(pod)]
             if any(self._relies(host, pod, now) for host in suited):
                 continue
-            asked_of = self._asked.setdefault(pod.uid, [])
+            asked_of = self._requested.setdefault(pod.uid, [])
             # A host may report anything: another one is asked before the same one again.
             able = sorted(
                 (host for host in suited if host.can_make(pod)),
@@ -278,7 +278,7 @@ def _waiting(api: Api, spaces: frozenset[str]) -> Iterable[Wants]:
         meta, spec, status = pod["metadata"], pod.get("spec", {}), pod.get("status", {})
         if meta.get("namespace") not in spaces:
             continue
-        asked = _asked(spec)
+        asked = _requested(spec)
         placed = spec.get("nodeName") or "deletionTimestamp" in meta
         looked = any(
             c.get("type") == "PodScheduled"
@@ -301,7 +301,7 @@ def _waiting(api: Api, spaces: frozenset[str]) -> Iterable[Wants]:
         )
 
 
-def _asked(spec: Resource) -> dict[str, int]:
+def _requested(spec: Resource) -> dict[str, int]:
     found: dict[str, int] = {}
     for box in containers(spec):
         for name, count in ((box.get("resources") or {}).get("limits") or {}).items():

@@ -174,7 +174,7 @@ class Keeper:
                 return
         if key not in self._warned:
             left = max(due.left, due.notice)
-            self._tell(
+            self._warn(
                 api,
                 work,
                 "LimitNear",
@@ -198,9 +198,9 @@ class Keeper:
         self._ended[work.root] = (self._ended[work.root][0] if again else now, now)
         self.totals[due.limit] += 0 if again else 1
         still = ", was ended before but still exists" if again else ""
-        self._tell(api, work, "LimitReached", f"{work.root} has reached {title}{still}: {how}")
+        self._warn(api, work, "LimitReached", f"{work.root} has reached {title}{still}: {how}")
 
-    def _tell(self, api: Api, work: Work, reason: str, words: str) -> None:
+    def _warn(self, api: Api, work: Work, reason: str, words: str) -> None:
         """Raises Trouble if no warning could be delivered: work that was not warned is not ended."""
         words += " (dry run: it will not be ended)" if self._dry_run else ""
         self._journal.say(str(work.root), words)

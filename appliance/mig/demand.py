@@ -124,7 +124,7 @@ def arranged(
     """Return new instances by GPU, up to ``count``: first next to others on the fullest GPU, then on as few whole GPUs as possible."""
     found: dict[int, tuple[Spot, ...]] = {}
     left = count
-    fullest = sorted(divided(gpus, policy), key=lambda gpu: -_taken_slices(gpu.layout.spots))
+    fullest = sorted(divided(gpus, policy), key=lambda gpu: -_slices(gpu.layout.spots))
     for gpu in [*fullest, *spare(gpus, policy)]:
         new = fitting(gpu.layout.spots, size, left, policy.sizes)
         if new:
@@ -203,5 +203,5 @@ def _left(taken: Sequence[Spot], sizes: Sequence[Size]) -> int:
     )
 
 
-def _taken_slices(spots: Iterable[Spot]) -> int:
+def _slices(spots: Iterable[Spot]) -> int:
     return sum(spot.size for spot in spots)

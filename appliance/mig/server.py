@@ -83,13 +83,13 @@ class Server:
         self._done = due.serial if due else self._done
         if self._node.closed:
             self._since.clear()
-            return self._tell(
+            return self._report(
                 [], waits=f"this host cannot change its GPUs now: {self._node.closed}"
             )
         try:
-            return self._tell(self._done_and_seen(due))
+            return self._report(self._done_and_seen(due))
         except (Refused, Failure) as error:
-            self._tell([], problem=str(error))
+            self._report([], problem=str(error))
             raise
 
     def _done_and_seen(self, due: demand.Wish | None) -> list[demand.Seen]:
@@ -195,14 +195,14 @@ class Server:
         troubles: list[str] = []
         with host.alone(LOCK_S):
             for size, count in wanted:
-                made, told = self._made(size, count)
+                made, told = self._create(size, count)
                 self.totals["made"] += made
                 expected[size.name] = before.get(size.name, 0) + made
                 troubles += told
             whole = sum(1 for gpu in self._look() if not gpu.layout.on)
         return "; ".join([*troubles, *self._offered(least=expected, most={WHOLE: whole})])
 
-    def _made(self, size: demand.Size, count: int) -> tuple[int, list[str]]:
+    def _create(self, size: demand.Size, count: int) -> tuple[int, list[str]]:
         """Create up to this number of instances, on other GPUs if one fails; return how many, and the error."""
         made = 0
         failed: dict[int, str] = {}
@@ -266,7 +266,7 @@ class Server:
             with host.driver() as library:
                 for index, spots in unused.items():
                     try:
-                        gone += _taken(Gpu(library, index), seen[index], spots)
+                        gone += _removed(Gpu(library, index), seen[index], spots)
                     except (Failure, Refused) as error:
                         troubles.append(f"GPU {index}: {error}")
         self.totals["taken"] += len(gone)
@@ -276,7 +276,9 @@ class Server:
         most = {name: max(0, before.get(name, 0) - gone.count(name)) for name in gone}
         return "; ".join([*troubles, *self._offered(least={}, most=most)])
 
-    def _tell(self, gpus: list[demand.Seen], waits: str = "", problem: str = "") -> dict[str, Any]:
+    def _report(
+        self, gpus: list[demand.Seen], waits: str = "", problem: str = ""
+    ) -> dict[str, Any]:
         """Write the report; on the node, too, if it changed."""
         rooms = {s.name: demand.room(gpus, s, self._policy) for s in self._policy.sizes}
         mine = [gpu for gpu in gpus if gpu.number in self._policy.gpus]
@@ -307,7 +309,7 @@ def _become(gpu: Gpu, wanted: Layout) -> None:
         raise Refused(f"{outcome.state}: {outcome.why}")
 
 
-def _taken(gpu: Gpu, seen: demand.Seen, spots: tuple[Spot, ...]) -> list[str]:
+def _removed(gpu: Gpu, seen: demand.Seen, spots: tuple[Spot, ...]) -> list[str]:
     """Return the names of the unused instances that were removed."""
     free = set(spots) & set(seen.free)
     if seen.busy:

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 
-def _said_by_all(text: str) -> str:
+def _interned(text: str) -> str:
     """A name that most hosts report is kept in memory once."""
     return intern(str(text))
 
@@ -61,12 +61,10 @@ PackageName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_+.:-]{0,254
 """A package name of dpkg or rpm, with its architecture if dpkg needs it: libc6:amd64."""
 PackageVersion = Annotated[str, Field(pattern=r"^([A-Za-z0-9(][A-Za-z0-9()+.:~^_-]{0,254})?$")]
 """A version of dpkg or rpm: 1:4.3-2+deb12u3~bpo, 5.14.0-503.el9^1."""
-UnitName = Annotated[
-    str, Field(pattern=r"^[A-Za-z0-9:_.\\@-]{1,255}$"), AfterValidator(_said_by_all)
-]
+UnitName = Annotated[str, Field(pattern=r"^[A-Za-z0-9:_.\\@-]{1,255}$"), AfterValidator(_interned)]
 """systemd.unit(5): letters, digits, and : - _ . \\ @."""
 SysctlKey = Annotated[
-    str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./*-]{0,254}$"), AfterValidator(_said_by_all)
+    str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./*-]{0,254}$"), AfterValidator(_interned)
 ]
 """net.ipv4.tcp_rmem."""
 StateText = Annotated[str, Field(max_length=65536)]

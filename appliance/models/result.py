@@ -61,7 +61,7 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         """For people: "gpu-1/GPU 3,5"."""
-        return f"{self.host or CLUSTER}{_told_of(self.parts)[0]}"
+        return f"{self.host or CLUSTER}{_parts_text(self.parts)[0]}"
 
 
 def place(host: str, *parts: str) -> Place:
@@ -168,15 +168,15 @@ class Judgement(NamedTuple):
         """The result of that check."""
         at, status, told = self
         try:
-            said = _said(check_id, status, **told)
+            said = _without_place(check_id, status, **told)
         except TypeError:
             # A list has no hash; its content is used instead.
-            said = _said.__wrapped__(check_id, status, **told)
+            said = _without_place.__wrapped__(check_id, status, **told)
         return said.at(at)
 
 
 @lru_cache(SAYINGS, typed=True)
-def _said(check_id: str, status: Status, **told: Any) -> CheckResult:
+def _without_place(check_id: str, status: Status, **told: Any) -> CheckResult:
     """What a result says beside where. Most hosts are told the same, so that it is validated once for all of them."""
     return CheckResult(id=check_id, target="", host=None, status=status, **told)
 
@@ -190,12 +190,12 @@ NAMES = 16_384
 def _spelled(where: Place) -> Spelled:
     name, parts = where
     host = name if name is None else line(name)
-    suffix, told = _told_of(parts) if parts else ("", ())
+    suffix, told = _parts_text(parts) if parts else ("", ())
     return line(f"{name or CLUSTER}{suffix}"), host, told
 
 
 @lru_cache(256)
-def _told_of(parts: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+def _parts_text(parts: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     """What follows the host in a target, and the parts, cleaned: hosts have the same ones."""
     return f"/{_joined(parts)}" if parts else "", tuple(map(line, parts))
 

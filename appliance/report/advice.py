@@ -126,24 +126,24 @@ def for_the_control_machine(text: str) -> str:
 
 def told(value: T, address: Address) -> T:
     """Return models, mappings and sequences with every text in them addressed."""
-    return cast(T, _told(value, address)) if address.words else value
+    return cast(T, _addressed_all(value, address)) if address.words else value
 
 
-def _told(value: Any, address: Address) -> Any:
+def _addressed_all(value: Any, address: Address) -> Any:
     if isinstance(value, str):
         # A member of an enumeration is not prose.
         return addressed(value, address) if type(value) is str else value
     if isinstance(value, BaseModel):
         return _model(value, address)
     if isinstance(value, Mapping):
-        return {key: _told(item, address) for key, item in value.items()}
+        return {key: _addressed_all(item, address) for key, item in value.items()}
     if isinstance(value, list | tuple) and type(value) in (list, tuple):
-        return type(value)(_told(item, address) for item in value)
+        return type(value)(_addressed_all(item, address) for item in value)
     return value
 
 
 def _model(model: BaseModel, address: Address) -> BaseModel:
     fields = {name: getattr(model, name) for name in type(model).model_fields}
-    changed = {name: _told(value, address) for name, value in fields.items()}
+    changed = {name: _addressed_all(value, address) for name, value in fields.items()}
     update = {name: value for name, value in changed.items() if value != fields[name]}
     return model.model_copy(update=update) if update else model

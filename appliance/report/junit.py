@@ -91,11 +91,11 @@ def _checks(results: Iterable[CheckResult]) -> Iterator[_Case]:
             _OUTCOMES.get(worst.status, ""),
             worst.status.value,
             worst.cause or worst.status.value,
-            "\n".join(_told(r) for r in same if r.status is not Status.PASS),
+            "\n".join(_description(r) for r in same if r.status is not Status.PASS),
         )
 
 
-def _told(result: CheckResult) -> str:
+def _description(result: CheckResult) -> str:
     words = [f"{result.status.value}: {result.place}:"]
     if result.value is not None:
         words.append(measured(result.value, result.unit))

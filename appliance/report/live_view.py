@@ -58,9 +58,9 @@ class Running:
                 self._pending.clear()
             case events.RunStarted():
                 self._pending = list(event.stages)
-                return self._told(event)
+                return self._event_lines(event)
             case events.FactsTaken() | events.Message():
-                return self._told(event)
+                return self._event_lines(event)
         return []
 
     def picture(self) -> RenderableType:
@@ -106,7 +106,7 @@ class Running:
             told += [_indented(Text(f"fix: {one_line(fix)}"))] if fix else []
         return told
 
-    def _told(self, event: events.Event) -> list[RenderableType]:
+    def _event_lines(self, event: events.Event) -> list[RenderableType]:
         return [Text(line) for line in event_lines.lines(event)]
 
     def _mark(self, sign: Sign) -> tuple[str, str]:

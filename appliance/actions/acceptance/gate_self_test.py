@@ -49,7 +49,7 @@ def try_gates(target: Target) -> Tested:
         site, profile = loaded.site, loaded.profile
     else:
         profile = load_profile(target.profile or "hpc", check_ids())
-        site = _made_up()
+        site = _invented_site()
     # Marks of simulated hardware would refuse all evidence before the forgery is examined.
     site = site.model_copy(update={"simulated": ()})
     tried: dict[tuple[str, str], EvidenceTrial] = {}
@@ -75,7 +75,7 @@ def try_gates(target: Target) -> Tested:
     return Tested(site.name, profile.name, tuple(tried.values()), left)
 
 
-def _made_up() -> Site:
+def _invented_site() -> Site:
     gpus = [
         {"name": f"gpu-{n}", "roles": ["gpu"], "address": f"10.0.0.{10 + n}"}
         for n in range(1, HOSTS + 1)

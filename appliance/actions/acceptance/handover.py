@@ -71,7 +71,7 @@ def hand_over(session: Session, record: RunRecord, output: Path | None, key: Key
     Raises ConfigError if the path exists or cannot be written; CommandFailed if the key does not sign.
     """
     name = f"handover-{session.site.name}-{session.run}"
-    folder = _made((output or session.folder_of_run).absolute() / name)
+    folder = _new_folder((output or session.folder_of_run).absolute() / name)
     enclosed, left = _evidence(session, folder)
     facts = [
         _copied(folder, session.folder_of_run / kept.path, kept.path) for kept in record.evidence
@@ -107,7 +107,7 @@ def require_place(output: Path) -> None:
         raise ConfigError(f"{output} cannot be written", "name a folder that you own with --output")
 
 
-def _made(folder: Path) -> Path:
+def _new_folder(folder: Path) -> Path:
     try:
         folder.mkdir(mode=0o700, parents=True)
     except FileExistsError:

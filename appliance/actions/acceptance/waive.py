@@ -36,7 +36,7 @@ class SiteWaivers:
 def listed(target: Target, observer: Observer) -> SiteWaivers:
     """Every waiver of the site, including expired ones."""
     with open_session(target, "waive", observer, only_looks=True, by_ssh=False) as session:
-        return _kept(session)
+        return _waivers(session)
 
 
 def waive(
@@ -68,7 +68,7 @@ def waive(
             given=given,
         )
         give(session, waiver)
-        return _kept(session)
+        return _waivers(session)
 
 
 def withdraw_waiver(target: Target, name: str, by: str, observer: Observer) -> SiteWaivers:
@@ -82,10 +82,10 @@ def withdraw_waiver(target: Target, name: str, by: str, observer: Observer) -> S
                 f"there is no waiver {name}", near(name, known, "list them: appliance waive --list")
             )
         withdraw(session, known[name], by or user_name())
-        return _kept(session)
+        return _waivers(session)
 
 
-def _kept(session: Session) -> SiteWaivers:
+def _waivers(session: Session) -> SiteWaivers:
     today = datetime.now().astimezone().date()
     return SiteWaivers(session.site.name, today, all_waivers(session))
 

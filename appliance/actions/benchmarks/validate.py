@@ -107,7 +107,7 @@ def _carried_out(
         session.run, "run_finished", verdict=record.verdict, interrupted=interrupted
     )
     if interrupted:
-        _tell_at_work(session)
+        _report_running_jobs(session)
         raise KeyboardInterrupt
     return record, str(session.folder_of_run / "report.html")
 
@@ -128,7 +128,7 @@ def deciding(chosen: Sequence[Benchmark], view: View) -> set[str]:
     return {wanted.id for wanted in gates if not wanted.forever}
 
 
-def _tell_at_work(session: Session) -> None:
+def _report_running_jobs(session: Session) -> None:
     """Stopping the program does not stop the jobs it has submitted."""
     for job in open_jobs(session):
         again = told(f"appliance validate --resume {session.run}", session.address)

@@ -20,7 +20,7 @@ def make(target: Target, filters: Filters, observer: Observer) -> Plan:
     """The plan that a deployment would start with now."""
     with open_session(target, "plan", observer, installs=True) as session:
         if session.site.provision is not None:
-            _tell_bare(session)
+            _report_bare_machines(session)
         planned = plan_session(session, select(session.site, filters))
         chosen = planned.selection.stages
         refuse_unready(session, planned.found, planned.plan, chosen, planned.prepared)
@@ -29,7 +29,7 @@ def make(target: Target, filters: Filters, observer: Observer) -> Plan:
         return session.redact.texts(whole)
 
 
-def _tell_bare(session: Session) -> None:
+def _report_bare_machines(session: Session) -> None:
     # Slow to import, and only needed by sites with an image.
     from appliance.actions.provisioning.new_hosts import never_installed
 

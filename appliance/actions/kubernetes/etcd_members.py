@@ -161,13 +161,13 @@ def run_restore(
             _best_effort(session, hosts)
             text = f"{error.message}; nothing was changed"
             raise ApplianceError(text, error.hint, error.host) from None
-        _tell(session, f"the state of {order.backup} is ready on {', '.join(hosts)}")
+        _report(session, f"the state of {order.backup} is ready on {', '.join(hosts)}")
     for step, text in STEPS.items():
         try:
             _step(session, order, hosts, step)
         except ApplianceError as error:
             raise ApplianceError(error.message, WAYS, error.host) from None
-        _tell(session, text.format(order.id))
+        _report(session, text.format(order.id))
     _refresh(session, hosts)
     _step(session, order, hosts, "finish")
 
@@ -256,5 +256,5 @@ def _on(
         raise ApplianceError(said, failed[0][1].hint)
 
 
-def _tell(session: Session, text: str) -> None:
+def _report(session: Session, text: str) -> None:
     session.tell(Message(text=text))

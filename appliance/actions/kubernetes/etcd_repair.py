@@ -197,27 +197,27 @@ def _repaired(session: Session, delete: str) -> None:
     if wanted.count:
         _delete(session, first, delete, wanted.count)
     for _ in range(ROUNDS):
-        members = _made_room(session, members)
+        members = _free_space(session, members)
         if all(m.share < AMPLE or m.in_use > AMPLE * m.quota for m in members.values()):
             break
     share = max(member.share for member in members.values())
     is_full = any(member.alarms for member in members.values())
     if is_full and share < ENOUGH:
         program(session, first, REPAIR, "disarm", seconds=STEP_SECONDS)
-        _tell(session, "etcd accepts changes again")
+        _report(session, "etcd accepts changes again")
     if share >= AMPLE:
         raise _still_full(session, first, members, is_full and share >= ENOUGH)
     session.journal.append(session.run, "repaired", deleted=delete)
 
 
-def _made_room(session: Session, members: Mapping[str, Member]) -> dict[str, Member]:
+def _free_space(session: Session, members: Mapping[str, Member]) -> dict[str, Member]:
     """Compacts once, defragments one by one; the leader last, so that etcd elects at most once."""
     program(session, next(iter(members)), REPAIR, "compact", seconds=STEP_SECONDS)
     for host in sorted(members, key=lambda host: members[host].leads):
         _unless_cancelled(session)
         program(session, host, REPAIR, "defragment", seconds=STEP_SECONDS)
         now = answer(session, host, Member, REPAIR, "look")
-        _tell(session, f"defragmented: {size_text(members[host].bytes)} before, {now}", host)
+        _report(session, f"defragmented: {size_text(members[host].bytes)} before, {now}", host)
     return _members(session)
 
 
@@ -230,7 +230,7 @@ def _delete(session: Session, host: str, objects: str, count: int) -> None:
         if left.count >= before:
             why = left.why or "new ones are created as fast as they are deleted"
             raise ApplianceError(f"{left.count} of {objects} remain: {why}", f"see {PAGE}", host)
-        _tell(session, f"deleted {before - left.count} of {objects}, {left.count} remain")
+        _report(session, f"deleted {before - left.count} of {objects}, {left.count} remain")
 
 
 def _still_full(
@@ -238,7 +238,7 @@ def _still_full(
 ) -> ApplianceError:
     found = answer(session, host, Largest, REPAIR, "largest", seconds=STEP_SECONDS)
     for group in found.groups:
-        _tell(session, str(group))
+        _report(session, str(group))
     fullest = max(members.values(), key=lambda member: member.share)
     state = "still refuses changes" if refuses else "accepts changes, but is nearly full"
     partly = "" if found.complete else " (of what was read in time)"
@@ -259,5 +259,5 @@ def _unless_cancelled(session: Session) -> None:
         raise KeyboardInterrupt
 
 
-def _tell(session: Session, text: str, host: str = "") -> None:
+def _report(session: Session, text: str, host: str = "") -> None:
     session.tell(Message(text=text, host=host))

@@ -118,7 +118,7 @@ def look(
         then = reference_day(session, since) if since else None
         findings = Findings()
         started = time.monotonic()
-        found = survey(session, beside=_beside(since, deep=deep))
+        found = survey(session, beside=_depth(since, deep=deep))
         seconds = time.monotonic() - started
         keep_postures(session, found)
         report_held_leases(session, found.facts)
@@ -267,7 +267,7 @@ def _differences(
     return tuple(one for one in found if not only or one.host in only)
 
 
-def _beside(since: str, *, deep: bool) -> Beside:
+def _depth(since: str, *, deep: bool) -> Beside:
     if deep:
         return Beside.DEEP
     return Beside.QUICK if since else Beside.NOTHING

@@ -37,7 +37,7 @@ def reference_day(session: Session, since: str) -> ReferenceDay:
     if since == HANDOVER:
         return _handed_over(session)
     if since == BASELINE:
-        return _taken(session)
+        return _accepted_day(session)
     kept = {folder.name for folder in reports.runs(session.runs)}
     if since in kept:
         record = reports.load(session.runs, since).record
@@ -93,7 +93,7 @@ def _handed_over(session: Session) -> ReferenceDay:
     return ReferenceDay(found, "the hand-over", found.accepted, accepted_day(session))
 
 
-def _taken(session: Session) -> ReferenceDay:
+def _accepted_day(session: Session) -> ReferenceDay:
     entry = session.journal.last(ACCEPTED)
     if entry is None:
         raise ConfigError(

@@ -165,9 +165,9 @@ def open_session(
     runs = runs_of(target)
     with ExitStack() as stack:
         journal = stack.enter_context(Journal(runs, needed=changes or keeps))
-        stack.callback(_tell_unkept, journal, observer)
+        stack.callback(_report_lost_entries, journal, observer)
         redact_journal(journal)
-        run = _gone_on(journal, run) if run else stack.enter_context(claim(journal))
+        run = _continued_run(journal, run) if run else stack.enter_context(claim(journal))
         if changes or alone:
             left = stack.enter_context(hold(runs, run, verb))
             if left:
@@ -227,14 +227,14 @@ def _recorded(journal: Journal, run: str, verb: str) -> Iterator[None]:
             journal.append(run, CLOSED, outcome=outcome)
 
 
-def _gone_on(journal: Journal, run: str) -> str:
+def _continued_run(journal: Journal, run: str) -> str:
     if not journal.knows(run):
         raise ConfigError(f"there is no run {run}", "list the runs: appliance report --list")
     require(journal.path.parent / run)
     return run
 
 
-def _tell_unkept(journal: Journal, observer: Observer) -> None:
+def _report_lost_entries(journal: Journal, observer: Observer) -> None:
     if journal.unkept:
         known = "the content of the site's journal is unknown, and " if journal.is_forsaken else ""
         text = f"{known}this run is not recorded in the site's journal: {journal.unkept}"

@@ -44,7 +44,7 @@ def prove(
 
     Raises ApplianceError if the cluster does not answer at all, and ConfigError if the folder cannot be created.
     """
-    _made(folder / "evidence")
+    _create(folder / "evidence")
     series = Prometheus(prometheus).has if prometheus else None
     entries: list[Entry] = []
     with KubernetesApi(kubeconfig) as api:
@@ -97,7 +97,7 @@ def _file(entry: Entry) -> str:
     return f"evidence/{entry.requirement.id}.json"
 
 
-def _made(folder: Path) -> None:
+def _create(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -144,11 +144,11 @@ def _no_client(view: View, mount: NfsMount, host: str, way: Route | str) -> Iter
     )
     required = isinstance(way, str)
     at = place(host, mount.at.removeprefix("/"))
-    for check in _asked_for(view, "shared"):
+    for check in _required_values(view, "shared"):
         yield not_assessed(at, why, required=required).of(check)
 
 
-def _asked_for(view: View, kind: str) -> list[str]:
+def _required_values(view: View, kind: str) -> list[str]:
     """Results for a host that could not be measured: reading, and each other value that has a limit."""
     first = f"fio.{kind}_read"
     named = (f"fio.{kind}_{UNITS[part][2]}" for part in PARTS)
@@ -160,7 +160,7 @@ def _sweeps(
 ) -> tuple[dict[str, Sweep], list[CheckResult]]:
     """Returns the values of each host, and the reason for hosts without values. Each required value gets a result, so that no earlier one remains valid."""
     sweeps, troubles = {}, []
-    checks = _asked_for(view, kind)
+    checks = _required_values(view, kind)
     for host, one in said.items():
         where = place(host, at.removeprefix("/"))
         if one.trouble:

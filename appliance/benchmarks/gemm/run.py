@@ -60,7 +60,7 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
         return Outcome((not_assessed(CLUSTER, "the site has no GPU host").of(RATE),))
     reach = HostAccess(remote, book or Memory())
     said: dict[str, HostOutput] = {}
-    for group in _alike(view, hosts):
+    for group in _groups(view, hosts):
         said |= on_each(
             view, reach, task(view, group[0]), group, in_turn=in_container(view, group[0])
         )
@@ -89,7 +89,7 @@ def _gpus(view: View, host: str) -> int:
     return gpu_count(view.profile, view.site.host(host))
 
 
-def _alike(view: View, hosts: Sequence[str]) -> Iterator[list[str]]:
+def _groups(view: View, hosts: Sequence[str]) -> Iterator[list[str]]:
     """Hosts that get the same task."""
     groups: dict[object, list[str]] = {}
     for host in hosts:
@@ -215,11 +215,13 @@ def _impossible(view: View, devices: Mapping[Place, Device]) -> Iterator[tuple[P
         for dtype, best in device.best.items():
             bound = _bound(device, dtype)
             if isinstance(bound, Most) and bound.passed_by(best.tflops):
-                yield at, _beyond(view, RATE, at, best.tflops, f"products in {dtype}", bound)
+                yield at, _above_ceiling(view, RATE, at, best.tflops, f"products in {dtype}", bound)
                 break
 
 
-def _beyond(view: View, check: str, at: Place, value: float, what: str, bound: Most) -> CheckResult:
+def _above_ceiling(
+    view: View, check: str, at: Place, value: float, what: str, bound: Most
+) -> CheckResult:
     unit = "TFLOPS" if check == RATE else "GB/s"
     cause = f"{what} cannot reach {value:.4g} {unit}: {ceilings.bound_text(bound, unit)}"
     fix = "run multiply.py by hand on the host and check its clock and the GPU's product"
@@ -281,7 +283,7 @@ def _streamed(view: View, devices: Mapping[Place, Device]) -> Iterator[CheckResu
         if device.kind == "gpu":
             bound = ceilings.of_gpu_memory(device.name)
         if isinstance(bound, Most) and bound.passed_by(rate):
-            yield _beyond(view, MEMORY, at, rate, "its memory", bound)
+            yield _above_ceiling(view, MEMORY, at, rate, "its memory", bound)
             continue
         values[at] = rate
         each = [f"{s.what} {s.gbps:.4g}" for s in device.streams]

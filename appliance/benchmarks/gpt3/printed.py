@@ -63,10 +63,10 @@ def printed(head: str) -> Printed:
 
 
 def _all(patterns: Iterable[re.Pattern[str]], text: str) -> tuple[int, ...]:
-    return tuple(sorted(set(_found(patterns, text))))
+    return tuple(sorted(set(_numbers(patterns, text))))
 
 
-def _found(patterns: Iterable[re.Pattern[str]], text: str) -> Iterator[int]:
+def _numbers(patterns: Iterable[re.Pattern[str]], text: str) -> Iterator[int]:
     for pattern in patterns:
         for match in pattern.finditer(text):
             yield int(match[1])

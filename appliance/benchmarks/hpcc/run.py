@@ -92,10 +92,10 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
     said: dict[str, HostOutput] = {}
     for host in crowded:
         said |= on_each(view, reach, task(view, host), [host])
-    for group in _alike(view, [host for host in hosts if host not in crowded]):
+    for group in _groups(view, [host for host in hosts if host not in crowded]):
         said |= on_each(view, reach, task(view, group[0]), group)
     summaries, results = _read(view, said)
-    for group in _alike(view, [host for host in hosts if host in summaries]):
+    for group in _groups(view, [host for host in hosts if host in summaries]):
         results += _compared(view, {host: summaries[host] for host in group}, said)
     measured = tuple(
         Measurement(name=r.id, value=r.value, unit=r.unit, target=r.target, simulated=r.simulated)
@@ -166,7 +166,7 @@ def _cores(view: View, host: str) -> int:
     return max(1, facts.cpu.cores) if facts else 1
 
 
-def _alike(view: View, hosts: Sequence[str]) -> Iterator[list[str]]:
+def _groups(view: View, hosts: Sequence[str]) -> Iterator[list[str]]:
     """Hosts of the same number of cores and, to the GiB, memory: they get the same matrix."""
     groups: dict[object, list[str]] = {}
     for host in hosts:

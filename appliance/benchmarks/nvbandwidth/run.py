@@ -81,7 +81,7 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
     found, raw, reach = Figures(), [], HostAccess(remote, book or Memory())
     whole = {host: count for host, count in counts.items() if not _divided(view, host)}
     for host in counts.keys() - whole.keys():
-        for check in _asked(counts[host]):
+        for check in _checks_of(counts[host]):
             required = view.limit(check) is not None
             found.results.append(not_assessed(host, DIVIDED, required=required).of(check))
     for count in sorted(set(whole.values())):
@@ -95,14 +95,14 @@ def run(view: View, remote: Remote, book: Book | None = None) -> Outcome:
     return Outcome(tuple(ordered), tuple(_measured(ordered)), tuple(_tables(ordered)), tuple(raw))
 
 
-def _asked(count: int) -> tuple[str, ...]:
+def _checks_of(count: int) -> tuple[str, ...]:
     """The checks of a host: one GPU has no peer."""
     return CHECKS if count > 1 else (TO_GPU, FROM_GPU)
 
 
 def task(count: int) -> Task:
     """All testcases in one run, on a host of so many GPUs."""
-    names = tuple(name for check in _asked(count) for name in CASES[check])
+    names = tuple(name for check in _checks_of(count) for name in CASES[check])
     return Task("nvbandwidth", SCRIPT, SECONDS, TOOLS, "", names, gpus=count, contained=True)
 
 
@@ -117,7 +117,7 @@ def _divided(view: View, host: str) -> bool:
 
 def take(view: View, host: str, count: int, said: HostOutput, found: Figures) -> None:
     """Reads the output of one host into ``found``: each check of it has a result or rates."""
-    asked, simulated = _asked(count), in_container(view, host)
+    asked, simulated = _checks_of(count), in_container(view, host)
     if said.trouble:
         found.results += [said.verdict(check, host, simulated=simulated) for check in asked]
         return

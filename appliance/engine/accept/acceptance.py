@@ -122,7 +122,7 @@ def _gate(
     if not speaking:
         nothing_reached = not wanted.blocked and not any(map(wanted.reached, wanted.targets))
         if nothing_reached:
-            return gate.model_copy(update=_beyond(wanted, wanted.targets))
+            return gate.model_copy(update=_unreachable_state(wanted, wanted.targets))
         return gate
     gate = gate.model_copy(update=_source(speaking, wanted))
     old = {
@@ -260,10 +260,10 @@ def _unmeasured(wanted: Requirement, left: Sequence[Target]) -> dict[str, object
     """Return the state of a gate without results for these targets: name what a run of the benchmark would measure."""
     if near := [target.name for target in left if wanted.reached(target)]:
         return {"why": f"not measured: {_listed(wanted, near)}"}
-    return _beyond(wanted, left)
+    return _unreachable_state(wanted, left)
 
 
-def _beyond(wanted: Requirement, left: Iterable[Target]) -> dict[str, object]:
+def _unreachable_state(wanted: Requirement, left: Iterable[Target]) -> dict[str, object]:
     """Return the state if the remaining targets are on unreachable hosts: which hosts, and how to reach them."""
     hosts = dict.fromkeys(h for target in left for h in target.hosts if h in wanted.beyond)
     verb = "is" if len(hosts) == 1 else "are"

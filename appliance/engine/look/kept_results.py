@@ -60,17 +60,17 @@ def key_of(entry: Entry) -> ResultKey:
 
 def lacking_of(entry: Entry) -> list[ResultKey] | None:
     """Return the failures of a deployment, by today's ids; None if it kept no list. Earlier versions kept no aspects."""
-    found = _lacking(entry)
+    found = _failures(entry)
     return None if found is None else [_today(key) for key in found]
 
 
 def written_ids(entry: Entry) -> dict[ResultKey, str]:
     """Return the id that the entry has for the check of each of its results, which an earlier version may have named differently."""
-    found = _lacking(entry) or [] if entry.kind == DEPLOYMENT else [_written(entry.data)]
+    found = _failures(entry) or [] if entry.kind == DEPLOYMENT else [_written(entry.data)]
     return {_today(key): key.check for key in found}
 
 
-def _lacking(entry: Entry) -> list[ResultKey] | None:
+def _failures(entry: Entry) -> list[ResultKey] | None:
     found = entry.data.get("lacking")
     return [ResultKey(*map(str, key)) for key in found] if isinstance(found, list) else None
 

@@ -79,7 +79,7 @@ def _of_class(
     wrong = {
         n: why
         for n, size in now.items()
-        if n not in before and (why := _beyond(profile, shares, size, n in accepting))
+        if n not in before and (why := _impossible(profile, shares, size, n in accepting))
     }
     equals = [
         size
@@ -101,7 +101,7 @@ def _of_class(
                 found.setdefault(name, []).extend(_changed(old, new))
         elif not old and new:
             why = wrong.get(name) or (
-                _unlike(new, middle) if middle and name not in accepting else None
+                _outlier(new, middle) if middle and name not in accepting else None
             )
             if why:
                 found.setdefault(name, []).append(why)
@@ -127,7 +127,7 @@ def _moved(before: Mapping[str, Size], now: Mapping[str, Size], hosts: int) -> S
     return middle if 2 * sum(_same(middle, size) for size in changed) > hosts else None
 
 
-def _beyond(profile: Profile, shares: bool, size: Size, accepted: bool) -> Contradiction | None:
+def _impossible(profile: Profile, shares: bool, size: Size, accepted: bool) -> Contradiction | None:
     """Name a size that no host of the class has. ``shares``: hosts are containers, which may have less than their machine."""
     sockets, cores, threads, memory = size
     expected = profile.hardware.host
@@ -151,7 +151,7 @@ def _beyond(profile: Profile, shares: bool, size: Size, accepted: bool) -> Contr
     return None
 
 
-def _unlike(size: Size, middle: tuple[int, int]) -> Contradiction | None:
+def _outlier(size: Size, middle: tuple[int, int]) -> Contradiction | None:
     for what, value, bound, words in (
         ("threads", size[2], middle[0], str),
         ("memory", size[3], middle[1], _gib),

@@ -153,7 +153,7 @@ def _cell(
     action, why = _reason(session, view, stage, host, known, receipt, full)
     if action is Action.SKIP:
         return HostStage.done(stage.name, host.name, known.fingerprint)
-    if action.changes and receipt is None and (lacks := _lacks(view, stage, host)):
+    if action.changes and receipt is None and (lacks := _missing(view, stage, host)):
         return HostStage(stage=stage.name, host=host.name, action=Action.BLOCKED, why=lacks)
     leaves = stage.is_removal(session.site, host, facts)
     if leaves and (why_not := stage.kept_by(session.site, found.facts)):
@@ -249,7 +249,7 @@ def _reason(
     return Action.SKIP, ""
 
 
-def _lacks(view: View, stage: Stage, host: Host) -> str:
+def _missing(view: View, stage: Stage, host: Host) -> str:
     """Name what a host lacks for a stage it has never had; unknown counts as lacking."""
     found = judge_host(view, host, stage.needs)
     open_ = [r for r in found if r.status not in {Status.PASS, Status.WARN}]

@@ -56,7 +56,7 @@ def run_stage(
         wave = [c for c in cells if c.wave == turn]
         failed = missing or next((o.host for o in outcomes if _stops(session, stage, o)), None)
         if failed or (turn and session.cancelled.is_set()):
-            outcomes += _kept(session, stage, wave, failed)
+            outcomes += _unreached(session, stage, wave, failed)
         else:
             outcomes += _wave(session, stage, wave, prepared, learned, stopwatch)
     report_stage_end(session, stage, outcomes, stopwatch)
@@ -196,7 +196,7 @@ def _is_noted(session: Session, host: str) -> bool:
     return taken is not None and (given is None or given.seq < taken.seq)
 
 
-def _kept(
+def _unreached(
     session: Session, stage: Stage, cells: Sequence[HostStage], failed: str | None
 ) -> list[StageOutcome]:
     """Return the outcomes of hosts that the waves do not reach."""

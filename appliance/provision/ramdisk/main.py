@@ -57,16 +57,16 @@ def main() -> None:
     try:
         install(json.loads(SETTINGS.read_text(encoding="utf-8")), teller)
     except Refused as error:
-        if _told(teller, error):
+        if _reported(teller, error):
             power_off()
     except Exception as error:  # noqa: BLE001 - any error must be reported
-        if _told(teller, Refused(f"the installer failed: {type(error).__name__}: {error}")):
+        if _reported(teller, Refused(f"the installer failed: {type(error).__name__}: {error}")):
             power_off()
     else:
         power_off()
 
 
-def _told(teller: Teller, error: Refused) -> bool:
+def _reported(teller: Teller, error: Refused) -> bool:
     say(f"NOT INSTALLED: {error.message}")
     say(error.remedy)
     if teller.server is None:

@@ -28,7 +28,7 @@ class Server:
 
     def report(self, document: Mapping[str, Any]) -> float:
         """Reports the host's progress; returns the server's time, seconds since 1970. Raises Refused."""
-        answer = self._asked("POST", "/report", json.dumps(document).encode())
+        answer = self._request("POST", "/report", json.dumps(document).encode())
         with answer:
             answer.read()
         return parsedate_to_datetime(answer.headers["Date"]).timestamp()
@@ -39,9 +39,9 @@ class Server:
 
     def opened(self, offset: int) -> http.client.HTTPResponse:
         """The image from this byte on."""
-        return self._asked("GET", "/image", headers={"Range": f"bytes={offset}-"})
+        return self._request("GET", "/image", headers={"Range": f"bytes={offset}-"})
 
-    def _asked(
+    def _request(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] = {}
     ) -> http.client.HTTPResponse:
         why = ""

@@ -69,7 +69,9 @@ def acceptance_fold(
     _head(console, acceptance, said)
     left, told = 0, set[Waiver]()
     room = 0 if acceptance.verdict is Accepted.SIMULATED else LINES
-    for gates in _alike(gate for gate in acceptance.gates if gate.state is not GateState.PASSED):
+    for gates in _by_reason(
+        gate for gate in acceptance.gates if gate.state is not GateState.PASSED
+    ):
         lines = list(_folded(console, gates))
         left += len(gates) if len(lines) > room else 0
         room -= len(lines)
@@ -104,7 +106,7 @@ def _mark(console: Console, gate: Gate) -> Text:
     return Text(sign.glyph(console.options.ascii_only), sign.style)
 
 
-def _alike(gates: Iterable[Gate]) -> list[list[Gate]]:
+def _by_reason(gates: Iterable[Gate]) -> list[list[Gate]]:
     """Group open and failed gates by reason, failed ones first."""
     blocks: dict[tuple[object, ...], list[Gate]] = {}
     for gate in sorted(gates, key=lambda gate: gate.state is GateState.OPEN):

@@ -67,7 +67,7 @@ def hosts(record: RunRecord) -> tuple[HostLine, ...]:
 def gpus(record: RunRecord) -> tuple[GpuLine, ...]:
     """Return all GPUs by model, firmware, driver and nearest adapters."""
     found = ((f"{h.name}/GPU {gpu.index}", gpu) for h in record.hosts for gpu in h.gpus)
-    alike = _alike(found, lambda gpu: (gpu.name, gpu.vbios, gpu.driver, gpu.adapters))
+    alike = _grouped(found, lambda gpu: (gpu.name, gpu.vbios, gpu.driver, gpu.adapters))
     return tuple(GpuLine(named, gpu) for named, gpu in alike)
 
 
@@ -114,7 +114,7 @@ def _host_line(alike: list[HostRecord]) -> HostLine:
     return HostLine(fold(h.name for h in alike), first, memory, _gpus(first.gpus))
 
 
-def _alike(
+def _grouped(
     found: Iterable[tuple[str, Part]], kind: Callable[[Part], object]
 ) -> Iterable[tuple[str, Part]]:
     groups: dict[object, list[tuple[str, Part]]] = {}

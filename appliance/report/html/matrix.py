@@ -69,7 +69,7 @@ def matrix(record: RunRecord) -> Matrix:
     for result in record.results:
         by_pair.setdefault((result.id, result.host or CLUSTER), []).append(result)
     grid = {t: tuple(_cell(by_pair.get((i, t), ())) for i in ids) for t in targets}
-    columns = _alike(grid)
+    columns = _columns(grid)
     rows = [
         Row(check, anchor(ids, check), tuple(cells[index] for _, cells in columns))
         for index, check in enumerate(ids)
@@ -119,7 +119,7 @@ def _word(word: str, alike: int, total: int) -> str:
     return word if total == 1 else f"{word}: {alike} of {plural(total, 'part')}"
 
 
-def _alike(grid: dict[str, Column]) -> list[tuple[str, Column]]:
+def _columns(grid: dict[str, Column]) -> list[tuple[str, Column]]:
     """Return columns with their headings; hosts with equal columns share one if a page is too narrow."""
     if len(grid) <= _WIDE:
         return list(grid.items())

@@ -22,12 +22,12 @@ def _serves(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
     return bool(variables["observe_server"])
 
 
-def _tells(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
+def _has_receivers(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
     return _serves(host, facts, variables) and bool(variables["observe_receivers"])
 
 
-def _tells_elsewhere(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
-    return _tells(host, facts, variables) and is_other(host, facts, variables)
+def _has_receivers_elsewhere(host: Host, facts: HostFacts | None, variables: Variables) -> bool:
+    return _has_receivers(host, facts, variables) and is_other(host, facts, variables)
 
 
 RESTARTS = (
@@ -62,8 +62,8 @@ RESTARTS = (
         frozenset({"observe_address"}),
         on=_serves,
     ),
-    Restart("prometheus-alertmanager", ALERTS, TOLD, on=_tells),
-    Restart("alertmanager", ALERTS, TOLD, on=_tells_elsewhere),
+    Restart("prometheus-alertmanager", ALERTS, TOLD, on=_has_receivers),
+    Restart("alertmanager", ALERTS, TOLD, on=_has_receivers_elsewhere),
     Restart(
         "appliance-slurm-metrics.timer",
         (f"{UNITS}/appliance-slurm-metrics.timer",),

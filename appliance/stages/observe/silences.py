@@ -37,7 +37,7 @@ def judge(view: View, server: Host, known: tuple[Silence, ...] | None) -> Iterat
         yield not_assessed(CLUSTER, gap)
         return
     everybody = frozenset(host.name for host in view.site.hosts)
-    held = _held(known, everybody)
+    held = _suppressed(known, everybody)
     broad = ((one, _why(one, _hosts(one, everybody), held)) for one in known)
     found = [_found(server, one, *why) for one, why in broad if why]
     yield from found[:LISTED]
@@ -69,7 +69,7 @@ def _why(silence: Silence, hosts: frozenset[str], held: Held) -> tuple[Tell, str
     return None
 
 
-def _held(known: Iterable[Silence], everybody: frozenset[str]) -> Held:
+def _suppressed(known: Iterable[Silence], everybody: frozenset[str]) -> Held:
     held: dict[str, set[str]] = defaultdict(set)
     for silence in known:
         for host in _hosts(silence, everybody) or (ALL,):

@@ -71,7 +71,7 @@ def plan(site: Site, wanted: Rendered, cluster: Cluster, server: str = "") -> Qu
     shared = [r for r in wanted.resources if r["kind"] in TREES]
     unchanged += sum(1 for r in shared if _key(Ref.of(r)) not in touched)
     changes += of_trees
-    changes += [*released(site, wanted, cluster), *_gone(wanted, cluster, there)]
+    changes += [*released(site, wanted, cluster), *_obsolete(wanted, cluster, there)]
     return QueuePlan(
         site=site.name,
         server=server,
@@ -190,7 +190,7 @@ def released(site: Site, wanted: Rendered, cluster: Cluster) -> Iterator[Change]
             yield Change(step=Step.CHANGE, kind="Node", name=name, title=name, details=said)
 
 
-def _gone(wanted: Rendered, cluster: Cluster, there: There) -> Iterator[Change]:
+def _obsolete(wanted: Rendered, cluster: Cluster, there: There) -> Iterator[Change]:
     """Return objects with our labels that are no longer in the site; refused while work depends on them.
 
     Objects with a stage's mark belong to that stage, and are ignored.

@@ -117,11 +117,11 @@ class Place:
         if self.is_s3:
             kind, source = "s3", os.environ.get("AWS_ENDPOINT_URL", "AWS")
             if "boto3" in self.packages:
-                self._apart(self._store)
+                self._in_process(self._store)
         elif "tensorizer" in self.packages and "tensorizer" in self.request["loaders"]:
             self.made.add(self.tensors)
             try:
-                self._apart(lambda: loaders.serialize(self.file, self.tensors))
+                self._in_process(lambda: loaders.serialize(self.file, self.tensors))
             except Unable as error:
                 self.unwritten = f"its own format was not written: {error}"
         sizes = {"bytes": self.model.size, "tensors": len(self.model.shapes)}
@@ -167,12 +167,12 @@ class Place:
         evicted = [*([] if self.is_s3 else [file]), *map(Path, self.request["evict"])]
         try:
             entry["stayed"] = _largest([chill(each) for each in evicted])
-            entry.update(self._apart(work, environment))
+            entry.update(self._in_process(work, environment))
         except Unable as error:
             entry["trouble"] = str(error)
         return entry
 
-    def _apart(
+    def _in_process(
         self, work: Callable[[], dict[str, Any]], environment: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
         left = self.ends - time.monotonic()

@@ -214,12 +214,12 @@ def _lost(compared: Comparison, plug: Plug, belongs: Socket) -> Judgement:
             f"remove it from fabric.cables, or use one of {', '.join(p.device for p in others)}",
             **rest,
         )
-    said = _said_elsewhere(port)
+    said = _state_of(port)
     cause = f"{plug} {said}; its cable belongs in {belongs}"
     return not_assessed(target, cause, required=False, **rest)
 
 
-def _said_elsewhere(port: Port | None) -> str:
+def _state_of(port: Port | None) -> str:
     if port is None:
         return "is missing (fabric.ports)"
     if "LINKUP" in port.physical.upper():

@@ -51,7 +51,7 @@ def judge_firmware(view: View) -> Iterable[Judgement]:
     least = {version: _least(view, version) for version in {a.port.firmware for a in read}}
     old = [_old(a, wants, common) for a in read if (wants := least[a.port.firmware])]
     others = [a for a in read if not least[a.port.firmware]]
-    results = [*old, *_unlike(others, common), *_unread(view, adapters, common)]
+    results = [*old, *_outliers(others, common), *_unread(view, adapters, common)]
     results += _unlisted(view, others, common)
     if results or not read:
         return results
@@ -90,7 +90,7 @@ def _least(view: View, version: str) -> Least | None:
     if known is None or known.accepts(version):
         return None
     limit = known.minimum
-    wanted = f"{known.name} requires {limit} or newer{_kept(known)}"
+    wanted = f"{known.name} requires {limit} or newer{_branches_remark(known)}"
     return Least(Status.WARN, wanted, limit, f"{known.source}, {known.date}")
 
 
@@ -115,13 +115,13 @@ def _stated(view: View, version: str) -> str:
     return next((v for v in view.site.fabric.firmware_minimum if numbers(v)[0] == kind), "")
 
 
-def _kept(known: AdapterFirmware) -> str:
+def _branches_remark(known: AdapterFirmware) -> str:
     """Return a remark that names older branches that are also sufficient."""
     kept = ", ".join(known.branches)
     return f" (of older branches: {kept})" if kept else ""
 
 
-def _unlike(adapters: list[Adapter], common: dict[str, object]) -> Iterator[Judgement]:
+def _outliers(adapters: list[Adapter], common: dict[str, object]) -> Iterator[Judgement]:
     """Report boards whose firmware differs from that of most hosts."""
     boards: dict[str, dict[str, list[str]]] = {}
     for adapter in adapters:

@@ -47,7 +47,7 @@ def judge_pcie(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
         return found
     evidence = f"{plural(len(adapters), 'adapter')}, all at their maximum"
     port = next(iter(adapters.values()))
-    return [passed(host.name, _said(_now(port)), evidence=evidence, simulated=simulated)]
+    return [passed(host.name, _link_text(_now(port)), evidence=evidence, simulated=simulated)]
 
 
 def _now(port: Port) -> Link | None:
@@ -77,26 +77,26 @@ def _slow(
     host: Host, port: Port, now: Link, most: Link, equals: Link, simulated: bool
 ) -> Judgement:
     at = place(host.name, port.device)
-    told = {"value": _said(now), "limit": _said(most), "simulated": simulated}
+    told = {"value": _link_text(now), "limit": _link_text(most), "simulated": simulated}
     source = {"limit_source": "the adapter's own maximum (sysfs max_link_width, max_link_speed)"}
     if now[0] < equals[0] or now[1] < equals[1]:
         return failed(
             at,
-            f"the PCIe link of {port.device} runs at {_said(now)}, equal adapters at {_said(equals)}: it lacks part of its bandwidth",
+            f"the PCIe link of {port.device} runs at {_link_text(now)}, equal adapters at {_link_text(equals)}: it lacks part of its bandwidth",
             f"drain {host.name}, power it off, reseat the adapter {port.device} and its riser; then check the slot's settings in the firmware's setup",
             **told,
             **source,
         )
     return warned(
         at,
-        f"the PCIe link of {port.device} runs at {_said(now)}, and so do equal adapters; the adapter supports {_said(most)}",
+        f"the PCIe link of {port.device} runs at {_link_text(now)}, and so do equal adapters; the adapter supports {_link_text(most)}",
         "check whether the slots are slower by design: lspci -vv -s shows LnkCap and LnkSta of adapter and slot",
         **told,
         **source,
     )
 
 
-def _said(link: Link | None) -> str:
+def _link_text(link: Link | None) -> str:
     return f"x{link[0]} at {link[1]:g} GT/s" if link else ""
 
 

@@ -40,8 +40,8 @@ def judge_subnet_manager(view: View) -> Iterable[Judgement]:
     if deaf and _is_doubted(view, masters, deaf):
         return [_no_master(view, deaf[0], "silence", simulated, only=tuple(masters))]
     if deaf:
-        return [_unheard(view.facts[name], asked_from, master, simulated) for name in deaf]
-    if stranger := _stranger(view, master, simulated):
+        return [_lost_query(view.facts[name], asked_from, master, simulated) for name in deaf]
+    if stranger := _foreign_master(view, master, simulated):
         return [stranger]
     others = f" and {len(masters) - 1} more" if len(masters) > 1 else ""
     evidence = f"asked from {asked_from}{others}, priority {master.priority}"
@@ -196,7 +196,7 @@ def _no_master(
     )
 
 
-def _stranger(view: View, master: SubnetManager, simulated: bool) -> Judgement | None:
+def _foreign_master(view: View, master: SubnetManager, simulated: bool) -> Judgement | None:
     """Report a master other than opensm of a control host, if the site requires that."""
     if view.site.fabric.subnet_manager != "opensm" or not number(master.guid):
         return None
@@ -243,7 +243,7 @@ def _two_masters(masters: Mapping[str, SubnetManager], simulated: bool) -> Judge
     )
 
 
-def _unheard(facts: HostFacts, other: str, master: SubnetManager, simulated: bool) -> Judgement:
+def _lost_query(facts: HostFacts, other: str, master: SubnetManager, simulated: bool) -> Judgement:
     """Return whether the query failed by chance: if all ports are active, a subnet manager has configured them."""
     name = facts.host
     was_served = all("ACTIVE" in port.state.upper() for port in facts.ports if _is_linked(port))

@@ -22,9 +22,9 @@ def judge_trunks(view: View, topology: Topology) -> Iterator[Judgement]:
             pair = _pair(*ends)
             if found[pair] < trunk.cables:
                 source = "site.fabric.trunks"
-                yield _lacking(view, pair, found[pair], trunk.cables, source)
+                yield _missing_cables(view, pair, found[pair], trunk.cables, source)
         return
-    yield from _unlike(view, topology, found)
+    yield from _outliers(view, topology, found)
 
 
 def trunks(topology: Topology) -> Counter[Pair]:
@@ -34,7 +34,7 @@ def trunks(topology: Topology) -> Counter[Pair]:
     return Counter(_pair(a, b) for a, b in links if a in switches and b in switches)
 
 
-def _unlike(view: View, topology: Topology, found: Counter[Pair]) -> Iterator[Judgement]:
+def _outliers(view: View, topology: Topology, found: Counter[Pair]) -> Iterator[Judgement]:
     """Return leaves with fewer cables to an upper switch than most other leaves."""
     hcas = {node.description for node in topology.hcas}
     ends = {(link.node, link.peer) for link in topology.links}
@@ -55,7 +55,9 @@ def _unlike(view: View, topology: Topology, found: Counter[Pair]) -> Iterator[Ju
             short = {s: n for s, n in spines.items() if own.get(s, 0) < n}
             above = next(iter(sorted(short)), "the switches above")
             limit = short.get(above, usual)
-            yield _lacking(view, (leaf, above), own.get(above, 0), limit, "equal to other leaves")
+            yield _missing_cables(
+                view, (leaf, above), own.get(above, 0), limit, "equal to other leaves"
+            )
 
 
 def _usual(up: dict[str, dict[str, int]]) -> dict[str, int]:
@@ -67,7 +69,7 @@ def _usual(up: dict[str, dict[str, int]]) -> dict[str, int]:
     return {above: max(c, key=lambda n: (c[n], n)) for above, c in counts.items()}
 
 
-def _lacking(view: View, pair: Pair, found: int, limit: int, source: str) -> Judgement:
+def _missing_cables(view: View, pair: Pair, found: int, limit: int, source: str) -> Judgement:
     a, b = pair
     return failed(
         "cluster",

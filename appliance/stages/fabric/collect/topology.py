@@ -40,7 +40,7 @@ def parse(said: str) -> Facts:
             ends.append((current, int(end.group(1)), end.group(2), int(end.group(3)), end.group(4)))
     if not nodes:
         raise Unreadable(f"ibnetdiscover: unexpected answer: {said.strip()[:80]}")
-    _tell_apart([node for _, node in nodes.values()])
+    _make_unique([node for _, node in nodes.values()])
     return {
         "hcas": [node for kind, node in nodes.values() if kind == "Ca"],
         "switches": [node for kind, node in nodes.values() if kind == "Switch"],
@@ -56,7 +56,7 @@ def _node(found: re.Match[str]) -> Facts:
     }
 
 
-def _tell_apart(nodes: list[Facts]) -> None:
+def _make_unique(nodes: list[Facts]) -> None:
     """Append the GUID to names of several switches, because unnamed switches have their model's name."""
     counts: dict[str, int] = {}
     for node in nodes:

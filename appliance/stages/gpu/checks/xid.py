@@ -49,7 +49,7 @@ def judge_xid(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     hours = own[0] if own else table.hours
     judged = [_judge(view, table, facts, event) for event in facts.xid_events]
     results = _unusable_limits(view, host)
-    results += [_result(host, same, hours, simulated) for same in _alike(judged)]
+    results += [_result(host, same, hours, simulated) for same in _grouped(judged)]
     results += [_repeated(host, r, hit, table, simulated) for r, hit in _repeats(table, judged)]
     results += judge_switches(host, facts, hours, simulated)
     span = facts.kernel_log_span
@@ -76,11 +76,11 @@ def _judge(view: View, table: XidMap, facts: HostFacts, event: Xid) -> Judged:
         verdict, source = VERDICTS[VERDICTS.index(limit.value)], limit.source
     gpu = _gpu(facts, event)
     action = action.format(gpu=gpu.removeprefix("GPU "))
-    means = (row.means if row else "not in the map") + _said(event)
+    means = (row.means if row else "not in the map") + _link_text(event)
     return Judged(event, gpu, verdict, means, action, source)
 
 
-def _said(event: Xid) -> str:
+def _link_text(event: Xid) -> str:
     """Return unit, severity and link of an NVLink 5 message: " (RLW_RXPIPE, Nonfatal, link 13)"."""
     parts = [event.unit, event.severity, f"link {event.link}" if event.link else ""]
     return f" ({', '.join(filter(None, parts))})" if event.severity else ""
@@ -99,7 +99,7 @@ def _gpu(facts: HostFacts, event: Xid) -> str:
     return at if index is None else f"GPU {index}"
 
 
-def _alike(judged: list[Judged]) -> list[list[Judged]]:
+def _grouped(judged: list[Judged]) -> list[list[Judged]]:
     """Return bad messages, in one list per GPU, code and severity."""
     groups: dict[tuple[str, int, str], list[Judged]] = {}
     for one in judged:

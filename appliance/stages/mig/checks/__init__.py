@@ -56,7 +56,7 @@ def _judge(gpu: Gpu, layout: Layout, places: frozenset[tuple[int, int]]) -> GpuR
         return unknown("the driver does not report whether it is divided")
     if gpu.mig is None:
         return unknown("its MIG devices were not read: reading them needs root")
-    found = _found(gpu)
+    found = _layout_text(gpu)
     if gpu.mig_pending is not None and gpu.mig_pending != gpu.mig_enabled:
         mode = "on" if gpu.mig_pending else "off"
         cause = f"MIG mode {mode} waits for a reset of the GPU"
@@ -72,7 +72,7 @@ def _judge(gpu: Gpu, layout: Layout, places: frozenset[tuple[int, int]]) -> GpuR
     return bad(found, cause, MAKE, limit, "section mig of the site")
 
 
-def _found(gpu: Gpu) -> str:
+def _layout_text(gpu: Gpu) -> str:
     counts: dict[str, int] = {}
     for one in sorted(gpu.mig or (), key=lambda one: (-one.size, one.start)):
         counts[one.profile] = counts.get(one.profile, 0) + 1

@@ -97,10 +97,10 @@ def queue_label(options: SchedulerOptions) -> Policy:
         f" && {SPACE}[{allowed}] == object.metadata.labels['{POOL_LABEL}'])"
     )
     rules = [
-        Rule(f"{_kept(QUEUE)} || ({queue})", FOREIGN),
+        Rule(f"{_had_label(QUEUE)} || ({queue})", FOREIGN),
         *(
             Rule(
-                f"{_kept(key)} || !{label('object', key)}"
+                f"{_had_label(key)} || !{label('object', key)}"
                 f" || ('{PRIORITY_OF}' + object.metadata.labels['{key}']) in {SPACE}",
                 FOREIGN_CLASS,
             )
@@ -110,7 +110,7 @@ def queue_label(options: SchedulerOptions) -> Policy:
     if options.kind == "kai":
         rules.append(
             Rule(
-                f"{_kept(POOL_LABEL)} || {pool}",
+                f"{_had_label(POOL_LABEL)} || {pool}",
                 f"the label {POOL_LABEL} of an object overrides that of its pods: set the queue's pool and the label "
                 f"{QUEUE}, or remove {POOL_LABEL}",
             )
@@ -160,7 +160,7 @@ def _value(of: str, key: str) -> str:
     return f"({label(of, key)} ? {of}.metadata.labels['{key}'] : '')"
 
 
-def _kept(key: str) -> str:
+def _had_label(key: str) -> str:
     """CEL: the object had the label before."""
     old, new = (f"{of}.metadata.labels['{key}']" for of in ("oldObject", "object"))
     return (
