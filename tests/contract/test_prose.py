@@ -101,7 +101,7 @@ def both(site: Site, found: Round, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     yield decided(site, found, str)
     with monkeypatch.context() as patched:
         # In place of what keeps the words before.
-        patched.setattr(result, "_said", reworded)
+        patched.setattr(result, "_without_place", reworded)
         yield decided(site, retold(found), other)
 
 
