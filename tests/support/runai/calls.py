@@ -116,6 +116,8 @@ def token(call: Call) -> Answer:
     given, world = call.body, call.world
     if not isinstance(given, dict):
         raise Refused(400, "invalid_request")
+    if (answer := world.granted(given)) is not None:
+        return answer
     match given.get("grant_type"):
         case "password":
             known = given.get("username"), given.get("password")

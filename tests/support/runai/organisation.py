@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from appliance.cli import main as program
 from tests.support.fake_kubernetes import kubeconfig
 from tests.support.fake_kubernetes import serving as cluster
@@ -44,12 +42,13 @@ HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4", "head")
 
 @dataclass
 class Site:
-    """The folder of the site, its control plane, and the head of its file."""
+    """The folder of the site, its control plane, the head of its file, and ID and secret of its service account."""
 
     folder: Path
     stand_in: StandIn
     user: User
     head: str
+    account: tuple[str, str]
 
     def write(self, tree: str) -> None:
         """The site's file with this tree."""
@@ -86,12 +85,13 @@ def organised(folder: Path, world: World | None = None) -> Iterator[Site]:
         secret = folder / "secrets/runai_client_secret"
         secret.touch(mode=0o600)
         secret.write_text(made["clientSecret"])
-        found = Site(folder, stand_in, user, HEAD.format(url=stand_in.url, client=made["clientId"]))
+        head = HEAD.format(url=stand_in.url, client=made["clientId"])
+        found = Site(folder, stand_in, user, head, (made["clientId"], made["clientSecret"]))
         found.write(TREE)
         yield found
 
 
-def ran(site: Site, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+def ran(site: Site, verb: str, *words: str) -> int:
     """Exit code of ``appliance queue``."""
     where = [
         "--site",
@@ -99,8 +99,11 @@ def ran(site: Site, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
         "--kubeconfig",
         os.fspath(site.folder / "kubeconfig"),
     ]
-    monkeypatch.setattr(sys, "argv", ["appliance", "queue", words[0], *where, *words[1:]])
-    with pytest.raises(SystemExit) as ended:
+    before, sys.argv = sys.argv, ["appliance", "queue", verb, *where, *words]
+    try:
         program.main()
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    finally:
+        sys.argv = before
+    raise AssertionError("the program ends by itself")

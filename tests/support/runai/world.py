@@ -168,6 +168,10 @@ class World:
 
     # Tokens
 
+    def granted(self, form: Json) -> tuple[int, Json] | None:
+        """The answer of another issuer to a token's form; None: the stand-in issues tokens itself."""
+        return None
+
     def token(self, subject: str) -> str:
         """A new access token."""
         made = secrets.token_urlsafe(32)

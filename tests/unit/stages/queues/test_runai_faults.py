@@ -75,30 +75,27 @@ def shorten(
     monkeypatch.setitem(known, name, value)
 
 
-def until_done(
-    site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fault: Fault
-) -> None:
+def until_done(site: Site, capsys: pytest.CaptureFixture[str], fault: Fault) -> None:
     """Applies as often as the fault needs; then nothing differs."""
     for left in reversed(range(fault.runs)):
-        code = ran(site, monkeypatch, "apply", "--yes")
+        code = ran(site, "apply", "--yes")
         said = capsys.readouterr()
         assert code == (1 if left else 0), said.err
         assert "Traceback" not in said.err
         assert not left or fault.said in said.err
-    assert ran(site, monkeypatch, "plan", "--detailed-exitcode") == 0, capsys.readouterr().out
+    assert ran(site, "plan", "--detailed-exitcode") == 0, capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", PATHS)
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_while_the_tree_is_created(
     site: Site,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     name: str,
     kind: str,
 ) -> None:
     planted = site.stand_in.plant(FAULTS[name].effect, "POST", PATHS[kind], **FAULTS[name].more)
-    until_done(site, monkeypatch, capsys, FAULTS[name])
+    until_done(site, capsys, FAULTS[name])
     assert planted.used == 1
     assert {kind: site.names(kind) for kind in OBJECTS} == OBJECTS
 
@@ -107,17 +104,16 @@ def test_a_fault_while_the_tree_is_created(
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_while_the_tree_is_changed(
     site: Site,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     name: str,
     kind: str,
 ) -> None:
-    assert ran(site, monkeypatch, "apply", "--yes") == 0
+    assert ran(site, "apply", "--yes") == 0
     site.write(CHANGED)
     planted = site.stand_in.plant(
         FAULTS[name].effect, "PUT|PATCH", PATHS[kind], **FAULTS[name].more
     )
-    until_done(site, monkeypatch, capsys, FAULTS[name])
+    until_done(site, capsys, FAULTS[name])
     assert planted.used == 1
     assert {kind: site.names(kind) for kind in OBJECTS} == OBJECTS
 
@@ -126,15 +122,14 @@ def test_a_fault_while_the_tree_is_changed(
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_while_the_tree_is_removed(
     site: Site,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     name: str,
     kind: str,
 ) -> None:
-    assert ran(site, monkeypatch, "apply", "--yes") == 0
+    assert ran(site, "apply", "--yes") == 0
     site.write(EMPTY)
     planted = site.stand_in.plant(FAULTS[name].effect, "DELETE", PATHS[kind], **FAULTS[name].more)
-    until_done(site, monkeypatch, capsys, FAULTS[name])
+    until_done(site, capsys, FAULTS[name])
     assert planted.used == 1
     assert {kind: site.names(kind) for kind in OBJECTS} == {kind: {} for kind in OBJECTS} | NOTHING
 
@@ -166,14 +161,14 @@ def test_what_run_ai_does_not_finish_is_named_and_done_by_the_next_run(
 ) -> None:
     shorten(monkeypatch, apply.Applying.__init__, "patience", 1)
     spoil(site)
-    assert ran(site, monkeypatch, "apply", "--yes") == 1
+    assert ran(site, "apply", "--yes") == 1
     wrong = capsys.readouterr().err
     assert said in wrong
     assert "shows the cluster as Connected" in wrong
     world = site.stand_in.world
     world.stuck.clear()
     world.settles = 0
-    until_done(site, monkeypatch, capsys, Fault("act"))
+    until_done(site, capsys, Fault("act"))
     assert {kind: site.names(kind) for kind in OBJECTS} == OBJECTS
 
 
@@ -181,9 +176,9 @@ def test_a_change_that_is_never_carried_out_is_named(
     site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shorten(monkeypatch, apply.Applying.__init__, "patience", 1)
-    assert ran(site, monkeypatch, "apply", "--yes") == 0
+    assert ran(site, "apply", "--yes") == 0
     site.write(CHANGED)
     site.stand_in.plant("later", "PUT", "projects", delay=10**9)
-    assert ran(site, monkeypatch, "apply", "--yes") == 1
+    assert ran(site, "apply", "--yes") == 1
     assert "Project team is Ready, and not changed, after 1 s" in capsys.readouterr().err
-    until_done(site, monkeypatch, capsys, Fault("act"))
+    until_done(site, capsys, Fault("act"))

@@ -77,13 +77,13 @@ def found(site: Site) -> dict[str, Counter[str]]:
 
 
 def test_1200_projects_from_creation_to_removal(
-    site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for writes in MOMENTS:
         assert killed_at(site, "POST", writes) == -9
         assert max(max(names.values(), default=1) for names in found(site).values()) == 1
     assert len(site.names("projects")) < MANY
-    assert ran(site, monkeypatch, "apply", "--yes") == 0, capsys.readouterr().err
+    assert ran(site, "apply", "--yes") == 0, capsys.readouterr().err
     assert found(site) == all_of(MANY)
     capsys.readouterr()
 
@@ -101,19 +101,19 @@ def test_1200_projects_from_creation_to_removal(
         del rules[member]
 
     planted = site.stand_in.plant("act", "GET", "projects.*offset=499", call=change)
-    assert ran(site, monkeypatch, "plan", "--detailed-exitcode") == 2
+    assert ran(site, "plan", "--detailed-exitcode") == 2
     assert planted.used == 1
     said = capsys.readouterr().out
     assert "GPU quota 3 GPUs → 0.02 GPUs" in said
     assert "+ Project p-0001" in said
     assert "2 to create, 1 to change" in said
-    assert ran(site, monkeypatch, "apply", "--yes") == 0
-    assert ran(site, monkeypatch, "plan", "--detailed-exitcode") == 0
+    assert ran(site, "apply", "--yes") == 0
+    assert ran(site, "plan", "--detailed-exitcode") == 0
     assert found(site) == all_of(MANY)
 
     site.write("\n  departments: []\n")
     for writes in (1, 900, 1350):
         assert killed_at(site, "DELETE", writes) == -9
-    assert ran(site, monkeypatch, "apply", "--yes") == 0, capsys.readouterr().err
+    assert ran(site, "apply", "--yes") == 0, capsys.readouterr().err
     assert found(site) == all_of(0)
-    assert ran(site, monkeypatch, "plan", "--detailed-exitcode") == 0
+    assert ran(site, "plan", "--detailed-exitcode") == 0

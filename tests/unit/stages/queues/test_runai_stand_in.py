@@ -15,29 +15,29 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 def test_a_tree_is_written_found_equal_and_removed(
-    site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert ran(site, monkeypatch, "apply", "--yes") == 0, capsys.readouterr().err
+    assert ran(site, "apply", "--yes") == 0, capsys.readouterr().err
     assert {"team", "other"} <= set(site.names("projects"))
     assert "research" in site.names("departments")
-    assert ran(site, monkeypatch, "plan", "--detailed-exitcode") == 0, capsys.readouterr().out
+    assert ran(site, "plan", "--detailed-exitcode") == 0, capsys.readouterr().out
     site.write(TREE[: TREE.index("    - name: other")])
-    assert ran(site, monkeypatch, "apply", "--yes") == 0, capsys.readouterr().err
+    assert ran(site, "apply", "--yes") == 0, capsys.readouterr().err
     assert "other" not in site.names("projects")
 
 
 def test_a_change_by_hand_is_drift_and_repaired(
-    site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert ran(site, monkeypatch, "apply", "--yes") == 0, capsys.readouterr().err
+    assert ran(site, "apply", "--yes") == 0, capsys.readouterr().err
     projects = site.stand_in.world.tables["projects"]
     (team,) = [row.body for row in projects.values() if row.body["name"] == "team"]
     for share in team["resources"]:
         share["gpu"]["deserved"] = 1
-    assert ran(site, monkeypatch, "plan", "--detailed-exitcode") == 2
+    assert ran(site, "plan", "--detailed-exitcode") == 2
     assert "team" in capsys.readouterr().out
-    assert ran(site, monkeypatch, "apply", "--yes") == 0, capsys.readouterr().err
-    assert ran(site, monkeypatch, "plan", "--detailed-exitcode") == 0
+    assert ran(site, "apply", "--yes") == 0, capsys.readouterr().err
+    assert ran(site, "plan", "--detailed-exitcode") == 0
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,12 @@ def test_a_change_by_hand_is_drift_and_repaired(
 )
 def test_a_fault_for_a_moment_leaves_no_duplicate(
     site: Site,
-    monkeypatch: pytest.MonkeyPatch,
     method: str,
     path: str,
     more: dict[str, int],
 ) -> None:
     site.stand_in.plant("status", method, path, **more)
-    assert ran(site, monkeypatch, "apply", "--yes") == 0
+    assert ran(site, "apply", "--yes") == 0
     names = [row.body["name"] for row in site.stand_in.world.tables["projects"].values()]
     assert sorted(names) == sorted(set(names))
-    assert ran(site, monkeypatch, "plan", "--detailed-exitcode") == 0
+    assert ran(site, "plan", "--detailed-exitcode") == 0
