@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from appliance.adapters.kubernetes import Cluster
 from appliance.config.secrets import Secrets
-from appliance.engine.run import runai_preflight
+from appliance.engine.run import runai_names, runai_preflight
 from appliance.errors import ApplianceError, ClusterFailed, ClusterRefused
 from appliance.models.profile import Profile
 from appliance.models.site import Site
@@ -66,6 +66,8 @@ def install(given: Installing) -> Installed:
     site = given.site
     options, chosen = values.options_of(site)
     runai_preflight.require(site, given.cluster)
+    runai_names.require(site, given.cluster, given.now, given.sleep)
+    given.progress("preflight")
     for item in (*objects.namespaces(site), *objects.secrets(site, given.files, given.secrets)):
         given.cluster.apply(item)
     given.progress("namespaces and secrets")
