@@ -101,6 +101,7 @@ class Rig:
     agent: bool = True
     helm: list[ApplianceError | None] = field(default_factory=list)
     helm_s: float = 60
+    engine: str = "3.0.20"
 
     def attempt(self, release: Variables, seconds: int) -> None:
         values: Any = release["values"]
@@ -114,7 +115,7 @@ class Rig:
             token = values["controlPlane"]["bootstrapToken"]
             self.tokens.append(token)
             if self.agent:
-                self.stand_in.world.heartbeat(values["cluster"]["uid"], token, "3.0.20")
+                self.stand_in.world.heartbeat(values["cluster"]["uid"], token, self.engine)
 
 
 @pytest.fixture
@@ -404,3 +405,55 @@ def test_an_image_without_nslookup_is_found(tmp_path: Path) -> None:
     path = {"PATH": os.fspath(tmp_path)}
     done = process.run(["/bin/sh", "-c", SCRIPT, "names", "a.invalid"], check=False, env=path)
     assert done.returncode == 9
+
+
+def upgrade(rig: Rig, version: str) -> None:
+    """The site gets another version of both charts."""
+    given = rig.given
+    scheduler = given.site.scheduler
+    assert scheduler
+    assert scheduler.runai
+    assert scheduler.runai.install
+    changed = scheduler.runai.install.model_copy(update={"version": version})
+    runai = scheduler.runai.model_copy(update={"install": changed})
+    options = scheduler.model_copy(update={"runai": runai})
+    site = given.site.model_copy(update={"scheduler": options})
+    rig.given = replace(given, site=site, before="3.0.20")
+
+
+def test_an_upgrade_is_of_the_control_plane_then_of_the_engine_and_waits_for_its_version(
+    rig: Rig,
+) -> None:
+    first = install(rig.given)
+    upgrade(rig, "3.1.2")
+    rig.done.clear()
+    rig.engine = "3.1.2"
+    done = install(rig.given)
+    assert [one.split()[1] for one in rig.done if one.startswith("helm")] == [
+        "runai-backend",
+        "runai-cluster",
+    ]
+    assert (done.cluster, done.version) == (first.cluster, "3.1.2")
+    assert len(rig.stand_in.world.tables["clusters"]) == 1
+    assert len(set(rig.tokens)) == 2
+
+
+def test_an_engine_that_stays_behind_is_named(rig: Rig) -> None:
+    rig.stand_in.world.states[install(rig.given).cluster] = "Connected"
+    upgrade(rig, "3.1.2")
+    with pytest.raises(ClusterFailed, match=r"still 3\.0\.20 after 15 minutes, not 3\.1\.2"):
+        install(rig.given)
+
+
+@pytest.mark.parametrize(
+    ("version", "said"), [("3.0.19", "no way back to 3.0.19"), ("3.5.0", "more than 4 minor")]
+)
+def test_an_upgrade_that_is_not_supported_is_refused_before_the_first_change(
+    rig: Rig, version: str, said: str
+) -> None:
+    install(rig.given)
+    upgrade(rig, version)
+    rig.done.clear()
+    with pytest.raises(ClusterRefused, match=said):
+        install(rig.given)
+    assert rig.done == []
