@@ -17,6 +17,7 @@ from appliance.hidden import hide
 from appliance.models.events import Message
 from appliance.stages.runai.registration import Account, ClusterState, state_of
 from appliance.stages.runai.values import options_of
+from appliance.text import one_line
 
 T = TypeVar("T")
 
@@ -119,7 +120,7 @@ class Registrar:
             found = dict(made)
         if found.get("domain") not in (None, "", domain):
             raise ConfigError(
-                f"Run:ai has a cluster {name} of another domain: {found['domain']}",
+                f"Run:ai has a cluster {name} of another domain: {one_line(str(found['domain']))}",
                 "choose another name under scheduler.runai.cluster, or remove that cluster in Run:ai",
             )
         return str(found["uuid"])

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from appliance.text import one_line
+
 ADMINISTRATOR = "System administrator"
 """Role of the service account; roles have other numbers on each control plane."""
 ACCOUNT = "appliance"
@@ -48,8 +50,8 @@ def state_of(found: Mapping[str, Any]) -> ClusterState:
     status = found.get("status") or {}
     required = (status.get("dependencies") or {}).get("required") or {}
     return ClusterState(
-        str(status.get("state", "Unknown")),
-        str(found.get("version", "")),
+        one_line(str(status.get("state", "Unknown"))),
+        one_line(str(found.get("version", ""))),
         _reasons(required, "available"),
         _reasons(status.get("operands") or {}, "ready"),
     )
@@ -59,7 +61,7 @@ def _reasons(parts: Any, word: str) -> dict[str, str]:
     """The parts that lack this property, with their reasons."""
     rows = parts.items() if isinstance(parts, dict) else ()
     return {
-        str(name): str(row.get("reason") or "")
+        one_line(str(name)): one_line(str(row.get("reason") or ""))
         for name, row in rows
         if isinstance(row, dict) and row.get(word) is False
     }

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
-from tests.support.runai.calls import Call, matched
+from tests.support.runai.calls import Call, asked, matched
 from tests.support.runai.shapes import Refused
 from tests.support.runai.world import World
 
@@ -213,6 +213,7 @@ class Handler(BaseHTTPRequestHandler):
             subject = world.subject(bearer)
             world.may(subject, writes=seen.method != "GET")
         act, keys = matched(seen.method, seen.path)
+        asked(seen.path, seen.query)
         return Call(world, seen.method, subject, keys, seen.query, seen.body), act
 
     def _send(self, status: int, body: Any, fault: Fault | None) -> None:

@@ -76,6 +76,7 @@ class World:
     stuck: dict[str, str] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
     missing: dict[str, dict[str, str]] = field(default_factory=dict)
+    workloads: list[Json] = field(default_factory=list)
     heartbeats: dict[str, float] = field(default_factory=dict)
     later: list[tuple[int, Callable[[], object]]] = field(default_factory=list)
 
