@@ -9,6 +9,7 @@ The API documents no limit of requests and no key for repeated requests.
 """
 
 import json
+import socket
 import ssl
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -57,7 +58,8 @@ class RunaiFailed(ApplianceError):
     """The control plane did not answer, or refused a request. ``status``: of HTTP, 0: none."""
 
     def __init__(self, message: str, hint: str = "", status: int = 0) -> None:
-        super().__init__(message, hint)
+        # Names and messages of the control plane are anybody's text.
+        super().__init__(one_line(message), one_line(hint))
         self.status = status
 
 
@@ -120,7 +122,8 @@ class Runai:
         self._hide = hide
         self._token = ""
         self._ends = 0.0
-        self._pool = urllib3.PoolManager(ssl_context=_trusting(account.authority), maxsize=1)
+        self._tls = _trusting(account.authority)
+        self._pool = urllib3.PoolManager(ssl_context=self._tls, maxsize=1)
 
     def __enter__(self) -> "Runai":
         return self
@@ -132,6 +135,28 @@ class Runai:
         """One object, None if it does not exist. Raises RunaiFailed."""
         answer = self._repeated("GET", path, doing, None, {404})
         return None if answer.status == 404 else _object(answer, doing)
+
+    def certificate_ends(self) -> float | None:
+        """When the served certificate ends, in seconds since 1970; None without TLS. Raises RunaiFailed."""
+        at = server_in(self.server)
+        if at is None or at.scheme != "https" or at.hostname is None:
+            return None
+        place = (at.hostname, at.port or 443)
+        try:
+            with (
+                socket.create_connection(place, CONNECT_S) as plain,
+                self._tls.wrap_socket(plain, server_hostname=at.hostname) as secured,
+            ):
+                served: Any = secured.getpeercert() or {}
+        except ssl.SSLError as error:
+            raise RunaiFailed(*_untrusted(self.server, str(error))) from None
+        except OSError as error:
+            raise RunaiFailed(
+                f"{self.server} does not accept connections ({error.strerror or error})",
+                "check the name and port in scheduler.runai, and that the control plane runs",
+            ) from None
+        end = served.get("notAfter")
+        return float(ssl.cert_time_to_seconds(end)) if end else None
 
     def change(self, method: str, path: str, doing: str, body: object = None) -> Answer:
         """Changes or deletes an object (PUT, PATCH, DELETE); a missing one counts as deleted. Raises RunaiFailed."""

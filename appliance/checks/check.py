@@ -28,6 +28,7 @@ from appliance.models.result import (
 from appliance.models.shared_facts import SharedFacts
 from appliance.models.site import Host, Role, Site
 from appliance.stages.kubernetes.facts import ExternalCluster
+from appliance.stages.runai.facts import RunaiAnswer
 from appliance.text import one_line, shortened
 
 Made = TypeVar("Made")
@@ -40,6 +41,7 @@ class View:
     ``profile``: the profile of the host's class, else the site's own. ``facts`` holds only hosts that answered,
     ``before`` an earlier answer of each.
     ``external``: the API's answers of an external cluster; None if the site has none, or it was not asked.
+    ``runai``: the same of Run:ai's control plane.
     ``lock``: accepted images; None if none were locked. ``unproved``: why a stage failed on a host where it has
     not been proved since. ``controllers``: answers of the BMCs that were asked.
     ``standing``: facts that may reach other hosts, and the contradictions.
@@ -56,6 +58,7 @@ class View:
     controllers: Mapping[str, BmcFacts] = field(default_factory=dict)
     taken: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
     standing: SharedFacts = field(default_factory=SharedFacts)
+    runai: RunaiAnswer | None = None
     told: dict[tuple[str, str], list[CheckResult]] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )

@@ -23,10 +23,10 @@ def promises(gpu_image: str, **given: Any) -> int:
     """
     trial = trial_of(given, gpu_image)
     if trial.only_clean:
-        action.take_away(trial.cluster)
+        action.take_away(trial.cluster, trial.runai)
         return 0
     told = _silent if trial.as_json else _show_progress
-    verdicts = action.prove(trial.cluster, trial.settings, given["prometheus"], told)
+    verdicts = action.prove(trial.cluster, trial.settings, given["prometheus"], told, trial.runai)
     return show(verdicts, TITLES, trial.as_json, "{good} of {all} promises kept")
 
 

@@ -9,7 +9,7 @@ from appliance.stages.stage import ClusterStage, Stage
 EVERY_STAGE: tuple[Stage | ClusterStage, ...] = tuple(part.STAGE for part in parts("stage"))
 STAGES: tuple[Stage, ...] = tuple(s for s in EVERY_STAGE if isinstance(s, Stage))
 CLUSTER_STAGES: tuple[ClusterStage, ...] = tuple(s for s in EVERY_STAGE if not isinstance(s, Stage))
-CHECKS: tuple[Check, ...] = tuple(check for stage in STAGES for check in stage.judges)
+CHECKS: tuple[Check, ...] = tuple(check for stage in EVERY_STAGE for check in stage.judges)
 EVERY_CHECK: tuple[AnyCheck, ...] = (*CHECKS, *CONTROLLER_CHECKS)
 """Those of stages, and those of management controllers, which need no stage and no system."""
 HARDWARE: tuple[Check, ...] = tuple(c for c in CHECKS if c.nature is Nature.HARDWARE)

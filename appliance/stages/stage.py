@@ -159,7 +159,8 @@ class ClusterStage:
     ``after``: stages that must be finished on control hosts, or it does not run. ``measures``: it measures the cluster as the run
     leaves it, so it starts with facts taken after the last change, and only if all hosts answer and no stage failed.
     ``receipt``: the kind of the journal's entry that shows what it was done with last. ``noticed_by``: stages of hosts
-    whose checks see its changes, with a delay. ``wanted``: whether a site has this stage at all.
+    whose checks see its changes, with a delay. ``wanted``: whether a site has this stage at all. ``judges``: checks of the
+    cluster, which health judges on each look; they prove nothing of a run.
     """
 
     name: str
@@ -170,3 +171,4 @@ class ClusterStage:
     measures: bool = False
     noticed_by: tuple[str, ...] = ()
     wanted: Callable[[Site], bool] = always
+    judges: tuple[Check, ...] = ()

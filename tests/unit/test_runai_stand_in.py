@@ -367,3 +367,13 @@ def test_a_slow_answer_outlasts_its_client(user: User, stand_in: StandIn) -> Non
 def test_what_is_no_json_is_refused(user: User) -> None:
     assert user.send("POST", "/api/v1/clusters", b"{", "application/json")[0] == 400
     assert user.send("POST", "/api/v1/clusters", b"name=x", "text/plain")[0] == 415
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/api/v1/node-pools?cluster=1", "/api/v1/org-unit/ranks?limit=5", "/api/v1/clusters?limit=5"],
+)
+def test_an_unknown_parameter_of_a_query_is_refused(user: User, path: str) -> None:
+    status, answer = user.do("GET", path)
+    assert status == 400
+    assert "has no query parameter" in answer["message"]

@@ -15,7 +15,7 @@ from appliance.lab.fault import Fault
 from appliance.lab.faults import FAULTS
 from appliance.models.profile import Profile
 from appliance.models.site import Role
-from appliance.stages.catalog import EVERY_CHECK, HARDWARE, STAGES
+from appliance.stages.catalog import EVERY_CHECK, EVERY_STAGE, HARDWARE, STAGES
 from appliance.stages.gpu.part import GpuPart, gpu_parts
 from appliance.stages.mig.table import Geometry, MigProfile
 from appliance.stages.mig.table import mig_table as cuts
@@ -195,7 +195,7 @@ def belongs_to(check: AnyCheck) -> str:
         return "controller"
     if check in HARDWARE:
         return "hardware"
-    return next(s.name for s in STAGES if check.id in (*s.checks, *s.symptoms))
+    return next(s.name for s in EVERY_STAGE if check in s.judges)
 
 
 def _check_row(check: AnyCheck) -> tuple[str, ...]:

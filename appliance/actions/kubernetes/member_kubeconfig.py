@@ -86,6 +86,11 @@ def issue(
 
 
 def _namespaces(site: Site, user: str) -> tuple[str, ...]:
+    if site.scheduler and site.scheduler.kind == "runai":
+        raise ConfigError(
+            f"Run:ai grants {user} rights in the namespaces of its projects, and this program grants none there",
+            f"let {user} log in with the command line of Run:ai, or with kubernetes.oidc (docs/runai.md)",
+        )
     projects = site.scheduler.projects if site.scheduler else ()
     found = tuple(namespace_of(p.name) for p in projects if user in p.users)
     if not found:

@@ -2,12 +2,15 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from appliance.acceptance.sandbox import Name, Resource, Settings, clean
+from appliance.acceptance.sandbox import ClusterClient, Name, Resource, Settings, clean
 from appliance.acceptance.trial import Told, run
+from appliance.actions.trials.runai_projects import projects_of
 from appliance.adapters.kubernetes import KubernetesApi, Ref
 from appliance.adapters.prometheus import Prometheus
+from appliance.config.load import LoadedSite
 from appliance.models.result import CheckResult
 
 
@@ -47,15 +50,32 @@ class WallClock:
 
 
 def prove(
-    kubeconfig: Path, settings: Settings, prometheus: str, told: Told
+    kubeconfig: Path,
+    settings: Settings,
+    prometheus: str,
+    told: Told,
+    runai: LoadedSite | None = None,
 ) -> Iterator[CheckResult]:
-    """Yields a verdict for each promise. Raises ApplianceError if the cluster does not answer at all."""
+    """Yields a verdict for each promise. ``runai``: the site whose scheduler is Run:ai.
+
+    Raises ApplianceError if the cluster does not answer at all.
+    """
     series = Prometheus(prometheus).has if prometheus else None
-    with KubernetesApi(kubeconfig) as api:
-        yield from run(Api(api), WallClock(), settings, series=series, told=told)
+    with _cluster(kubeconfig, runai) as cluster:
+        yield from run(cluster, WallClock(), settings, series=series, told=told)
 
 
-def take_away(kubeconfig: Path) -> None:
+def take_away(kubeconfig: Path, runai: LoadedSite | None = None) -> None:
     """Removes what a killed trial has left."""
+    with _cluster(kubeconfig, runai) as cluster:
+        clean(cluster)
+
+
+@contextmanager
+def _cluster(kubeconfig: Path, runai: LoadedSite | None) -> Iterator[ClusterClient]:
     with KubernetesApi(kubeconfig) as api:
-        clean(Api(api))
+        if runai is None:
+            yield Api(api)
+            return
+        with projects_of(runai, Api(api)) as projects:
+            yield projects

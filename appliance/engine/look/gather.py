@@ -18,6 +18,7 @@ from appliance.errors import ApplianceError, OutOfFiles
 from appliance.models.facts import HostFacts
 from appliance.probe.bundle import command, compiled, payload, program, sent
 from appliance.stages.kubernetes.facts import ExternalCluster
+from appliance.stages.runai.facts import RunaiAnswer
 from appliance.text import one_line, quoted, shortened
 
 T = TypeVar("T")
@@ -89,11 +90,12 @@ class Unanswered:
 
 @dataclass(frozen=True)
 class Round:
-    """One round of requests: facts by host, the hosts that gave none, and an external cluster."""
+    """One round of requests: facts by host, the hosts that gave none, an external cluster, and Run:ai."""
 
     facts: Mapping[str, HostFacts]
     unanswered: Mapping[str, Unanswered]
     external: ExternalCluster | None = None
+    runai: RunaiAnswer | None = None
     views: list[View] = field(default_factory=list, init=False, compare=False, repr=False)
     """Return what checks may read after this round, on demand."""
 

@@ -1,11 +1,11 @@
-"""One survey of a whole site: every host, and an external cluster if there is one."""
+"""One survey of a whole site: every host, an external cluster and Run:ai if there are any."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 
 from appliance.adapters.kubernetes import KubernetesApi
 from appliance.checks.check import View
+from appliance.engine.look import runai_state
 from appliance.engine.look.fact_history import earlier_facts
 from appliance.engine.look.failed_stages import failed_stages
 from appliance.engine.look.gather import Round, gather
@@ -34,12 +34,18 @@ def survey(
     """
     names = [h.name for h in session.site.hosts] if hosts is None else list(hosts)
     requests = {name: request_for(session, name, beside) for name in names}
-    if session.site.external_cluster is None:
+    external, runai = session.site.external_cluster is not None, runai_state.is_known(session)
+    if not external and not runai:
         return gather(session.remote, requests, meanwhile)
-    with threads(1) as pool:
-        answer: Future[ExternalCluster] = pool.submit(_ask_cluster, session)
+    with threads(2) as pool:
+        cluster = pool.submit(_ask_cluster, session) if external else None
+        control_plane = pool.submit(runai_state.ask, session) if runai else None
         found = gather(session.remote, requests, meanwhile)
-        return replace(found, external=answer.result())
+        return replace(
+            found,
+            external=cluster.result() if cluster else None,
+            runai=control_plane.result() if control_plane else None,
+        )
 
 
 def view_of(session: Session, found: Round) -> View:
@@ -57,6 +63,7 @@ def view_of(session: Session, found: Round) -> View:
                 failed,
                 taken=taken_files(session, found),
                 standing=shared_facts_of(session, found.facts),
+                runai=found.runai,
             )
         )
     return found.views[0]

@@ -15,8 +15,9 @@ from appliance.engine.session import Session
 from appliance.errors import ClusterFailed, ClusterRefused, ConfigError
 from appliance.hidden import hide
 from appliance.models.events import Message
-from appliance.stages.runai.registration import Account, ClusterState
+from appliance.stages.runai.registration import Account, ClusterState, state_of
 from appliance.stages.runai.values import options_of
+from appliance.text import one_line
 
 T = TypeVar("T")
 
@@ -65,15 +66,7 @@ class Registrar:
         """See ControlPlane."""
         path = path_of("v1", "clusters", cluster) + "?verbosity=full"
         found = self._read(path, "read the state of the cluster")
-        status = found.get("status") or {}
-        required = (status.get("dependencies") or {}).get("required") or {}
-        operands = status.get("operands") or {}
-        return ClusterState(
-            str(status.get("state", "Unknown")),
-            str(found.get("version", "")),
-            _reasons(required, "available"),
-            _reasons(operands, "ready"),
-        )
+        return _asked(lambda: state_of(found))
 
     def _read(self, path: str, doing: str) -> dict[str, Any]:
         found = _asked(lambda: self.client.get(path, doing))
@@ -127,7 +120,7 @@ class Registrar:
             found = dict(made)
         if found.get("domain") not in (None, "", domain):
             raise ConfigError(
-                f"Run:ai has a cluster {name} of another domain: {found['domain']}",
+                f"Run:ai has a cluster {name} of another domain: {one_line(str(found['domain']))}",
                 "choose another name under scheduler.runai.cluster, or remove that cluster in Run:ai",
             )
         return str(found["uuid"])
@@ -135,16 +128,6 @@ class Registrar:
 
 def _named(rows: Any, name: str) -> dict[str, Any] | None:
     return next((dict(row) for row in rows if row.get("name") == name), None)
-
-
-def _reasons(parts: Any, word: str) -> dict[str, str]:
-    """The parts that lack this property, with their reasons."""
-    rows = parts.items() if isinstance(parts, dict) else ()
-    return {
-        str(name): str(row.get("reason") or "")
-        for name, row in rows
-        if isinstance(row, dict) and row.get(word) is False
-    }
 
 
 def _asked(ask: Callable[[], T]) -> T:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from appliance.adapters.kubernetes import Cluster
 from appliance.config.secrets import Secrets
-from appliance.engine.run import runai_preflight
+from appliance.engine.run import runai_names, runai_preflight
 from appliance.errors import ApplianceError, ClusterFailed, ClusterRefused
 from appliance.models.profile import Profile
 from appliance.models.site import Site
@@ -34,7 +34,7 @@ Attempt = Callable[[Variables, int], None]
 
 @dataclass(frozen=True)
 class Installing:
-    """What the steps work with. ``keep``: stores the service account, None if the site has one.
+    """What the steps work with. ``keep``: stores the service account, None if the site has one. ``before``: the installed version.
 
     ``now`` and ``sleep``: the clock, in seconds.
     """
@@ -48,6 +48,7 @@ class Installing:
     connect: Callable[[], ControlPlane]
     keep: Callable[[Account], None] | None
     progress: Callable[[str], None]
+    before: str = ""
     waits: Waits = WAITS
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -65,7 +66,11 @@ def install(given: Installing) -> Installed:
     """All steps in their documented order. Raises ApplianceError at the first that fails."""
     site = given.site
     options, chosen = values.options_of(site)
+    if said := _no_way(given):
+        raise ClusterRefused(said, "upgrade in smaller steps: scheduler.runai.install.version")
     runai_preflight.require(site, given.cluster)
+    runai_names.require(site, given.cluster, given.now, given.sleep)
+    given.progress("preflight")
     for item in (*objects.namespaces(site), *objects.secrets(site, given.files, given.secrets)):
         given.cluster.apply(item)
     given.progress("namespaces and secrets")
@@ -81,6 +86,15 @@ def install(given: Installing) -> Installed:
     _engine(given, plane, uid)
     given.progress("cluster engine")
     return Installed(uid, _connected(given, plane, uid).version)
+
+
+def _version(given: Installing) -> str:
+    return releases.cluster(given.site, given.profile).version or ""
+
+
+def _no_way(given: Installing) -> str:
+    after = _version(given)
+    return releases.refusal(given.before, after) if given.before and after else ""
 
 
 def _control_plane(given: Installing) -> None:
@@ -134,7 +148,7 @@ def _connected(given: Installing, plane: ControlPlane, uid: str) -> ClusterState
             if given.now() >= end:
                 raise
         else:
-            if state.state == CONNECTED:
+            if state.state == CONNECTED and state.version in ("", _version(given)):
                 return state
             if given.now() >= end:
                 raise ClusterFailed(*_not_connected(given, state))
@@ -144,6 +158,9 @@ def _connected(given: Installing, plane: ControlPlane, uid: str) -> ClusterState
 def _not_connected(given: Installing, state: ClusterState) -> tuple[str, str]:
     """Cause and remedy."""
     minutes = given.waits.connected // 60
+    if state.state == CONNECTED:
+        said = f"the cluster engine is still {state.version} after {minutes} minutes, not {_version(given)}"
+        return said, "look at its parts: kubectl -n runai get pods"
     said = f"Run:ai reports {state.state} after {minutes} minutes"
     if state.cause:
         return f"{said}: {state.cause}", "correct it, then run appliance deploy --stage runai"

@@ -1,14 +1,19 @@
 """What Run:ai needs of the cluster, judged before the first change; what the site's files show is refused by the stage's rules."""
 
+import re
 from collections.abc import Iterator
 
-from appliance.adapters.kubernetes import Cluster, Ref
+from appliance.adapters.kubernetes import Cluster, Ref, Resource
 from appliance.errors import ClusterRefused
 from appliance.models.site import Site
-from appliance.stages.runai.rules import KUBERNETES
+from appliance.stages.runai.rules import GPU_OPERATOR, KUBERNETES
 from appliance.stages.runai.values import options_of
 
 DEFAULT = "storageclass.kubernetes.io/is-default-class"
+PROMETHEUS, OPERATOR = "kube-prometheus-stack", "gpu-operator"
+LEAST_PROMETHEUS = (88, 6, 5)
+CHART = re.compile(r"([a-z-]+)-v?(\d+\.\d+\.\d+).*")
+"""As kube-prometheus-stack-88.6.5 or gpu-operator-v26.3.0."""
 Lack = tuple[str, str]
 """What is missing, and the remedy."""
 
@@ -57,9 +62,40 @@ def _operators(site: Site, cluster: Cluster) -> Iterator[Lack]:
         yield "the cluster has no Prometheus operator", remedy
     if not cluster.serves("nvidia.com/v1", "ClusterPolicy"):
         yield "the cluster has no GPU Operator", "run appliance deploy --stage kubernetes"
+    yield from _charts(cluster)
     if install.inference and not cluster.serves("serving.knative.dev/v1", "Service"):
         remedy = "install Knative Serving 1.21 to 1.23, or remove inference"
         yield "the cluster has no Knative Serving", remedy
+
+
+def _charts(cluster: Cluster) -> Iterator[Lack]:
+    """Releases of the Prometheus stack and of the GPU Operator, as their charts label their objects; without a label, not judged."""
+    stack = cluster.find("apps/v1", "Deployment", f"app.kubernetes.io/part-of={PROMETHEUS}")
+    found = next((one for one in map(_chart_of, stack) if one and one[0] == PROMETHEUS), None)
+    if found and _numbers(found[1]) < LEAST_PROMETHEUS:
+        least = ".".join(map(str, LEAST_PROMETHEUS))
+        said = f"{PROMETHEUS} is {found[1]}, and Run:ai needs {least} or newer"
+        yield said, f"upgrade release prometheus in namespace monitoring to {least} or newer"
+    policies = cluster.find("nvidia.com/v1", "ClusterPolicy", "")
+    found = next((one for one in map(_chart_of, policies) if one and one[0] == OPERATOR), None)
+    if found and not GPU_OPERATOR[0] <= _numbers(found[1])[:2] <= GPU_OPERATOR[1]:
+        ends = " to ".join(".".join(map(str, end)) for end in GPU_OPERATOR)
+        said = f"the GPU Operator is {found[1]}, and Run:ai supports {ends}"
+        yield (
+            said,
+            'set software.gpu_operator: "26.3", then run appliance deploy --stage kubernetes',
+        )
+
+
+def _chart_of(found: Resource) -> tuple[str, str] | None:
+    """Name and version of the chart that made an object, by Helm's label or by the older one."""
+    labels = found["metadata"].get("labels") or {}
+    parts = CHART.fullmatch(str(labels.get("helm.sh/chart") or labels.get("chart") or ""))
+    return (parts[1], parts[2]) if parts else None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
 
 
 def _kubernetes(cluster: Cluster) -> Iterator[Lack]:

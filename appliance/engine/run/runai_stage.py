@@ -68,6 +68,7 @@ def _installed(session: Session, host: str) -> ClusterOutcome:
                 cluster=cluster,
                 attempt=lambda release, seconds: _helm(session, host, release, seconds),
                 connect=lambda: runai_client.connect(session),
+                before=_before(session),
                 keep=runai_client.keep(session),
                 progress=lambda said: session.tell(
                     HostTask(stage=STAGE.name, host=host, task=said)
@@ -81,6 +82,12 @@ def _installed(session: Session, host: str) -> ClusterOutcome:
         "version": done.version,
     }
     return ClusterOutcome(changes=STEPS, receipt=receipt)
+
+
+def _before(session: Session) -> str:
+    """The version that this machine installed last; "" before the first installation."""
+    last = session.journal.last(STAGE.receipt)
+    return str(last.data.get("version", "")) if last else ""
 
 
 def _helm(session: Session, host: str, release: Variables, seconds: int) -> None:

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
+
+from appliance.text import one_line
 
 ADMINISTRATOR = "System administrator"
 """Role of the service account; roles have other numbers on each control plane."""
@@ -41,6 +43,28 @@ class ClusterState:
             f"{name} is not ready{_because(why)}" for name, why in sorted(self.unready.items())
         ]
         return "; ".join(parts)
+
+
+def state_of(found: Mapping[str, Any]) -> ClusterState:
+    """The state in an answer for one cluster with ``verbosity=full``. Raises AttributeError for an unknown form."""
+    status = found.get("status") or {}
+    required = (status.get("dependencies") or {}).get("required") or {}
+    return ClusterState(
+        one_line(str(status.get("state", "Unknown"))),
+        one_line(str(found.get("version", ""))),
+        _reasons(required, "available"),
+        _reasons(status.get("operands") or {}, "ready"),
+    )
+
+
+def _reasons(parts: Any, word: str) -> dict[str, str]:
+    """The parts that lack this property, with their reasons."""
+    rows = parts.items() if isinstance(parts, dict) else ()
+    return {
+        one_line(str(name)): one_line(str(row.get("reason") or ""))
+        for name, row in rows
+        if isinstance(row, dict) and row.get(word) is False
+    }
 
 
 def _because(why: str) -> str:

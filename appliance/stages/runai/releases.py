@@ -1,5 +1,6 @@
 """The two charts of Run:ai as they are installed, and how long that may take."""
 
+import re
 from dataclasses import dataclass
 
 from appliance.config.secrets import Secrets
@@ -37,6 +38,18 @@ class Waits:
 
 
 WAITS = Waits()
+STEP = 4
+"""Minor releases that one upgrade may pass ("plan the upgrade")."""
+
+
+def refusal(before: str, after: str) -> str:
+    """Why an installed release cannot be upgraded to another; "" if it can."""
+    old, new = (tuple(map(int, re.findall(r"\d+", one)[:3])) for one in (before, after))
+    if new < old:
+        return f"Run:ai {before} is installed: its documentation describes no way back to {after}"
+    if new[0] == old[0] and new[1] - old[1] > STEP:
+        return f"Run:ai {before} is installed: an upgrade to {after} passes more than {STEP} minor releases"
+    return ""
 
 
 def control_plane(site: Site, profile: Profile) -> Release:

@@ -25,6 +25,8 @@ INSTALL: KeyPath = (*WHERE, "install")
 PROJECTS: KeyPath = ("scheduler", "projects")
 KUBERNETES = ((1, 33), (1, 36))
 """Of cluster releases 2.24 to 2.26; the range of 3.0 was not published where we looked."""
+FIRST = 3
+"""Major release of the control planes that issue bootstrap tokens."""
 GPU_OPERATOR = ((25, 10), (26, 7))
 
 
@@ -95,6 +97,15 @@ def releases(case: Case) -> Iterator[Finding]:
         path = ("software", "gpu_operator") if named else INSTALL
         message = f"GPU Operator {software.gpu_operator} is out of range for Run:ai: {_range(*GPU_OPERATOR)}"
         yield case.problem(path, message, 'set software.gpu_operator: "26.3"')
+
+
+def version(case: Case) -> Iterator[Finding]:
+    """The registration is that of 3.0: earlier control planes have no bootstrap token."""
+    if (chosen := _chosen(case)) is None or (given := chosen[1].version) is None:
+        return
+    if int(given.lstrip("v").split(".")[0]) < FIRST:
+        message = f"Run:ai {given} is registered in another way than {FIRST}.0"
+        yield case.problem((*INSTALL, "version"), message, "remove it, or set version: 3.0.20")
 
 
 def _within(release: str, least: tuple[int, int], most: tuple[int, int]) -> bool:
@@ -266,6 +277,7 @@ RULES: tuple[Rule, ...] = (
     domains,
     own_cluster,
     releases,
+    version,
     storage,
     needed_secrets,
     password,

@@ -8,6 +8,7 @@ from copy import deepcopy
 
 from appliance.config.secrets import Secrets
 from appliance.models.site import Site
+from appliance.stages.scheduler import stage as scheduler
 from appliance.stages.scheduler.queues.manifest import Manifest
 from appliance.stages.scheduler.site import HTTPS, RunaiInstall, RunaiOptions
 
@@ -24,6 +25,12 @@ TLS = "runai-backend-tls"
 CLUSTER_TLS = "runai-cluster-domain-tls-secret"
 CA = "runai-ca-cert"
 PULL_SECRET = "runai-reg-creds"
+
+
+def wanted(site: Site) -> bool:
+    """Whether the site installs Run:ai on its own cluster."""
+    runai = site.scheduler.runai if site.scheduler else None
+    return runai is not None and runai.install is not None and scheduler.wanted(site)
 
 
 def options_of(site: Site) -> tuple[RunaiOptions, RunaiInstall]:

@@ -54,6 +54,31 @@ def matched(method: str, path: str) -> tuple[Handler, tuple[str, ...]]:
     raise Refused(405 if known else 404, f"{method} {path} is not served")
 
 
+PARTS = frozenset(["limit", "offset", "sortBy", "sortOrder", "filterBy", "search"])
+SUBJECT = frozenset(["subjectType", "scopeType", "scopeId", "roleId", "clusterId"])
+QUERIES: tuple[tuple[str, frozenset[str]], ...] = (
+    (r".*/cluster-install-info", frozenset({"version", "remoteClusterUrl"})),
+    (r"/api/v1/clusters", frozenset({"verbosity", "includeRequestedForDelete"})),
+    (r"/api/v1/clusters/[^/]+", frozenset({"verbosity", "force"})),
+    (r".*/access-rules", PARTS | SUBJECT),
+    (
+        r"/api/v2/policy.*",
+        frozenset({"validateOnly", "scope", "clusterId", "projectId", "departmentId"}),
+    ),
+    (r".*/(projects|departments)(/count)?", PARTS),
+    (r".*/(node-pools|network-topologies|users|roles|workloads|service-accounts)", PARTS),
+)
+"""Parameters of a query by path; any other path has none."""
+
+
+def asked(path: str, query: dict[str, str]) -> None:
+    """Raises Refused for a parameter that the path does not have: a real one may ignore it, and hide a mistake."""
+    known = next((names for form, names in QUERIES if re.fullmatch(form, path)), frozenset[str]())
+    for name in query:
+        if name not in known:
+            raise Refused(400, f"{path} has no query parameter {name}")
+
+
 # Lists
 
 
@@ -116,6 +141,8 @@ def token(call: Call) -> Answer:
     given, world = call.body, call.world
     if not isinstance(given, dict):
         raise Refused(400, "invalid_request")
+    if (answer := world.granted(given)) is not None:
+        return answer
     match given.get("grant_type"):
         case "password":
             known = given.get("username"), given.get("password")
@@ -343,8 +370,8 @@ def rules(call: Call) -> Answer:
 
 @route("GET", "/api/v1/workloads")
 def workloads(call: Call) -> Answer:
-    """No workload runs."""
-    return page(call, [], "workloads")
+    """Those that a test gives."""
+    return page(call, call.world.workloads, "workloads")
 
 
 @route("GET", "/api/v1/authorization/access-rules/{}")

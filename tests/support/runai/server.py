@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
-from tests.support.runai.calls import Call, matched
+from tests.support.runai.calls import Call, asked, matched
 from tests.support.runai.shapes import Refused
 from tests.support.runai.world import World
 
@@ -34,9 +34,9 @@ class Fault:
     """What goes wrong, at which requests, and how often.
 
     ``status``: this status and error body. ``page``: this status with a page of a proxy in place of JSON. ``later``: 202, and the
-    change happens some requests later. ``cut-before``: the connection ends before anything is done; ``cut-after``: after it was
+    change happens ``delay`` requests later (0: as many as ``settles``). ``cut-before``: the connection ends before anything is done; ``cut-after``: after it was
     done, without an answer; ``cut-body``: in the middle of the answer. ``slow``: the answer waits ``seconds``. ``expire``: all
-    tokens expire before this request. ``act``: ``call`` runs before this request, as a change between two pages.
+    tokens expire before this request. ``act``: ``call`` runs before this request, as a change between two pages; with ``cut-before``, too.
     """
 
     effect: Effect
@@ -48,12 +48,13 @@ class Fault:
     message: str = "unavailable"
     retry_after: int | None = None
     seconds: float = 0
+    delay: int = 0
     call: Callable[[], object] | None = None
     used: int = 0
 
     def hits(self, method: str, path: str) -> bool:
         """Whether this request is one of its; counts."""
-        if self.used >= self.times or self.method not in ("", method):
+        if self.used >= self.times or not re.fullmatch(self.method or ".*", method):
             return False
         if not re.search(self.path, path):
             return False
@@ -85,7 +86,7 @@ class StandIn:
     seen: list[Seen] = field(default_factory=list)
 
     def plant(self, effect: Effect, method: str = "", path: str = "", **more: Any) -> Fault:
-        """Switch a fault on; ``path``: a regular expression, searched in path and query."""
+        """Switch a fault on. ``method`` and ``path``: regular expressions, of the whole method, and searched in path and query."""
         fault = Fault(effect, method, path, **more)
         self.faults.append(fault)
         return fault
@@ -152,6 +153,8 @@ class Handler(BaseHTTPRequestHandler):
         if found is not None and found.effect == "slow":
             self.server.closing.wait(found.seconds)
         if found is not None and found.effect == "cut-before":
+            if found.call is not None:
+                found.call()
             self._cut()
             return
         with self.server.lock:
@@ -167,7 +170,9 @@ class Handler(BaseHTTPRequestHandler):
             call, act = self._call(seen)
             if fault is not None and fault.effect == "later":
                 steps = world.settles if world.settles is not None else 10**9
-                world.later.append((world.requests + steps + 1, lambda: _quietly(act, call)))
+                world.later.append(
+                    (world.requests + (fault.delay or steps) + 1, lambda: _quietly(act, call))
+                )
                 return 202, None
             return act(call)
         except Refused as refused:
@@ -208,6 +213,7 @@ class Handler(BaseHTTPRequestHandler):
             subject = world.subject(bearer)
             world.may(subject, writes=seen.method != "GET")
         act, keys = matched(seen.method, seen.path)
+        asked(seen.path, seen.query)
         return Call(world, seen.method, subject, keys, seen.query, seen.body), act
 
     def _send(self, status: int, body: Any, fault: Fault | None) -> None:

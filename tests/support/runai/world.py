@@ -76,6 +76,7 @@ class World:
     stuck: dict[str, str] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
     missing: dict[str, dict[str, str]] = field(default_factory=dict)
+    workloads: list[Json] = field(default_factory=list)
     heartbeats: dict[str, float] = field(default_factory=dict)
     later: list[tuple[int, Callable[[], object]]] = field(default_factory=list)
 
@@ -167,6 +168,10 @@ class World:
         return "Ready" if ready else "Creating"
 
     # Tokens
+
+    def granted(self, form: Json) -> tuple[int, Json] | None:
+        """The answer of another issuer to a token's form; None: the stand-in issues tokens itself."""
+        return None
 
     def token(self, subject: str) -> str:
         """A new access token."""

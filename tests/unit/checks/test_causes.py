@@ -204,6 +204,8 @@ scheduler.releases head/network-operator | scheduler.rdma gpu-1 | kubernetes.gpu
 scheduler.pods head/network-operator | scheduler.rdma gpu-1 | kubernetes.gpus gpu-1
 scheduler.releases head/kai-scheduler | scheduler.members head/project team | scheduler.rdma gpu-1
 scheduler.pods head/kai-scheduler | scheduler.members head/queue team-train | kubernetes.gpus gpu-1
+runai.releases head/runai-cluster | runai.connected cluster | workloads.pods head/jobset
+runai.certificate cluster | runai.connected cluster | workloads.pods head/jobset
 workloads.releases head/jobset | workloads.pods head/jobset | workloads.pods head/lws
 workloads.releases head/csi-driver-nfs | workloads.storage_class cluster | workloads.pods head/jobset
 kubernetes.nodes gpu-1 = not ready | workloads.network cluster = 3 | workloads.network cluster = nobody

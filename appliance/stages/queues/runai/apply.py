@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from appliance.adapters.kubernetes import Cluster
-from appliance.adapters.runai import Document, Runai, RunaiFailed
+from appliance.adapters.runai import Document, Find, Runai, RunaiFailed
 from appliance.models.queue_plan import Change, Step
 from appliance.stages.queues.changes import Progress, relabel
 from appliance.stages.queues.runai.bodies import (
@@ -59,6 +59,8 @@ BUSY = frozenset({"Creating", "Initializing", "Updating", "NotReady"})
 """Phases of an object whose cluster has not finished yet."""
 ONE_REQUEST = frozenset({400, 404, 409, 422})
 """Refusals of one object, after which others can still be changed."""
+ACCEPTED = 202
+CONNECTED = "check that Run:ai shows the cluster as Connected, then run this command again"
 AGAIN = "show what differs now: appliance queue plan"
 
 
@@ -88,6 +90,8 @@ class Applying:
         self._units = {
             (unit.kind, unit.name): unit for unit in (*wanted.departments, *wanted.projects)
         }
+        self._kept: set[str] = set()
+        self._accepted: set[tuple[str, str]] = set()
         self._rules = {name_of(rule): rule for rule in (*prepared.there.rules, *wanted.rules)}
         self._ids = {
             POOL: _ids(prepared.there.pools),
@@ -103,6 +107,8 @@ class Applying:
         failed: list[RunaiFailed] = []
         waiting: list[Change] = []
         for change in self._plan.work:
+            if failed and self._holds(change):
+                continue
             if waiting and (change.kind, change.step is Step.DELETE) != (
                 waiting[-1].kind,
                 waiting[-1].step is Step.DELETE,
@@ -115,6 +121,8 @@ class Applying:
                 if error.status not in ONE_REQUEST or change.kind not in (PROJECT, RULE):
                     raise
                 failed.append(error)
+                if change.kind == RULE:
+                    self._kept.add(self._rules[change.name].project)
                 continue
             progress(f"{change.step.value:<8} {change.kind} {change.title}")
             if change.kind in PLACES:
@@ -124,6 +132,12 @@ class Applying:
             more = f"; and {plural(len(failed) - 1, 'more')}" if failed[1:] else ""
             raise RunaiFailed(f"{failed[0].message}{more}", failed[0].hint, failed[0].status)
         return len(self._plan.work)
+
+    def _holds(self, change: Change) -> bool:
+        """Whether it deletes what a failed step still needs: the project of a member that was not removed, or a department or pool."""
+        if change.step is not Step.DELETE or change.kind == RULE:
+            return False
+        return change.kind != PROJECT or change.name in self._kept
 
     def _do(self, change: Change) -> None:
         if change.kind == NODE:
@@ -142,7 +156,7 @@ class Applying:
         doing = f"{change.step.value} node pool {pool.name}"
         found = self._found(change)
         if found is None:
-            found, _ = self._client.create(
+            found, _ = self._create(
                 POOLS,
                 doing,
                 pool_body(pool, self._there.cluster),
@@ -153,7 +167,7 @@ class Applying:
             raise RunaiFailed(f"{doing}: a pool of this name selects hosts by another label", AGAIN)
         if pool_differences(pool, found):
             path = f"{POOLS}/{found['id']}"
-            self._client.change("PATCH", path, doing, pool_change(pool, found))
+            self._change(change, "PATCH", path, doing, pool_change(pool, found))
 
     def _unit(self, change: Change, unit: Unit) -> None:
         doing = f"{change.step.value} {unit.kind.lower()} {unit.name}"
@@ -162,7 +176,7 @@ class Applying:
         found, is_new = self._found(change), False
         if found is None:
             parent = self._parent(unit, doing)
-            found, is_new = self._client.create(
+            found, is_new = self._create(
                 path,
                 doing,
                 unit_body(unit, self._site, cluster, pools, parent),
@@ -178,7 +192,7 @@ class Applying:
             )
         if said or not is_marked(found, self._site):
             body = unit_change(unit, self._site, pools, found)
-            self._client.change("PUT", f"{path}/{found['id']}", doing, body)
+            self._change(change, "PUT", f"{path}/{found['id']}", doing, body)
 
     def _parent(self, unit: Unit, doing: str) -> str | None:
         if unit.kind != PROJECT:
@@ -205,7 +219,26 @@ class Applying:
             return next(({"id": number} for own, number in known if own == rule), None)
 
         body = rule_body(rule, self._there.role, project, self._there.cluster)
-        self._client.create(RULES, doing, body, find)
+        self._create(RULES, doing, body, find)
+
+    def _create(self, path: str, doing: str, body: Document, find: Find) -> tuple[Document, bool]:
+        """As ``Runai.create``; what is accepted with 202 and no object is awaited. Raises RunaiFailed at the deadline."""
+        found, is_new = self._client.create(path, doing, body, find)
+        if not is_new or "id" in found:
+            return found, is_new
+        end = self._clock() + self._patience
+        while (made := find()) is None:
+            if self._clock() >= end:
+                said = (
+                    f"{doing}: Run:ai accepted it, but it does not exist after {self._patience:g} s"
+                )
+                raise RunaiFailed(said, CONNECTED)
+            self._sleep(POLL_S)
+        return made, True
+
+    def _change(self, change: Change, method: str, path: str, doing: str, body: Document) -> None:
+        if self._client.change(method, path, doing, body).status == ACCEPTED:
+            self._accepted.add((change.kind, change.name))
 
     def _delete(self, change: Change) -> None:
         path, _ = PLACES[change.kind]
@@ -254,7 +287,20 @@ class Applying:
         found = known.get(self._ids[change.kind].get(change.name, ""))
         if change.step is Step.DELETE:
             return found is not None and phase_of(found) != "Deleted"
-        return found is not None and phase_of(found) in BUSY
+        if found is None:
+            return False
+        return phase_of(found) in BUSY or self._is_pending(change, found)
+
+    def _is_pending(self, change: Change, found: Document) -> bool:
+        """Whether Run:ai has accepted a change of it (202), and not carried it out."""
+        if (change.kind, change.name) not in self._accepted:
+            return False
+        if change.kind == POOL:
+            return bool(pool_differences(self._pools[change.name], found))
+        unit = self._units[change.kind, change.name]
+        return bool(unit_differences(unit, found, self._ids[POOL])) or not is_marked(
+            found, self._site
+        )
 
     def _late(self, left: list[Change], known: Mapping[str, Document]) -> RunaiFailed:
         first = left[0]
@@ -263,9 +309,12 @@ class Applying:
         said = (status.get("phaseMessage") if isinstance(status, dict) else None) or ""
         more = f"; and {plural(len(left) - 1, 'more')}" if left[1:] else ""
         reason = f" ({said})" if said else ""
+        now = phase_of(found) or "not deleted"
+        if first.step is not Step.DELETE and now not in BUSY:
+            now = f"{phase_of(found) or 'there'}, and not changed,"
         return RunaiFailed(
-            f"{first.kind} {first.name} is {phase_of(found) or 'not deleted'} after {self._patience:g} s{reason}{more}",
-            "check that Run:ai shows the cluster as Connected, then run this command again",
+            f"{first.kind} {first.name} is {now} after {self._patience:g} s{reason}{more}",
+            CONNECTED,
         )
 
 

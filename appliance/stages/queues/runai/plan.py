@@ -28,6 +28,7 @@ from appliance.stages.scheduler.queues.runai import (
     organisation,
 )
 from appliance.stages.scheduler.site import DEFAULT_POOL
+from appliance.text import one_line
 
 POOL, DEPARTMENT, PROJECT, RULE, NODE = "NodePool", "Department", "Project", "AccessRule", "Node"
 GONE = "no longer in the site"
@@ -98,13 +99,12 @@ def name_of(rule: Rule) -> str:
 
 def stranger(unit: Unit, differences: tuple[str, ...], site: str) -> Change:
     """An object of the same name that this program did not create, and that differs."""
-    return Change(
-        step=Step.REFUSE,
-        kind=unit.kind,
-        name=unit.name,
-        title=unit.name,
-        details=("exists, is not marked as this site's, and differs", *differences),
-        remedy=f"choose another name in the site, or add the word {mark(site)} to its description in Run:ai to let this program change it",
+    return _step(
+        Step.REFUSE,
+        unit.kind,
+        unit.name,
+        ("exists, is not marked as this site's, and differs", *differences),
+        f"choose another name in the site, or add the word {mark(site)} to its description in Run:ai to let this program change it",
     )
 
 
@@ -242,11 +242,15 @@ def _gone_departments(sides: Sides, leaving: set[str]) -> Iterator[Change]:
 def _step(
     step: Step, kind: str, name: str, details: tuple[str, ...] = (), remedy: str = ""
 ) -> Change:
-    return Change(step=step, kind=kind, name=name, title=name, details=details, remedy=remedy)
+    """Names and values of the control plane are anybody's text: what is shown of them is one line."""
+    said = tuple(map(one_line, details))
+    return Change(
+        step=step, kind=kind, name=name, title=one_line(name), details=said, remedy=remedy
+    )
 
 
 def _rule(step: Step, rule: Rule, details: tuple[str, ...] = ()) -> Change:
-    title = f"{rule.kind} {rule.subject} in {rule.project}"
+    title = one_line(f"{rule.kind} {rule.subject} in {rule.project}")
     return Change(step=step, kind=RULE, name=name_of(rule), title=title, details=details)
 
 

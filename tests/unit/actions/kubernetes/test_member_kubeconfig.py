@@ -113,6 +113,18 @@ def test_who_is_no_member_is_refused_before_the_cluster_is_asked(loaded: LoadedS
     assert desk.asked == []
 
 
+def test_with_run_ai_no_certificate_is_issued(loaded: LoadedSite) -> None:
+    scheduler = loaded.site.scheduler
+    assert scheduler
+    options = scheduler.model_copy(update={"kind": "runai"})
+    site = loaded.site.model_copy(update={"scheduler": options})
+    desk = Desk()
+    with pytest.raises(ConfigError, match="Run:ai grants alice rights") as refused:
+        issued(replace(loaded, site=site), desk)
+    assert "docs/runai.md" in refused.value.hint
+    assert desk.asked == []
+
+
 def test_a_name_no_certificate_takes_is_refused(loaded: LoadedSite) -> None:
     assert loaded.site.scheduler is not None
     name = "a" * 65

@@ -1,5 +1,6 @@
 """The steps of an installation of Run:ai: their order, what is repeated, and what is said where one fails."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from appliance.adapters import process
 from appliance.adapters.kubernetes import Ref, Resource
 from appliance.adapters.runai import Account as Login
 from appliance.adapters.runai import Runai
@@ -14,6 +16,7 @@ from appliance.config.load import load_site
 from appliance.config.secrets import resolve
 from appliance.engine.run.runai_client import Registrar
 from appliance.engine.run.runai_install import Installing, install, read_files
+from appliance.engine.run.runai_names import SCRIPT
 from appliance.errors import ApplianceError, ClusterFailed, ClusterRefused
 from appliance.stages.context import Variables
 from appliance.stages.runai.registration import Account
@@ -27,13 +30,24 @@ DEFAULT = {"storageclass.kubernetes.io/is-default-class": "true"}
 
 @dataclass
 class Kubernetes:
-    """A cluster that has what Run:ai needs; ``without``: kinds and names that it lacks."""
+    """A cluster that has what Run:ai needs; ``without``: kinds and names that it lacks.
+
+    ``ends``: exit code of the pod that resolves names, None: it waits. ``charts``: labels by kind.
+    """
 
     done: list[str]
     without: set[str] = field(default_factory=set)
     version: str = "v1.35.4"
+    ends: int | None = 0
+    charts: dict[str, dict[str, str]] = field(default_factory=dict)
+    pods: dict[str, Resource] = field(default_factory=dict)
 
     def get(self, ref: Ref) -> Resource | None:
+        if ref.kind == "Pod":
+            state: Resource = {"waiting": {"reason": "ImagePullBackOff"}}
+            if self.ends is not None:
+                state = {"terminated": {"exitCode": self.ends}}
+            return {**self.pods[ref.name], "status": {"containerStatuses": [{"state": state}]}}
         return None if ref.kind in self.without else {"metadata": {"name": ref.name}}
 
     def find(self, api_version: str, kind: str, selector: str) -> list[Resource]:
@@ -44,6 +58,10 @@ class Kubernetes:
                     "status": {"nodeInfo": {"kubeletVersion": self.version}},
                 }
             ]
+        if kind in ("Deployment", "ClusterPolicy"):
+            return [{"metadata": {"name": "x", "labels": self.charts.get(kind, {})}}]
+        if kind == "Pod":
+            return list(self.pods.values())
         notes = {} if "default" in self.without else DEFAULT
         name = "other" if "StorageClass" in self.without else "nfs"
         return [{"metadata": {"name": name, "annotations": notes}}]
@@ -53,6 +71,9 @@ class Kubernetes:
 
     def apply(self, resource: Resource) -> Resource:
         meta = resource["metadata"]
+        if resource["kind"] == "Pod":
+            self.pods[meta["name"]] = resource
+            return resource
         self.done.append(f"{resource['kind']} {meta.get('namespace', '')}/{meta['name']}")
         return resource
 
@@ -60,7 +81,8 @@ class Kubernetes:
         raise AssertionError("no node is labelled")
 
     def delete(self, ref: Ref) -> None:
-        raise AssertionError("nothing is deleted")
+        assert ref.kind == "Pod"
+        del self.pods[ref.name]
 
 
 @dataclass
@@ -79,6 +101,7 @@ class Rig:
     agent: bool = True
     helm: list[ApplianceError | None] = field(default_factory=list)
     helm_s: float = 60
+    engine: str = "3.0.20"
 
     def attempt(self, release: Variables, seconds: int) -> None:
         values: Any = release["values"]
@@ -92,7 +115,7 @@ class Rig:
             token = values["controlPlane"]["bootstrapToken"]
             self.tokens.append(token)
             if self.agent:
-                self.stand_in.world.heartbeat(values["cluster"]["uid"], token, "3.0.20")
+                self.stand_in.world.heartbeat(values["cluster"]["uid"], token, self.engine)
 
 
 @pytest.fixture
@@ -131,6 +154,7 @@ def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
 def test_all_steps_in_their_documented_order(rig: Rig) -> None:
     found = install(rig.given)
     assert rig.done == [
+        "# preflight",
         "Namespace /runai-backend",
         "Namespace /runai",
         "Namespace /knative-serving",
@@ -297,3 +321,139 @@ def test_a_certificate_that_went_away_is_named(rig: Rig, tmp_path: Path) -> None
     (tmp_path / "site/tls/runai.pem").unlink()
     with pytest.raises(ApplianceError, match=r"tls/runai\.pem cannot be read"):
         read_files(rig.given.site, lambda name: (tmp_path / "site" / name).read_text())
+
+
+@pytest.mark.parametrize(
+    ("ends", "said", "hint"),
+    [
+        (10, "pods do not resolve runai.example.com", "CoreDNS"),
+        (11, "pods do not resolve *.runai.example.com", "CoreDNS"),
+        (9, "has no nslookup", "kubernetes.trial_image"),
+        (1, "it is unknown whether pods resolve", "get events"),
+        (None, "did not end within 180 s (ImagePullBackOff)", "hosts can pull"),
+    ],
+)
+def test_a_name_that_pods_do_not_resolve_is_named_before_the_first_change(
+    rig: Rig, ends: int | None, said: str, hint: str
+) -> None:
+    rig.kubernetes.ends = ends
+    with pytest.raises(ClusterFailed) as refused:
+        install(rig.given)
+    assert said in refused.value.message
+    assert hint in refused.value.hint
+    assert (rig.done, rig.stand_in.seen, rig.kubernetes.pods) == ([], [], {})
+
+
+def test_a_pod_that_a_killed_run_left_is_deleted(rig: Rig) -> None:
+    rig.kubernetes.pods["old"] = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "old", "namespace": "default"},
+    }
+    install(rig.given)
+    assert rig.kubernetes.pods == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "said"),
+    [
+        ("Deployment", {"chart": "kube-prometheus-stack-88.6.5"}, ""),
+        (
+            "Deployment",
+            {"chart": "kube-prometheus-stack-9.100.1"},
+            "kube-prometheus-stack is 9.100.1",
+        ),
+        ("Deployment", {}, ""),
+        ("ClusterPolicy", {"helm.sh/chart": "gpu-operator-v26.7.1"}, ""),
+        ("ClusterPolicy", {"helm.sh/chart": "gpu-operator-v25.3.4"}, "the GPU Operator is 25.3.4"),
+    ],
+)
+def test_releases_of_operators_are_in_their_range(
+    rig: Rig, kind: str, labels: dict[str, str], said: str
+) -> None:
+    rig.kubernetes.charts[kind] = labels
+    if not said:
+        install(rig.given)
+        return
+    with pytest.raises(ClusterRefused) as refused:
+        install(rig.given)
+    assert said in refused.value.message
+    assert (rig.done, rig.stand_in.seen) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("names", "code"),
+    [
+        (["a.example.com", "b.example.com"], 0),
+        (["a.invalid", "b.example.com"], 10),
+        (["a.example.com", "b.invalid"], 11),
+    ],
+)
+def test_the_script_of_the_pod_finds_the_name_that_is_not_resolved(
+    tmp_path: Path, names: list[str], code: int
+) -> None:
+    """With a program that answers as busybox does, which was run by hand: its exit code is 0 for a name with IPv4 only."""
+    program = tmp_path / "nslookup"
+    program.write_text("#!/bin/sh\ncase $1 in *.invalid) exit 1;; esac; echo; echo Name: $1\n")
+    program.chmod(0o755)
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = process.run(["sh", "-c", SCRIPT, "names", *names], check=False, env=path)
+    assert done.returncode == code
+
+
+def test_an_image_without_nslookup_is_found(tmp_path: Path) -> None:
+    path = {"PATH": os.fspath(tmp_path)}
+    done = process.run(["/bin/sh", "-c", SCRIPT, "names", "a.invalid"], check=False, env=path)
+    assert done.returncode == 9
+
+
+def upgrade(rig: Rig, version: str) -> None:
+    """The site gets another version of both charts."""
+    given = rig.given
+    scheduler = given.site.scheduler
+    assert scheduler
+    assert scheduler.runai
+    assert scheduler.runai.install
+    changed = scheduler.runai.install.model_copy(update={"version": version})
+    runai = scheduler.runai.model_copy(update={"install": changed})
+    options = scheduler.model_copy(update={"runai": runai})
+    site = given.site.model_copy(update={"scheduler": options})
+    rig.given = replace(given, site=site, before="3.0.20")
+
+
+def test_an_upgrade_is_of_the_control_plane_then_of_the_engine_and_waits_for_its_version(
+    rig: Rig,
+) -> None:
+    first = install(rig.given)
+    upgrade(rig, "3.1.2")
+    rig.done.clear()
+    rig.engine = "3.1.2"
+    done = install(rig.given)
+    assert [one.split()[1] for one in rig.done if one.startswith("helm")] == [
+        "runai-backend",
+        "runai-cluster",
+    ]
+    assert (done.cluster, done.version) == (first.cluster, "3.1.2")
+    assert len(rig.stand_in.world.tables["clusters"]) == 1
+    assert len(set(rig.tokens)) == 2
+
+
+def test_an_engine_that_stays_behind_is_named(rig: Rig) -> None:
+    rig.stand_in.world.states[install(rig.given).cluster] = "Connected"
+    upgrade(rig, "3.1.2")
+    with pytest.raises(ClusterFailed, match=r"still 3\.0\.20 after 15 minutes, not 3\.1\.2"):
+        install(rig.given)
+
+
+@pytest.mark.parametrize(
+    ("version", "said"), [("3.0.19", "no way back to 3.0.19"), ("3.5.0", "more than 4 minor")]
+)
+def test_an_upgrade_that_is_not_supported_is_refused_before_the_first_change(
+    rig: Rig, version: str, said: str
+) -> None:
+    install(rig.given)
+    upgrade(rig, version)
+    rig.done.clear()
+    with pytest.raises(ClusterRefused, match=said):
+        install(rig.given)
+    assert rig.done == []

@@ -103,6 +103,14 @@ ROWS = (
         lambda folder, authorities: _inference(folder, authorities, f"*.{DOMAIN}"),
     ),
     Bad(
+        "a release with another registration",
+        "version: 2.26.1",
+        f"{INSTALL}.version",
+        "registered in another way",
+        "3.0.20",
+        (("      storage_class: nfs\n", "      version: 2.26.1\n"),),
+    ),
+    Bad(
         "a weak password",
         "runai_admin_password:",
         "secrets.runai_admin_password",
