@@ -36,6 +36,7 @@ from appliance.lab.spec import (
     EMBEDDED,
     IMAGE_LAYER,
     STATE_ROOT,
+    Member,
     Rack,
     RackHost,
     RackSpec,
@@ -46,7 +47,18 @@ from appliance.lab.spec import (
 )
 from appliance.provision.building import Progress
 
-__all__ = ["Rack", "RackHost", "RackSpec", "complete", "down", "embedded", "load", "rebuild", "up"]
+__all__ = [
+    "Member",
+    "Rack",
+    "RackHost",
+    "RackSpec",
+    "complete",
+    "down",
+    "embedded",
+    "load",
+    "rebuild",
+    "up",
+]
 
 SSH_SECONDS = 60.0
 BOOT_SECONDS = 90.0
