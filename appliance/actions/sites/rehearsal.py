@@ -42,7 +42,7 @@ from appliance.models.events import Observer
 from appliance.models.plan import Plan
 from appliance.models.result import Status
 from appliance.models.run import StageOutcome, StageState
-from appliance.models.site import Site
+from appliance.models.site import Owner, Site
 from appliance.report.documents import Rehearsal
 
 Say = Callable[[str], None]
@@ -251,7 +251,6 @@ class _Rehearsal:
             update={"not_rehearsed": tuple(made.lacks), "before": tuple(failing.values())}
         )
         hosts = [host for host in self.rack.hosts if self._stays(host.name)]
-        self._fill(hosts)
         self.say("deploying the present site")
         begun = time.monotonic()
         jobs: tuple[rehearsal_jobs.Job, ...] = ()
@@ -259,8 +258,11 @@ class _Rehearsal:
         try:
             if self.before:
                 drained = planning.make(self._target, Filters(), self.observer).drained
-                jobs = self._jobs(drained)
+                jobs, why = self._jobs(drained)
+                lacks = (*found.not_rehearsed, *((why,) if why else ()))
+                found = found.model_copy(update={"not_rehearsed": lacks})
                 units = rehearsal_jobs.services(self.maker, self.rack, hosts)
+            self._fill(hosts)
             done, plan = self._deploy()
         except ApplianceError as error:
             update = {"outcome": "failed", "cause": error.told_of(), "fix": error.hint}
@@ -341,13 +343,16 @@ class _Rehearsal:
             raise KeyboardInterrupt
         return done, plans[0] if plans else None
 
-    def _jobs(self, drained: tuple[str, ...]) -> tuple[rehearsal_jobs.Job, ...]:
+    def _jobs(self, drained: tuple[str, ...]) -> tuple[tuple[rehearsal_jobs.Job, ...], str]:
+        """Jobs on the hosts that the plan does not drain, and why there are none."""
         assert self.before is not None
         site = self.before.site
-        if site.slurm is None:
-            return ()
-        busy = [h for h in self.rack.hosts if h.is_gpu and h.name not in drained]
-        return rehearsal_jobs.start(self.maker, self.rack, site, busy)
+        owned = {host.name for host in site.gpu_hosts_of(Owner.SLURM)} if site.slurm else set()
+        busy = [h for h in self.rack.hosts if h.name in owned.difference(drained)]
+        try:
+            return rehearsal_jobs.start(self.maker, self.rack, site, busy), ""
+        except ApplianceError as error:
+            return (), error.told_of()
 
     def _fill(self, hosts: list[Any]) -> None:
         """Leaves the hosts as little room as those of the site have."""

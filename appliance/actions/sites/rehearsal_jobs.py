@@ -114,5 +114,5 @@ def _on(maker: ModuleType, rack: Any, host: Any, command: str) -> str:
     done = maker.ssh.on_host(rack, host, (command,), timeout=START_S * 2.0)
     if done.returncode:
         why = " ".join((done.stderr or done.stdout).split())
-        raise ApplianceError(f"{host.name}: a job of the rehearsal does not start: {why}")
+        raise ApplianceError(f"jobs: none started on the rack ({why or 'all wait'})")
     return str(done.stdout)

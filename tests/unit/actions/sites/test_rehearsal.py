@@ -277,3 +277,14 @@ def test_a_key_that_its_daemon_cannot_read_is_refused(
     assert command_line.run(monkeypatch, "rehearse", "--site", str(site_folder)) == 2
     assert "secrets.munge_key" in capsys.readouterr().err
     assert racks.raised == []
+
+
+def test_jobs_that_do_not_start_are_named_and_fail_nothing(
+    site_folder: Path, racks: FakeRacks
+) -> None:
+    refusal = SimpleNamespace(returncode=1, stdout="", stderr="Invalid account")
+    racks.ssh.on_host = lambda *_, **__: refusal
+    _was_deployed(site_folder)
+    done = _rehearse(site_folder)
+    assert done.outcome == "passed"
+    assert "jobs: none started on the rack (Invalid account)" in done.not_rehearsed
