@@ -121,5 +121,5 @@ def _work(done: Rehearsal) -> Iterator[str]:
     for host, units in done.unannounced.items():
         yield f"  {'unannounced':<14} {host}: {', '.join(units)}"
     for job in done.jobs:
-        told = "runs on" if job.ran_on else f"is {job.state}"
-        yield f"  {'job':<14} on {job.host} {told}"
+        told = "ran through" if job.ran_on else f"is {job.state}"
+        yield f"  {'job' if job.scheduler == 'slurm' else 'pod':<14} on {job.host} {told}"

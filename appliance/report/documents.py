@@ -467,17 +467,21 @@ class Queues(QueueTree):
     charts: tuple[dict[str, Any], ...]
 
 
+RUNNING = "RUNNING"
+
+
 class RehearsedJob(Model):
-    """A job of Slurm that ran before the change. ``state``: afterwards, as Slurm prints it."""
+    """A job or pod that ran before the change. ``state``: afterwards, in Slurm's words; also ended, restarted, unknown."""
 
     host: Line
+    scheduler: Literal["slurm", "kubernetes"]
     job: Line
     state: Line
 
     @property
     def ran_on(self) -> bool:
         """Whether the change left it alone."""
-        return self.state == "RUNNING"
+        return self.state == RUNNING
 
 
 class Rehearsal(Document):

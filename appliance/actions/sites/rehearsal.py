@@ -20,6 +20,7 @@ from appliance.actions.deployment import plan as planning
 from appliance.actions.deployment.deploy import Deployed, deploy
 from appliance.actions.sites import rehearsal_jobs, rehearsal_site, virtual_rack
 from appliance.actions.sites.opening import Target, locate, runs_of
+from appliance.actions.sites.rehearsal_jobs import Work
 from appliance.actions.sites.rehearsal_site import Made
 from appliance.adapters.stop_signals import INTERRUPTED, listened
 from appliance.checks.extra_results import STAGE
@@ -46,12 +47,18 @@ from appliance.models.site import Owner, Site
 from appliance.report.documents import Rehearsal
 
 Say = Callable[[str], None]
-HOST_MIB, SPARE_MIB = 400, 2048
-"""Memory of one host with all its services, and what is left to this machine."""
+HOST_MIB, CLUSTER_MIB, SPARE_MIB = 400, 1200, 2048
+"""Memory of one host with all its services, without and with Kubernetes, and what is left to this machine."""
 HOSTS_PER_PROCESSOR = 4
 FILL = "/var/tmp/rehearsal"
 """A file that leaves a host as little room as the site's host reported."""
 BAD = {Status.FAIL, Status.ERROR}
+
+
+class NotRaised(ApplianceError):
+    """The rack did not start: nothing is known about the change."""
+
+    exit_code = 3
 
 
 @dataclass(frozen=True)
@@ -91,7 +98,9 @@ def rehearse(
     rehearsal.changed = changed_secrets(before.files, secrets) if before else frozenset()
     rehearsal.free = known.free
     with _removed(maker, name, say, keep=keep):
-        done = rehearsal.run(loaded, most or _room(maker))
+        done = rehearsal.run(
+            loaded, most or _room(maker, cluster=loaded.site.kubernetes is not None)
+        )
     lacks = (*((unknown,) if unknown else ()), *done.not_rehearsed)
     return done.model_copy(update={"not_rehearsed": lacks, "rack": name if keep else ""})
 
@@ -103,19 +112,26 @@ def _refuse(maker: ModuleType, name: str, now: State, before: State | None) -> N
             f"rack {name} exists",
             f"remove it: appliance lab down --name {name}, or give another --name",
         )
-    for state in (now, before):
-        if state and state.site.kubernetes:
+    for site in (state.site for state in (now, before) if state):
+        why = ""
+        if site.external_cluster:
+            why = "an external cluster (kubernetes.external)"
+        elif site.scheduler and site.scheduler.runai:
+            why = "Run:ai (scheduler.runai)"
+        if why:
             raise ConfigError(
-                f"site {state.site.name} has a section kubernetes, which cannot be rehearsed yet",
-                "rehearse a site with Slurm alone; appliance plan shows what a deployment would do here",
+                f"site {site.name} has {why}, which a rack cannot have",
+                "appliance plan shows what a deployment would do, and changes nothing",
             )
 
 
-def _room(maker: ModuleType) -> int:
+def _room(maker: ModuleType, *, cluster: bool) -> int:
     """Number of hosts that this machine can hold."""
     free: int = maker.requirements.available_mib() - SPARE_MIB
     processors = os.cpu_count() or 1
-    return max(1, min(free // HOST_MIB, processors * HOSTS_PER_PROCESSOR))
+    return max(
+        1, min(free // (CLUSTER_MIB if cluster else HOST_MIB), processors * HOSTS_PER_PROCESSOR)
+    )
 
 
 def _known(target: Target, loaded: LoadedSite) -> Known:
@@ -208,7 +224,7 @@ class _Rehearsal:
         names = rehearsal_site.chosen(sites, most)
         numbers = rehearsal_site.numbered(sites, names)
         self.say(f"raising rack {self.name}: {', '.join(names)}")
-        self.rack = self.maker.up(self._spec(loaded, sites, numbers), self.say)
+        self._raise(self._spec(loaded, sites, numbers))
         left_out = tuple(rehearsal_site.without_hosts(names, self.now.site))
         found = Rehearsal(
             site=self.now.site.name,
@@ -221,27 +237,38 @@ class _Rehearsal:
             not_rehearsed=(),
             seconds_rack=time.monotonic() - begun,
         )
-        failing: dict[Any, str] = {}
+        failing: Mapping[Any, str] = {}
         if self.before:
             begun = time.monotonic()
             self.say(f"deploying the site as run {self.before.files.run} did")
-            self._write(self.before, numbers)
-            base, _ = self._deploy()
-            found = found.model_copy(update={"seconds_deployed": time.monotonic() - begun})
-            bad = _failures(base)
-            if bad or base.record is None:
-                told = bad[0] if bad else None
-                update = {
-                    "outcome": "not tried",
-                    "cause": f"the deployed state could not be built: stage {told.stage} of {told.host}: {told.cause}"
-                    if told
-                    else "the deployed state could not be built",
-                    "fix": told.fix if told else "",
-                    "failures": bad,
-                }
-                return found.model_copy(update=update)
-            failing = {r.key: r.name for r in base.record.results if r.status in BAD}
-        return self._change(found, numbers, failing)
+            failing, why = self._build(self.before, numbers)
+            found = found.model_copy(update={"seconds_deployed": time.monotonic() - begun, **why})
+        return found if found.cause else self._change(found, numbers, failing)
+
+    def _raise(self, wanted: Any) -> None:
+        try:
+            self.rack = self.maker.up(wanted, self.say)
+        except ConfigError:
+            raise
+        except ApplianceError as error:
+            raise NotRaised(error.message, error.hint, error.host) from error
+
+    def _build(
+        self, before: State, numbers: Mapping[str, int]
+    ) -> tuple[Mapping[Any, str], Mapping[str, object]]:
+        """Deploys the recorded state: the checks that fail on the rack anyway, and what to report if it fails."""
+        self._write(before, numbers)
+        not_tried = {"outcome": "not tried"}
+        try:
+            done, _ = self._deploy()
+        except ApplianceError as error:
+            told = f"the deployed state could not be built: {error.told_of()}"
+            return {}, {**not_tried, "cause": told, "fix": error.hint}
+        for bad in _failures(done):
+            told = f"the deployed state could not be built: stage {bad.stage} of {bad.host}: {bad.cause}"
+            return {}, {**not_tried, "cause": told, "fix": bad.fix}
+        results = done.record.results if done.record else ()
+        return {r.key: r.name for r in results if r.status in BAD}, {}
 
     def _change(
         self, found: Rehearsal, numbers: Mapping[str, int], failing: Mapping[Any, str]
@@ -253,14 +280,14 @@ class _Rehearsal:
         hosts = [host for host in self.rack.hosts if self._stays(host.name)]
         self.say("deploying the present site")
         begun = time.monotonic()
-        jobs: tuple[rehearsal_jobs.Job, ...] = ()
+        jobs: tuple[Work, ...] = ()
         units: Mapping[str, Mapping[str, str]] = {}
         try:
             if self.before:
                 drained = planning.make(self._target, Filters(), self.observer).drained
-                jobs, why = self._jobs(drained)
-                lacks = (*found.not_rehearsed, *((why,) if why else ()))
-                found = found.model_copy(update={"not_rehearsed": lacks})
+                jobs, lacks = self._work(drained)
+                told = (*found.not_rehearsed, *lacks)
+                found = found.model_copy(update={"not_rehearsed": told})
                 units = rehearsal_jobs.services(self.maker, self.rack, hosts)
             self._fill(hosts)
             done, plan = self._deploy()
@@ -309,7 +336,10 @@ class _Rehearsal:
             )
             for name, number in numbers.items()
         )
-        return self.maker.RackSpec(self.name, len(members), own, members=members)
+        cluster = any(site.kubernetes for site in sites)
+        return self.maker.RackSpec(
+            self.name, len(members), own, kubernetes=cluster, members=members
+        )
 
     def _write(
         self, state: State, numbers: Mapping[str, int], fresh: frozenset[str] = frozenset()
@@ -321,7 +351,8 @@ class _Rehearsal:
             "key": self.maker.repository.KEY,
             "fingerprint": self.maker.repository.fingerprint(self.rack),
         }
-        rack = rehearsal_site.Rack(self.rack.network, numbers, packages)
+        keys = self.maker.cluster_keys()
+        rack = rehearsal_site.Rack(self.rack.network, numbers, packages, keys)
         made = rehearsal_site.rehearsed(state.document, state.site, state.files.profile, rack)
         profiles = folder / "profiles"
         profiles.mkdir(exist_ok=True)
@@ -343,16 +374,26 @@ class _Rehearsal:
             raise KeyboardInterrupt
         return done, plans[0] if plans else None
 
-    def _jobs(self, drained: tuple[str, ...]) -> tuple[tuple[rehearsal_jobs.Job, ...], str]:
-        """Jobs on the hosts that the plan does not drain, and why there are none."""
+    def _work(self, drained: tuple[str, ...]) -> tuple[tuple[Work, ...], tuple[str, ...]]:
+        """Jobs and pods on the hosts that the plan does not drain, and why there are none."""
         assert self.before is not None
         site = self.before.site
-        owned = {host.name for host in site.gpu_hosts_of(Owner.SLURM)} if site.slurm else set()
-        busy = [h for h in self.rack.hosts if h.name in owned.difference(drained)]
-        try:
-            return rehearsal_jobs.start(self.maker, self.rack, site, busy), ""
-        except ApplianceError as error:
-            return (), error.told_of()
+        has = {Owner.SLURM: site.slurm is not None, Owner.KUBERNETES: site.kubernetes is not None}
+        image = self.maker.cluster_keys().get("kubernetes", {}).get("trial_image", "")
+        started: list[Work] = []
+        lacks = []
+        for owner in (owner for owner, there in has.items() if there):
+            names = {host.name for host in site.gpu_hosts_of(owner)}.difference(drained)
+            hosts = [host for host in self.rack.hosts if host.name in names]
+            try:
+                if owner is Owner.SLURM:
+                    started += rehearsal_jobs.start(self.maker, self.rack, site, hosts)
+                else:
+                    started += rehearsal_jobs.start_pods(self.maker, self.rack, image, hosts)
+            except ApplianceError as error:
+                what = "jobs" if owner is Owner.SLURM else "pods"
+                lacks.append(f"{what}: {error.told_of()}")
+        return tuple(started), tuple(lacks)
 
     def _fill(self, hosts: list[Any]) -> None:
         """Leaves the hosts as little room as those of the site have."""

@@ -1,4 +1,4 @@
-"""What runs on the rack of a rehearsal: jobs before and after the change, and services that restarted."""
+"""What runs on the rack of a rehearsal: jobs and pods before and after the change, and services that restarted."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -9,21 +9,26 @@ from typing import Any
 from appliance.errors import ApplianceError
 from appliance.models.plan import Plan
 from appliance.models.site import Site
-from appliance.report.documents import RehearsedJob
+from appliance.report.documents import RUNNING, RehearsedJob
 
 START_S = 60
 SERVICES = "systemctl show --property=Id,InvocationID,ActiveState,Type '*.service'"
 
 
+KUBECTL = "kubectl --kubeconfig=/etc/kubernetes/admin.conf"
+POD_SPEC = '{{"spec": {{"nodeName": "{host}"}}}}'
+
+
 @dataclass(frozen=True)
-class Job:
-    """A job that waits on a host until the rehearsal ends."""
+class Work:
+    """A job of Slurm, by its number, or a pod, by its name, that waits on a host until the rehearsal ends."""
 
     host: str
-    number: str
+    name: str
+    is_pod: bool = False
 
 
-def start(maker: ModuleType, rack: Any, site: Site, hosts: Sequence[Any]) -> tuple[Job, ...]:
+def start(maker: ModuleType, rack: Any, site: Site, hosts: Sequence[Any]) -> tuple[Work, ...]:
     """Starts one job with a GPU on each host, as a user of the site, and waits until they run. Raises ApplianceError."""
     head = _head(rack)
     found = []
@@ -31,27 +36,53 @@ def start(maker: ModuleType, rack: Any, site: Site, hosts: Sequence[Any]) -> tup
         # Without a time limit Slurm cannot say when its host is free, and refuses other users' trial submissions.
         job = f"sbatch --parsable --nodelist={host.name} --gres=gpu:1 --mem=16M --time=60 --chdir=/ --output=/dev/null --job-name=rehearsal --wrap='sleep 86400'"
         said = _on(maker, rack, head, f"runuser -u {shlex.quote(_user(site))} -- {job}")
-        found.append(Job(host.name, said.strip().partition(";")[0]))
+        found.append(Work(host.name, said.strip().partition(";")[0]))
     for one in found:
         _on(
             maker,
             rack,
             head,
-            f"for i in $(seq {START_S * 2}); do squeue --noheader --jobs={one.number} --states=RUNNING | grep -q . && exit; sleep 0.5; done; exit 1",
+            f"for i in $(seq {START_S * 2}); do squeue --noheader --jobs={one.name} --states=RUNNING | grep -q . && exit; sleep 0.5; done; exit 1",
         )
     return tuple(found)
 
 
-def states(maker: ModuleType, rack: Any, jobs: Sequence[Job]) -> tuple[RehearsedJob, ...]:
-    """The jobs as Slurm reports them now; "ended" for one it no longer knows, "unknown" if it does not answer."""
-    found = []
-    for one in jobs:
-        command = f"squeue --noheader --states=all --format=%T --jobs={one.number}"
-        done = maker.ssh.on_host(rack, _head(rack), (command,))
-        gone = "ended" if "Invalid job id" in done.stderr else "unknown"
-        state = done.stdout.strip() if done.returncode == 0 and done.stdout.strip() else gone
-        found.append(RehearsedJob(host=one.host, job=one.number, state=state))
+def start_pods(maker: ModuleType, rack: Any, image: str, hosts: Sequence[Any]) -> tuple[Work, ...]:
+    """Starts one pod without a queue on each host, and waits until they run. Raises ApplianceError."""
+    head = _head(rack)
+    found = [Work(host.name, f"rehearsal-{host.name}", is_pod=True) for host in hosts]
+    for one in found:
+        spec = shlex.quote(POD_SPEC.format(host=one.host))
+        run = f"run {one.name} --image={shlex.quote(image)} --restart=Never --overrides={spec} --command -- sleep 86400"
+        _on(maker, rack, head, f"{KUBECTL} {run}")
+    for one in found:
+        wait = f"wait pod/{one.name} --for=condition=Ready --timeout={START_S}s"
+        _on(maker, rack, head, f"{KUBECTL} {wait}")
     return tuple(found)
+
+
+def states(maker: ModuleType, rack: Any, jobs: Sequence[Work]) -> tuple[RehearsedJob, ...]:
+    """The work as it is now; "ended" for what its scheduler no longer knows, "unknown" if that does not answer."""
+    return tuple(_pod(maker, rack, one) if one.is_pod else _job(maker, rack, one) for one in jobs)
+
+
+def _pod(maker: ModuleType, rack: Any, one: Work) -> RehearsedJob:
+    path = "{.status.phase} {.status.containerStatuses[0].restartCount}"
+    command = f"{KUBECTL} get pod {one.name} --output=jsonpath='{path}'"
+    done = maker.ssh.on_host(rack, _head(rack), (command,))
+    phase, _, restarts = done.stdout.strip().partition(" ")
+    gone = "ended" if "NotFound" in done.stderr else "unknown"
+    state = phase.upper() if done.returncode == 0 and phase else gone
+    state = "restarted" if state == RUNNING and restarts != "0" else state
+    return RehearsedJob(host=one.host, scheduler="kubernetes", job=one.name, state=state)
+
+
+def _job(maker: ModuleType, rack: Any, one: Work) -> RehearsedJob:
+    command = f"squeue --noheader --states=all --format=%T --jobs={one.name}"
+    done = maker.ssh.on_host(rack, _head(rack), (command,))
+    gone = "ended" if "Invalid job id" in done.stderr else "unknown"
+    state = done.stdout.strip() if done.returncode == 0 and done.stdout.strip() else gone
+    return RehearsedJob(host=one.host, scheduler="slurm", job=one.name, state=state)
 
 
 def services(maker: ModuleType, rack: Any, hosts: Sequence[Any]) -> dict[str, dict[str, str]]:
@@ -114,5 +145,5 @@ def _on(maker: ModuleType, rack: Any, host: Any, command: str) -> str:
     done = maker.ssh.on_host(rack, host, (command,), timeout=START_S * 2.0)
     if done.returncode:
         why = " ".join((done.stderr or done.stdout).split())
-        raise ApplianceError(f"jobs: none started on the rack ({why or 'all wait'})")
+        raise ApplianceError(f"none started on the rack ({why or 'all wait'})")
     return str(done.stdout)

@@ -16,6 +16,15 @@ FIRST_NUMBER, LAST_NUMBER = 2, 250
 ACCESS = {"user": "root", "private_key": "id_ed25519", "known_hosts": "known_hosts"}
 SIMULATED = ["gpu", "fabric"]
 OF_CONTAINERS = ("enroot", "pyxis")
+NOT_ON_A_RACK = (
+    "address_image",
+    "network_version",
+    "dns",
+    "source_parts",
+    "registry_mirrors",
+    "oidc",
+)
+"""Keys of section kubernetes that need the makers' images, or servers outside of the site."""
 Data = dict[str, Any]
 
 
@@ -23,12 +32,13 @@ Data = dict[str, Any]
 class Rack:
     """The rack's side of a rehearsed site. ``numbers``: last part of each host's address.
 
-    ``packages``: mirror, key and fingerprint of the GPU packages it serves.
+    ``packages``: mirror, key and fingerprint of the GPU packages it serves. ``cluster``: keys of its Kubernetes, by section.
     """
 
     network: IPv4Network
     numbers: Mapping[str, int]
     packages: Mapping[str, str]
+    cluster: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass
@@ -96,6 +106,7 @@ def rehearsed(document: Document, site: Site, profile: str, rack: Rack) -> Made:
     _hosts(made, rack)
     _base(made)
     _software(made, rack)
+    _cluster(made, rack)
     _storage(made)
     _fabric(made)
     _without(made, ("provision",), "installation of machines (provision)")
@@ -161,6 +172,22 @@ def _software(made: Made, rack: Rack) -> None:
     ):
         for name in OF_CONTAINERS:
             _without(made, ("software", name), "")
+
+
+def _cluster(made: Made, rack: Rack) -> None:
+    """The rack's release of Kubernetes from its own offline source; the site's names, queues and limits."""
+    given = made.data.get("kubernetes")
+    if not isinstance(given, dict):
+        return
+    for key in NOT_ON_A_RACK:
+        _without(made, ("kubernetes", key), "")
+    for section, keys in rack.cluster.items():
+        if section == "software" or section in made.data:
+            made.data[section] = {**made.data.get(section, {}), **keys}
+    release = rack.cluster.get("kubernetes", {}).get("version", "")
+    made.lacks.append(
+        f"releases and images of Kubernetes: the rack has {release}, its own container runtime and pod network"
+    )
 
 
 def _storage(made: Made) -> None:

@@ -47,6 +47,9 @@ class FakeRacks(ModuleType):
         silence = SimpleNamespace(returncode=0, stdout="", stderr="")
         self.ssh = SimpleNamespace(on_host=lambda *_, **__: silence)
 
+    def cluster_keys(self) -> dict[str, dict[str, str]]:
+        return {}
+
     def load(self, name: str) -> object:
         return name in self.standing or None
 
@@ -169,7 +172,7 @@ def test_a_kept_rack_stays_and_is_not_used_again(site_folder: Path, racks: FakeR
         _rehearse(site_folder)
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), ApplianceError("no room"), OSError()])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError()])
 def test_the_rack_goes_whatever_happens(
     error: BaseException,
     site_folder: Path,
@@ -184,6 +187,31 @@ def test_the_rack_goes_whatever_happens(
     with pytest.raises(type(error)):
         _rehearse(site_folder, keep=True)
     assert racks.standing == set()
+
+
+def test_a_rack_that_does_not_start_is_no_failure_of_the_change(
+    site_folder: Path, racks: FakeRacks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def up(*_: object) -> object:
+        raise ApplianceError("gpu-1 did not answer")
+
+    monkeypatch.setattr(racks, "up", up)
+    with pytest.raises(ApplianceError, match="gpu-1 did not answer") as found:
+        _rehearse(site_folder)
+    assert found.value.exit_code == 3
+
+
+def test_a_recorded_site_that_is_refused_now_was_not_tried(
+    site_folder: Path, racks: FakeRacks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deploy(*_: object) -> Deployed:
+        raise ConfigError("quota is larger than the GPUs", "lower it")
+
+    _was_deployed(site_folder)
+    monkeypatch.setattr(rehearsal, "deploy", deploy)
+    done = _rehearse(site_folder)
+    assert (done.outcome, done.fix) == ("not tried", "lower it")
+    assert done.cause.endswith("quota is larger than the GPUs")
 
 
 @pytest.mark.parametrize(("bad", "outcome", "code"), [(2, "failed", 1), (1, "not tried", 3)])
