@@ -38,9 +38,9 @@ def rehearse(
 ) -> int:
     """Rehearse a deployment on a virtual rack of this machine.
 
-    Raises hosts with the site's names, roles, classes and users, deploys the site that was deployed last, then the
-    present one. Reports what restarts, which jobs end, which checks fail, and what could not be rehearsed. The site's
-    folder is only read, its hosts are not contacted, its secrets are replaced. Needs root. Removes the rack at the end.
+    Creates hosts with the site's names, roles, classes and users, deploys the site that was deployed last, then the
+    present one. Reports what restarts, which jobs and pods end, which checks fail, and what could not be rehearsed. The
+    site's folder is only read, its hosts are not contacted, its secrets are replaced. Needs root. Removes the rack.
 
     Exit: 0 passed, 1 the change fails, 2 refused, 3 the deployed state could not be built, 130 interrupted.
     """

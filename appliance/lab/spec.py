@@ -80,7 +80,7 @@ class RackSpec:
     ``classes``: the GPU hosts by class, such as "balanced=1,hpc=2", if there are several; otherwise all are of ``profile``.
     ``complete``: with ``kubernetes``, a site with queues, divided GPUs and two example users next to the cluster.
     ``machines``: one of KINDS; "vm" are virtual machines without a system, off, with BMCs.
-    ``members``: the hosts of another site, in place of those that a rack names itself; that site is written elsewhere.
+    ``members``: the hosts of another site, whose site.yml is written elsewhere; without any, a rack names its own hosts.
     """
 
     name: str = EMBEDDED

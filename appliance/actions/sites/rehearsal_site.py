@@ -167,9 +167,7 @@ def _software(made: Made, rack: Rack) -> None:
     if given.get("doca"):
         repositories["doca"] = {**rack.packages}
     made.data["repositories"] = repositories
-    if _without(
-        made, ("slurm", "containers"), "containers in jobs (slurm.containers): the makers' files"
-    ):
+    if _without(made, ("slurm", "containers"), "containers in jobs (slurm.containers)"):
         for name in OF_CONTAINERS:
             _without(made, ("software", name), "")
 
