@@ -16,6 +16,7 @@ VERBS = {
     "bios": "Compare and set the BIOS settings of the profile.",
     "provision": "Install the operating system on bare machines.",
     "plan": "Show what a deployment would do, and why.",
+    "rehearse": "Rehearse a deployment on a virtual rack of this machine.",
     "deploy": "Deploy the site, verify it, and write the report.",
     "mig": "Partition GPUs (MIG).",
     "node": "Drain and return hosts; show or change their scheduler.",

@@ -24,7 +24,7 @@ class Session:
     """One verb that runs on one site. ``data`` holds playbooks and roles; ``runs`` journal and reports.
 
     ``accepting``: hosts whose changed hardware the operator accepts. ``address``: site and profile as named on the
-    command line, which stored remedies repeat.
+    command line, which stored remedies repeat. ``sources``: the files of the site and of its classes, the site's first.
     """
 
     run: str
@@ -43,6 +43,7 @@ class Session:
     lock: ImageLock | None = None
     address: Address = field(default_factory=Address)
     accepting: frozenset[str] = frozenset()
+    sources: tuple[Path, ...] = ()
 
     def tell(self, event: Event) -> None:
         """Pass an event to the listeners, without secrets."""

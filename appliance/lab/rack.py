@@ -16,6 +16,7 @@ from appliance.lab import (
     fabric,
     hall,
     image,
+    kubernetes_build,
     machine,
     machine_image,
     mounts,
@@ -32,10 +33,12 @@ from appliance.lab import (
 )
 from appliance.lab.device_plugin import bundle as device_plugin
 from appliance.lab.hardware import Hardware, of_profile
+from appliance.lab.programs import KAI
 from appliance.lab.spec import (
     EMBEDDED,
     IMAGE_LAYER,
     STATE_ROOT,
+    Member,
     Rack,
     RackHost,
     RackSpec,
@@ -46,7 +49,18 @@ from appliance.lab.spec import (
 )
 from appliance.provision.building import Progress
 
-__all__ = ["Rack", "RackHost", "RackSpec", "complete", "down", "embedded", "load", "rebuild", "up"]
+__all__ = [
+    "Member",
+    "Rack",
+    "RackHost",
+    "RackSpec",
+    "complete",
+    "down",
+    "embedded",
+    "load",
+    "rebuild",
+    "up",
+]
 
 SSH_SECONDS = 60.0
 BOOT_SECONDS = 90.0
@@ -102,6 +116,23 @@ def embedded(profile: str | None, *, kubernetes: bool = True) -> RackSpec:
         return standing.spec
     wanted = RackSpec(EMBEDDED, profile="hpc" if profile is None else profile)
     return complete(wanted) if kubernetes else wanted
+
+
+def cluster_keys() -> dict[str, dict[str, str]]:
+    """Keys of a site that only a rack's cluster has, by section: its releases, its source, and what it has none of."""
+    return {
+        "kubernetes": {
+            "version": kubernetes_build.RELEASE,
+            "containerd": kubernetes_build.CONTAINERD,
+            "network": "bridge",
+            "network_policies": "supplied",
+            "source": f"/{kubernetes_build.PLACE}",
+            "trial_image": kubernetes_build.HOST_IMAGES["busybox"],
+            "device_plugin": "own",
+        },
+        "scheduler": {"rdma": "host"},
+        "software": {"kai": ".".join(KAI.version.split(".")[:2])},
+    }
 
 
 def described(wanted: RackSpec) -> str:
@@ -271,7 +302,9 @@ def _hand_out_gpus(rack: Rack, hosts: Sequence[RackHost]) -> None:
     """If the site brings its own device plugin, it is a unit of the hosts; otherwise a chart brings it as pods."""
     if not rack.spec.kubernetes or rack.spec.plain:
         return
-    do = "enable" if site.has_own_device_plugin(rack) else "disable"
+    # Where the site is written elsewhere, it follows: it has the rack's own.
+    is_own = bool(rack.spec.members) or site.has_own_device_plugin(rack)
+    do = "enable" if is_own else "disable"
     for host in hosts:
         if host.is_gpu:
             done = ssh.on_host(rack, host, ("systemctl", do, "--now", device_plugin.UNIT))

@@ -27,7 +27,9 @@ SECONDS = 10.0
 def start(rack: Rack) -> None:
     """Create the repository if it does not exist, and serve it if it is not served."""
     if not (served(rack) / "InRelease").exists():
-        publish(rack, packages.drivers_of(rack.hardware.driver_branch))
+        # Another site may change its driver's branch, and NVIDIA's repository offers all of them.
+        every = packages.every_driver() if rack.spec.members else ()
+        publish(rack, every or packages.drivers_of(rack.hardware.driver_branch))
     if processes.recall(_pid(rack)) is None:
         _serve(rack)
 
@@ -109,7 +111,9 @@ def _built(drivers: Sequence[Driver], branch: str) -> Iterator[tuple[deb.Package
     """Every package with its file, built if the cache lacks it."""
     layer = nvml.build(cache_root() / "lab")
     wanted = [package for driver in drivers for package in packages.of_driver(driver, layer)]
-    for package in (*wanted, *packages.others(branch), *packages.doca()):
+    branches = dict.fromkeys((branch, *(driver.branch for driver in drivers)))
+    beside = {p.file_name: p for name in branches for p in packages.others(name)}
+    for package in (*wanted, *beside.values(), *packages.doca()):
         yield package, archive_of(package)
 
 

@@ -70,7 +70,7 @@ def require(*, virtual: bool = False) -> None:
 def require_room(wanted: RackSpec) -> None:
     """Raise ConfigError where this machine is too small for so many virtual machines."""
     memory = wanted.hosts * hall.MEMORY_MIB >> 10
-    there = _available_gib()
+    there = available_mib() >> 10
     if there < memory:
         raise ConfigError(
             f"{plural(wanted.hosts, 'machine')} take {memory} GiB of memory, of which {there} are free here",
@@ -81,10 +81,11 @@ def require_room(wanted: RackSpec) -> None:
         raise ConfigError(f"{STATE_ROOT} needs {disk} GiB of free space for the machines' disks")
 
 
-def _available_gib() -> int:
+def available_mib() -> int:
+    """Memory of this machine that programs can still get."""
     for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
         if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) >> 20
+            return int(line.split()[1]) >> 10
     return 0
 
 

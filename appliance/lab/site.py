@@ -40,9 +40,9 @@ def write(rack: Rack, progress: Progress, *, reset: bool = False) -> None:
     """Write site.yml, known_hosts and secrets/. The hosts' roots must be mounted; for virtual machines the hall must exist.
 
     A site.yml that was changed by hand is kept, unless ``reset``. Owners of hosts stay as ``appliance node assign``
-    wrote them. For plain hosts only known_hosts is written, for ``lab shell``.
+    wrote them. For plain hosts, and for those of another site, only known_hosts is written, for ``lab shell``.
     """
-    if rack.spec.plain:
+    if rack.spec.plain or rack.spec.members:
         (rack.access_dir / "known_hosts").write_text(known_hosts(rack), encoding="utf-8")
         return
     write_secrets(rack.site_dir / "secrets", kubernetes=rack.spec.kubernetes)

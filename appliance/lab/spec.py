@@ -55,6 +55,20 @@ def folder_of(name: str) -> Path:
 
 
 @dataclass(frozen=True)
+class Member:
+    """A host of a rack that follows another site: its name and roles there.
+
+    ``number``: the last part of its address; ``profile``: the file of its hardware class; ``gpus``: if fewer than the class has.
+    """
+
+    name: str
+    roles: tuple[str, ...]
+    number: int
+    profile: str
+    gpus: int = 0
+
+
+@dataclass(frozen=True)
 class RackSpec:
     """The requested rack: ``hosts`` includes the head host, ``gpu`` names a part other than the profile's.
 
@@ -66,6 +80,7 @@ class RackSpec:
     ``classes``: the GPU hosts by class, such as "balanced=1,hpc=2", if there are several; otherwise all are of ``profile``.
     ``complete``: with ``kubernetes``, a site with queues, divided GPUs and two example users next to the cluster.
     ``machines``: one of KINDS; "vm" are virtual machines without a system, off, with BMCs.
+    ``members``: the hosts of another site, whose site.yml is written elsewhere; without any, a rack names its own hosts.
     """
 
     name: str = EMBEDDED
@@ -82,6 +97,7 @@ class RackSpec:
     machines: str = KINDS[0]
     classes: str = ""
     complete: bool = False
+    members: tuple[Member, ...] = ()
 
     def __post_init__(self) -> None:
         self._refuse_classes()
@@ -114,6 +130,8 @@ class RackSpec:
     @property
     def class_of_each(self) -> tuple[str, ...]:
         """The class of each GPU host, in their order; empty if all are of ``profile``."""
+        if self.members:
+            return tuple(member.profile for member in self.members if "gpu" in member.roles)
         parts = (part.rpartition("=") for part in self.classes.split(",") if part)
         return tuple(name for name, _, count in parts for _ in range(int(count)))
 
@@ -268,6 +286,8 @@ class Rack:
 
     @property
     def hosts(self) -> tuple[RackHost, ...]:
+        if self.spec.members:
+            return tuple(self._member(member) for member in self.spec.members)
         control = self.spec.control
         heads = ("head", *(f"head-{n}" for n in range(2, control + 1)))
         names = (*heads, *(f"gpu-{n}" for n in range(1, self.spec.hosts - control + 1)))
@@ -295,6 +315,16 @@ class Rack:
             address=str(self.network.network_address + self._first_address + number),
             machine=f"{self.tag}-{name}",
             folder=self.state_dir / "hosts" / name,
+        )
+
+    def _member(self, member: Member) -> RackHost:
+        return RackHost(
+            name=member.name,
+            roles=member.roles,
+            address=str(self.network.network_address + member.number),
+            # The kernel allows names of 64 characters.
+            machine=f"{self.tag}-{member.number}",
+            folder=self.state_dir / "hosts" / member.name,
         )
 
     @property
@@ -338,6 +368,8 @@ def numbered(
     rack = Rack(spec, index, f"r{index}-{spec.name}", layers, hardware or Hardware())
     gpu_hosts = (host.name for host in rack.hosts if host.is_gpu)
     of_hosts = {h: classes[name] for h, name in zip(gpu_hosts, spec.class_of_each, strict=False)}
+    fewer = {member.name: member.gpus for member in spec.members if member.gpus}
+    of_hosts |= {h: replace(of_hosts[h], gpus=count) for h, count in fewer.items()}
     return replace(rack, of_hosts=of_hosts)
 
 
@@ -361,8 +393,13 @@ def read(file: Path) -> Rack | None:
         data = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
+    asked = data["spec"]
+    asked["members"] = tuple(
+        Member(**_known(Member, one | {"roles": tuple(one["roles"])}))
+        for one in asked.get("members", ())
+    )
     return Rack(
-        _standing(_known(RackSpec, data["spec"])),
+        _standing(_known(RackSpec, asked)),
         data["index"],
         data["tag"],
         data["layers"],

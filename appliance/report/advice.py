@@ -67,6 +67,7 @@ WITH_SITE = frozenset(
         "queue render",
         "queue show",
         "queue status",
+        "rehearse",
         "report",
         "support-bundle",
         "trust",

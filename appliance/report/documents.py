@@ -1,6 +1,6 @@
 """The documents that verbs print with --json, and which command prints each."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import AwareDatetime, Field
 
@@ -10,9 +10,10 @@ from appliance.models.bmc import BmcFacts
 from appliance.models.handover import Difference
 from appliance.models.images import RunningImage
 from appliance.models.line import Line
+from appliance.models.plan import Plan
 from appliance.models.queue_plan import QueueTree
 from appliance.models.result import CheckResult, Measurement, Value, Verdict
-from appliance.models.run import Table
+from appliance.models.run import StageOutcome, Table
 from appliance.models.waiver import Waiver
 from appliance.stages.fabric.facts import FabricNode, Link
 
@@ -464,3 +465,59 @@ class Queues(QueueTree):
     resources: tuple[dict[str, Any], ...]
     node_labels: dict[str, dict[str, str]]
     charts: tuple[dict[str, Any], ...]
+
+
+RUNNING = "RUNNING"
+
+
+class RehearsedJob(Model):
+    """A job or pod that ran before the change. ``state``: afterwards, in Slurm's words; also ended, restarted, unknown."""
+
+    host: Line
+    scheduler: Literal["slurm", "kubernetes"]
+    job: Line
+    state: Line
+
+    @property
+    def ran_on(self) -> bool:
+        """Whether the change left it alone."""
+        return self.state == RUNNING
+
+
+class Rehearsal(Document):
+    """A change as rehearsed on a virtual rack. Seconds of wall time.
+
+    ``outcome``: passed, failed (the change fails), or not tried (the deployed state could not be built).
+    """
+
+    site: Line
+    change: Line = Field(description="The command that was rehearsed")
+    outcome: Literal["passed", "failed", "not tried"]
+    cause: Line = Field(default="", description="Why it was refused or not tried")
+    fix: Line = ""
+    deployed: Line = Field(
+        description="The run whose site was built first; empty: none is recorded, so the change was made to new hosts"
+    )
+    network: Line = Field(description="The rack's, which replaces the management network")
+    hosts: tuple[Line, ...]
+    left_out: tuple[Line, ...] = Field(description="Hosts of the site that had no room")
+    not_rehearsed: tuple[Line, ...] = Field(description="Parts of the site that a rack lacks")
+    plan: Plan | None = Field(default=None, description="None if the change was refused before")
+    restarts: dict[Line, tuple[Line, ...]] = Field(
+        default_factory=dict, description="By host, services that were seen to restart"
+    )
+    unannounced: dict[Line, tuple[Line, ...]] = Field(
+        default_factory=dict, description="Of these, what the plan did not name"
+    )
+    jobs: tuple[RehearsedJob, ...] = ()
+    failures: tuple[StageOutcome, ...] = Field(default=(), description="Stages that failed")
+    checks: tuple[CheckResult, ...] = Field(
+        default=(), description="Checks that fail after the change and passed before it"
+    )
+    before: tuple[Line, ...] = Field(
+        default=(), description="Checks that failed on the rack before the change, too"
+    )
+    seconds_rack: float = 0.0
+    seconds_deployed: float = 0.0
+    seconds_change: float = 0.0
+    rack: Line = Field(default="", description="Name of the rack if it was kept")

@@ -149,6 +149,12 @@ PRINTED = (
     Printed("kubeconfig", "a file for kubectl", ("kubeconfig",), documents.Kubeconfig),
     Printed("profile", "a hardware class; the schema of its file", ("profile show",), Profile),
     Printed("rack", "a virtual rack", ("lab up", "lab status"), RackStatus),
+    Printed(
+        "rehearsal",
+        "a change as rehearsed on a virtual rack",
+        ("rehearse",),
+        documents.Rehearsal,
+    ),
 )
 
 

@@ -13,6 +13,7 @@ from appliance.actions.sites.interrupts import INTERRUPTED, interruptible
 from appliance.actions.sites.opening import Target, open_session
 from appliance.checks.check import Nature
 from appliance.engine.accept.acceptance import with_acceptance
+from appliance.engine.accept.declared_site import record_declared
 from appliance.engine.accept.deployment_state import record_deployment
 from appliance.engine.host_names import named_hosts
 from appliance.engine.look.gather import Round
@@ -120,6 +121,8 @@ def deploy(
         if plan.changes and not consent(shown):
             session.journal.append(session.run, "run_finished", verdict="declined")
             return Deployed(None, 1)
+        if plan.changes:
+            record_declared(session)
         findings = Findings()
         scope = scope_of(session.site, planned.selection)
         hosts = hosts_changed(session, plan, stages)

@@ -38,8 +38,8 @@ from appliance.support.shapes import masked
 FOLDER = "judge"
 """The part of a bundle that is judged; it comes first."""
 SITE, JOURNAL, FACTS = "site.json", "journal.jsonl", "facts/"
-BULKY = frozenset({"facts", "result", "measured"})
-"""Kinds of entries that are not judged, or only the newest one of each host."""
+BULKY = frozenset({"declared", "facts", "result", "measured"})
+"""Kinds of entries that are not judged, or only the newest one of each host. "declared" has digests of secrets."""
 MOST_JOURNAL = 48 << 20
 """Bytes of the journal in a bundle."""
 MASKED = tuple(area for area in WORDS if area not in {"foreign", "weekly"})

@@ -46,6 +46,11 @@ def drivers_of(branch: str) -> tuple[Driver, ...]:
     return Driver(OLDER[known]), Driver(DRIVERS[known][0])
 
 
+def every_driver() -> tuple[Driver, ...]:
+    """Both versions of every branch."""
+    return tuple(driver for branch in DRIVERS for driver in drivers_of(branch))
+
+
 def of_driver(driver: Driver, layer: Path) -> tuple[Package, ...]:
     """All packages that come in the driver's own version; ``layer`` holds the simulated library and nvidia-smi."""
     version = driver.package_version

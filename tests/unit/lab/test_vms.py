@@ -111,14 +111,14 @@ def test_what_this_machine_lacks_is_named_in_one_line(monkeypatch: pytest.Monkey
 def test_a_machine_that_is_too_small_is_told_before_anything_is_built(
     memory: int, disk: int, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(requirements, "_available_gib", lambda: memory)
+    monkeypatch.setattr(requirements, "available_mib", lambda: memory << 10)
     monkeypatch.setattr(mounts, "free_gib", lambda _: disk)
     with pytest.raises(ConfigError, match=says):
         requirements.require_room(RackSpec(hosts=2, machines="vm"))
 
 
 def test_one_that_is_large_enough_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requirements, "_available_gib", lambda: 8)
+    monkeypatch.setattr(requirements, "available_mib", lambda: 8 << 10)
     monkeypatch.setattr(mounts, "free_gib", lambda _: 12)
     requirements.require_room(RackSpec(hosts=2, machines="vm"))
 
