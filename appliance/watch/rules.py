@@ -14,11 +14,12 @@ from appliance.stages.fabric import ids as fabric_ids
 from appliance.stages.gpu import ids as gpu_ids
 from appliance.stages.slurm import ids as slurm_ids
 from appliance.stages.storage import ids as storage_ids
+from appliance.watch.conditions import areas
 from appliance.watch.verdict import Cause
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     Facts = dict[str, Any]
@@ -56,6 +57,14 @@ def causes(facts: Facts, expects: Facts) -> Iterator[Cause]:
 def gaps(facts: Facts) -> list[str]:
     """What could not be judged. It takes no host out of work."""
     return [f"{area}: {why}" for area, why in sorted(facts.get("errors", {}).items())]
+
+
+def kept(facts: Facts, found: Sequence[Cause], before: Facts) -> Iterator[Cause]:
+    """Causes of the last run in areas that this run could not read: a sensor that does not answer repairs nothing."""
+    known, blind = {cause.key for cause in found}, set(facts.get("errors", {}))
+    for one in before.get("causes", ()):
+        if one["key"] not in known and blind.intersection(areas(one["check"])):
+            yield Cause(one["check"], one["cause"], one["part"], known=one["key"])
 
 
 def _gpus(facts: Facts, expects: Facts) -> Iterator[Cause]:
