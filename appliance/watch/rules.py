@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     Facts = dict[str, Any]
 
 HOUR = 3600
-FELL_OFF = 79
+FELL_OFF, RECOVERY = 79, 154
+RECOMMENDED = re.compile(r" to 0x([0-9a-fA-F]{1,4})\b")
+"""In "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"."""
 PROCESS = re.compile(r"\bpid=.*?, (?:name=.*?, )?")
 """Chosen by a user; it must not appear in a drain reason."""
 SRAM_MOST = 4
@@ -156,13 +158,22 @@ def _fatal(facts: Facts, expects: Facts) -> Iterator[tuple[str, Facts]]:
     """Messages that fail a GPU, oldest first: by code, some unless they are marked nonfatal."""
     codes = set(map(int, expects["xids"].split()))
     by_severity = set(map(int, expects.get("xids_by_severity", "").split()))
-    young = expects["xid_hours"] * HOUR
+    young, advised = expects["xid_hours"] * HOUR, _advised(facts, expects)
     for event in facts.get("xid_events") or ():
         graded = event["code"] in by_severity and event.get("severity") != "Nonfatal"
         if event["age"] is not None and event["age"] > young:
             continue
-        if event["code"] in codes or graded:
+        if event["code"] in codes or graded or event in advised:
             yield _of(facts, event["bus_id"]), event
+
+
+def _advised(facts: Facts, expects: Facts) -> list[Facts]:
+    """The driver's last recommendation for each GPU, where it is one of those that fail a host."""
+    known = facts.get("xid_events") or ()
+    last = {event["bus_id"]: event for event in known if event["code"] == RECOVERY}
+    actions = expects.get("xid_recovery", "").split()
+    found = ((RECOMMENDED.search(event["text"]), event) for event in last.values())
+    return [event for match, event in found if match and str(int(match[1], 16)) in actions]
 
 
 def _of(facts: Facts, bus_id: str) -> str:
