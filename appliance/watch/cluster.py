@@ -192,10 +192,9 @@ def _verdict(seen: Verdict) -> dict[str, str]:
 def _what_next(seen: Verdict) -> str:
     """What becomes of the host, for readers of its node."""
     if seen.state == verdict.OVER:
-        return ". Not cordoned: as many hosts as the site allows are cordoned by their own verdict"
+        return " (not cordoned: as many hosts as the site allows are cordoned by their own verdict)"
     if not seen.ours:
         return ""
     by_itself = "by itself once it has been fit for a while"
-    return ". Cordoned; returns " + (
-        by_itself if seen.returns else "by appliance-node-watch resume"
-    )
+    way = by_itself if seen.returns else "by appliance-node-watch resume"
+    return f" (cordoned; returns {way})"

@@ -134,7 +134,7 @@ def test_an_unfit_host_cordons_itself_with_the_cause(nodes: Nodes) -> None:
     said = nodes.condition("g1")
     assert (said["type"], said["status"], said["reason"]) == (CONDITION, "False", "GpuError")
     assert said["message"] == (
-        "gpu.error GPU 3: the driver cannot reach it. Cordoned; returns by appliance-node-watch resume"
+        "gpu.error GPU 3: the driver cannot reach it (cordoned; returns by appliance-node-watch resume)"
     )
     assert {name for name, _ in nodes.sent} == {"g1"}
 
