@@ -18,6 +18,7 @@ from appliance.stages.gpu.part import gpu_parts
 from appliance.stages.gpu.xid_map import xid_map
 from appliance.stages.storage.variables import client
 from appliance.watch.bundle import executable
+from appliance.watch.rules import RECOVERY
 
 
 def most_out(site: Site, options: WatchOptions) -> int:
@@ -118,7 +119,12 @@ def _fatal(view: View) -> Variables:
             verdicts[int(code)] = limit.value
             graded.discard(int(code))
     fatal = sorted(code for code, verdict in verdicts.items() if verdict == "fail")
+    own = f"gpu.xid.{RECOVERY}" in chosen
+    actions = () if own else table.recovery.items()
     return {
+        "xid_recovery": " ".join(
+            str(number) for number, kind in actions if table.classes[kind].verdict == "fail"
+        ),
         "xids": " ".join(str(code) for code in fatal if code not in graded),
         "xids_by_severity": " ".join(str(code) for code in fatal if code in graded),
     }

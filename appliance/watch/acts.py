@@ -5,6 +5,7 @@ from __future__ import annotations
 import syslog
 import time
 
+from appliance.stages.fabric import ids as fabric_ids
 from appliance.watch import verdict
 from appliance.watch.bound import take_out
 from appliance.watch.hardware import BY_OPERATORS
@@ -19,32 +20,58 @@ if TYPE_CHECKING:
     from appliance.watch.verdict import Verdict
 
 
-def act(given: dict[str, Any], seen: Verdict, door: Door, *, repaired: bool = False) -> Verdict:
+PASSING = frozenset({fabric_ids.PORTS, fabric_ids.STATE, fabric_ids.ACTIVE, fabric_ids.RATE})
+"""A link that trains again is down for seconds: these faults must be there in two runs."""
+PASSING_S = 20.0
+DAY_S, MOST_OUTS = 86400.0, 3
+"""A host that was out this often within a day stays out: its fault only seems to end."""
+
+
+def act(given: dict[str, Any], seen: Verdict, door: Door, verb: str = "act") -> Verdict:
     """Carry out the verdict in the scheduler, and store it for others.
 
-    ``repaired``: resume a fit host that this program drained at once, whatever it was drained for.
+    ``verb``: ``resume`` resumes a fit host that this program drained at once, whatever it was drained for. ``resume`` and
+    ``prolog`` judge faults that may pass at once, too.
     """
     syslog.openlog("appliance-watch", 0, syslog.LOG_DAEMON)
-    before = verdict.last(door.place)
-    changed = bool(before.get("causes")) != bool(seen.causes)
+    before, repaired = verdict.last(door.place), verb == "resume"
+    if verb not in {"resume", "prolog"}:
+        _wait_for_passing(seen, before)
+    seen.outs = [at for at in before.get("outs", ()) if abs(time.time() - at) < DAY_S]
+    seen.until = float(before.get("until", 0.0))
+    found = bool(before.get("causes"))
+    changed = (found or bool(before.get("young"))) != (bool(seen.causes) or bool(seen.young))
     since = time.time() if changed or not before else float(before.get("since", time.time()))
     seen.waived = _still(before.get("waived", {}), seen)
     try:
         if seen.causes:
             _take_out(given, seen, door, before)
-        elif repaired or before.get("causes", True) or before.get("ours"):
+        elif not seen.young and (repaired or before.get("causes", True) or before.get("ours")):
             minutes = given.get("return_after_minutes") or 0
             waited = minutes > 0 and time.time() - since >= 60 * minutes
             _look_back(seen, door, repaired=repaired, waited=waited)
+        elif seen.young and before.get("state") == verdict.OUT:
+            seen.state = verdict.OUT
+            seen.ours, seen.returns = bool(before.get("ours")), bool(before.get("returns"))
     except Silent as error:
         seen.state = verdict.SILENT if seen.causes else verdict.LEFT
         seen.ours, seen.returns = bool(before.get("ours")), bool(before.get("returns"))
         seen.gaps.append(_unreported(door, error))
     _report(seen, door, since, before)
     verdict.keep(door.place, seen, since, given.get("textfiles", ""))
-    if changed or before.get("state", "") != seen.state:
+    if found != bool(seen.causes) or before.get("state", "") != seen.state:
         _log(seen)
     return seen
+
+
+def _wait_for_passing(seen: Verdict, before: dict[str, Any]) -> None:
+    """Leave out faults that may pass until a later run finds them again."""
+    now, known = time.time(), before.get("young", {})
+    passing = [cause for cause in seen.causes if cause.check in PASSING]
+    seen.young = {cause.key: min(now, float(known.get(cause.key, now))) for cause in passing}
+    fresh = [cause for cause in passing if now - seen.young[cause.key] < PASSING_S]
+    seen.causes = [cause for cause in seen.causes if cause not in fresh]
+    seen.gaps = [*seen.gaps, *(f"seen once so far: {cause}" for cause in fresh)]
 
 
 def _take_out(given: dict[str, Any], seen: Verdict, door: Door, before: dict[str, Any]) -> None:
@@ -52,7 +79,8 @@ def _take_out(given: dict[str, Any], seen: Verdict, door: Door, before: dict[str
     marks = Marks(before.get("marks"))
     seen.marks = marks.kept
     mine = door.nodes()[door.name]
-    if before.get("ours") and not mine.is_out:
+    was_out = mine.is_out
+    if before.get("ours") and not was_out:
         seen.waived.update(dict.fromkeys((c["key"] for c in before["causes"]), time.time()))
     fresh = [cause for cause in seen.causes if cause.key not in seen.waived]
     if fresh or mine.is_out:
@@ -63,8 +91,13 @@ def _take_out(given: dict[str, Any], seen: Verdict, door: Door, before: dict[str
             syslog.syslog(syslog.LOG_WARNING, gap)
     else:
         door.withdraw(mine)
+    if mine.is_ours and not was_out:
+        seen.outs.append(round(time.time(), 1))
+        seen.until = door.announce_end(mine)
     _whose(seen, door, mine)
     seen.state = verdict.OUT if mine.is_out else verdict.OVER if fresh else verdict.LEFT
+    if mine.is_ours and time.monotonic() >= seen.until:
+        door.end_work(mine, seen)
 
 
 def _still(waived: dict[str, float], seen: Verdict) -> dict[str, float]:
@@ -84,13 +117,15 @@ def _look_back(seen: Verdict, door: Door, *, repaired: bool, waited: bool) -> No
     if repaired or (seen.returns and waited):
         door.resume()
         seen.ours = seen.returns = False
+        seen.outs = [] if repaired else seen.outs
     else:
         seen.state = verdict.OUT
 
 
 def _whose(seen: Verdict, door: Door, mine: Node) -> None:
     seen.ours = mine.is_ours
-    seen.returns = mine.is_ours and may_return(door.cause_of(mine))
+    seldom = len(seen.outs) < MOST_OUTS
+    seen.returns = mine.is_ours and seldom and may_return(door.cause_of(mine))
 
 
 def may_return(check: str) -> bool:

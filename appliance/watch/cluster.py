@@ -1,6 +1,7 @@
 """Access to Kubernetes as this host's node, with kubelet's identity.
 
-It may change this node only (NodeRestriction), and list the nodes (ClusterRole ``appliance-watch``, which stage kubernetes creates).
+It may change this node and end its pods only (NodeRestriction), and list the nodes (ClusterRole ``appliance-watch``, which stage
+kubernetes creates).
 So a host whose root lies can take out itself, and no other.
 """
 
@@ -9,10 +10,14 @@ from __future__ import annotations
 import json
 import re
 import time
+from contextlib import suppress
 
 from appliance.probe.ask import Ask
 from appliance.probe.problems import Unreadable
+from appliance.stages.base import ids as base_ids
 from appliance.stages.kubernetes.collect.api import MERGE, METADATA, STRATEGIC, Api
+from appliance.watch import pods, verdict
+from appliance.watch.conditions import MOST, conditions, reason
 from appliance.watch.node import DRAINED, FREE, MARK, PREFIX, Node, Silent
 from appliance.watch.place import KUBERNETES
 
@@ -28,12 +33,14 @@ if TYPE_CHECKING:
 KUBECONFIG = "/etc/kubernetes/kubelet.conf"
 REASON, ANNOUNCED = "appliance/drained", "appliance/drain-announced"
 """Annotations: the reason of a cordon by the appliance, and the announcement of one."""
+ENDS = "appliance/pods-end"
+"""Annotation: when pods with GPUs on the cordoned host are ended, in UTC. An operator may change or delete it."""
 OWNER = "appliance/owner"
 """Taint of a host that another scheduler gives work to."""
 CONDITION = "ApplianceFit"
+"""The verdict, True if the host is fit. The conditions of its kinds of faults are in conditions.py."""
 HEARTBEAT_S = 300.0
 """The condition is written again after this time, as kubelet writes an unchanged status of its node every 5 min."""
-LONGEST = 400
 WRITTEN = re.compile(PREFIX + r"([a-z_]+\.[a-z_]+) ")
 
 
@@ -42,8 +49,9 @@ class Cluster:
 
     place = KUBERNETES
 
-    def __init__(self, name: str, kubeconfig: str = KUBECONFIG) -> None:
+    def __init__(self, name: str, kubeconfig: str = KUBECONFIG, end_minutes: float = 0) -> None:
         self.name = name
+        self._end_s = 60 * end_minutes
         self._kubeconfig = kubeconfig
         self._path = f"/api/v1/nodes/{name}"
         self._version = ""
@@ -68,18 +76,42 @@ class Cluster:
         """See Door. The reason of a cordon that an operator ended goes, too: a later cordon is not this program's."""
         gone: Resource = {ANNOUNCED: mine.kept or None} if mine.is_announced else {}
         if mine.reason.startswith(PREFIX) and not mine.is_out:
-            gone[REASON] = None
+            gone[REASON] = gone[ENDS] = None
         if gone:
             self._annotate(gone)
 
     def drain(self, cause: str) -> None:
         """See Door: cordons the node, unless it changed since it was read."""
         told = {REASON: PREFIX + cause}
+        if self._end_s:
+            told[ENDS] = pods.moment(time.time() + self._end_s)
         self._change({"metadata": self._as_read(told), "spec": {"unschedulable": True}})
 
     def resume(self) -> None:
         """See Door: uncordons the node, unless it changed since it was read."""
-        self._change({"metadata": self._as_read({REASON: None}), "spec": {"unschedulable": None}})
+        gone = self._as_read({REASON: None, ENDS: None})
+        self._change({"metadata": gone, "spec": {"unschedulable": None}})
+
+    def announce_end(self, mine: Node) -> float:
+        """See Door: an event at each pod with GPUs."""
+        if not mine.ends:
+            return 0.0
+        text = f"host {self.name} is unfit ({mine.reason[len(PREFIX) :]}) and cordoned; this pod is ended at {mine.ends}"
+        with suppress(Unreadable):
+            api = Api(Ask({}), self._kubeconfig)
+            pods.warn(api, pods.with_gpus(api, self.name), self.name, text)
+        return time.monotonic() + self._end_s
+
+    def end_work(self, mine: Node, seen: Verdict) -> None:
+        """See Door. A host whose clock is wrong ends nothing."""
+        wrong = any(cause.check == base_ids.CLOCK for cause in seen.causes)
+        if not mine.ends or wrong or not pods.passed(mine.ends):
+            return
+        try:
+            api = Api(Ask({}), self._kubeconfig)
+            seen.gaps += pods.end(api, pods.with_gpus(api, self.name))
+        except Unreadable as error:
+            raise Silent(str(error)) from None
 
     def cause_of(self, mine: Node) -> str:
         """See Door. Only this node's kubelet and administrators can write its annotations."""
@@ -87,17 +119,26 @@ class Cluster:
         return said.group(1) if said else ""
 
     def report(self, seen: Verdict, since: float, before: Mapping[str, Any]) -> Any:
-        """See Door: writes the condition ``ApplianceFit`` if it changed, and as a sign of life every 5 minutes."""
-        told = {"type": CONDITION, **_condition(seen)}
+        """See Door: writes the conditions if one changed, and as a sign of life every 5 minutes."""
         now = time.time()
-        if before.get("told") == told and now - float(before.get("at", 0)) < HEARTBEAT_S:
+        told = [{"type": CONDITION, **_verdict(seen)}, *conditions(seen.causes, seen.blind)]
+        if before.get("conditions") == told and abs(now - float(before["at"])) < HEARTBEAT_S:
             return dict(before)
-        same = before.get("told", {}).get("status") == told["status"]
-        began = float(before.get("since", since)) if same else since
-        times = {"lastHeartbeatTime": _moment(now), "lastTransitionTime": _moment(began)}
-        body = {"status": {"conditions": [{**told, **times}]}}
-        self._send(self._path + "/status", body, STRATEGIC)
-        return {"told": told, "at": round(now, 1), "since": round(began, 1)}
+        known = {one["type"]: one["status"] for one in before.get("conditions", ())}
+        began = {CONDITION: since}
+        for one in told:
+            if known.get(one["type"]) == one["status"]:
+                began[one["type"]] = float(before["since"][one["type"]])
+        written = [
+            {
+                **one,
+                "lastHeartbeatTime": pods.moment(now),
+                "lastTransitionTime": pods.moment(began.setdefault(one["type"], now)),
+            }
+            for one in told
+        ]
+        self._send(self._path + "/status", {"status": {"conditions": written}}, STRATEGIC)
+        return {"conditions": told, "at": round(now, 1), "since": began}
 
     def _as_read(self, annotations: Mapping[str, str | None]) -> Resource:
         return {"annotations": dict(annotations), "resourceVersion": self._version}
@@ -126,7 +167,8 @@ def _mine(node: Resource) -> Node:
     spec = node.get("spec", {})
     if any(taint.get("key") == OWNER for taint in spec.get("taints") or ()):
         return Node(DRAINED)
-    return Node(DRAINED if spec.get("unschedulable") else FREE, *_annotations(node))
+    ends = str((node["metadata"].get("annotations") or {}).get(ENDS, ""))
+    return Node(DRAINED if spec.get("unschedulable") else FREE, *_annotations(node), ends)
 
 
 def _annotations(node: Resource) -> tuple[str, str]:
@@ -134,18 +176,25 @@ def _annotations(node: Resource) -> tuple[str, str]:
     return str(known.get(REASON, "")), str(known.get(ANNOUNCED, ""))
 
 
-def _condition(seen: Verdict) -> dict[str, str]:
+def _verdict(seen: Verdict) -> dict[str, str]:
     """Status, reason and message: unfit, fit, or unknown where something could not be judged."""
     if seen.causes:
-        words = re.split("[._]", seen.causes[0].check)
-        reason = "".join(word.capitalize() for word in words)
         text = "; ".join(map(str, seen.causes))
-        return {"status": "False", "reason": reason, "message": text[:LONGEST]}
+        first = reason(seen.causes[0].check)
+        return {"status": "False", "reason": first, "message": text[:MOST] + _what_next(seen)}
     if seen.gaps:
         text = "not judged: " + "; ".join(seen.gaps)
-        return {"status": "Unknown", "reason": "NotJudged", "message": text[:LONGEST]}
-    return {"status": "True", "reason": "Fit", "message": "no fault that prevents work"}
+        return {"status": "Unknown", "reason": "NotJudged", "message": text[:MOST]}
+    text = "no fault that prevents work" + _what_next(seen)
+    return {"status": "True", "reason": "Fit", "message": text}
 
 
-def _moment(at: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+def _what_next(seen: Verdict) -> str:
+    """What becomes of the host, for readers of its node."""
+    if seen.state == verdict.OVER:
+        return " (not cordoned: as many hosts as the site allows are cordoned by their own verdict)"
+    if not seen.ours:
+        return ""
+    by_itself = "by itself once it has been fit for a while"
+    way = by_itself if seen.returns else "by appliance-node-watch resume"
+    return f" (cordoned; returns {way})"

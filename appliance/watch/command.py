@@ -37,7 +37,6 @@ JOB_GPUS, NUMBER = "SLURM_JOB_GPUS", re.compile("[0-9]+")
 FREED_S, PAUSE_S = 0.8, 0.2
 FIT, UNFIT, REFUSED, OUT = 0, 1, 2, 9
 """OUT is a distinct number: a crash in a prolog must not look like a drained host."""
-DOORS = {"slurm": Slurm, "kubernetes": Cluster}
 EXAMPLES = """\
 examples:
   %(prog)s look     judge this host and print what is wrong; changes nothing
@@ -75,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _epilog(given)
     try:
         with lock.alone():
-            seen = act(given, look(given), door(given), repaired=asked.verb == "resume")
+            seen = act(given, look(given), door(given), asked.verb)
     except lock.Busy as error:
         sys.stderr.write(f"{name}: {error}\n")
         return _left(verdict.last(door(given).place).get("state", "")) if prolog else REFUSED
@@ -84,8 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def door(given: dict[str, Any]) -> Door:
     """Return the scheduler that gives this host work."""
-    chosen: Door = DOORS[given.get("scheduler", "slurm")](given["node"])
-    return chosen
+    if given.get("scheduler") == "kubernetes":
+        return Cluster(given["node"], end_minutes=given.get("end_pods_after_minutes") or 0)
+    return Slurm(given["node"])
 
 
 def _left(state: str) -> int:
@@ -153,8 +153,10 @@ def _judged(given: dict[str, Any], facts: dict[str, Any], numbers: set[str]) -> 
     """The same by these facts. ``numbers``: GPUs whose job has ended."""
     expects, place = given["expects"], door(given).place
     left = rules.leftovers(facts, _suspected(place) | numbers, expects)
-    found = [*rules.causes(facts, expects), *left, *programs.causes(place)]
+    found = [*rules.causes(facts, expects), *left]
+    found += [*rules.kept(facts, found, verdict.last(place)), *programs.causes(place)]
     seen = Verdict(found, rules.gaps(facts))
+    seen.blind = dict(facts.get("errors", {}))
     seen.xids = rules.xids(facts, expects)
     return seen
 

@@ -31,10 +31,13 @@ class Silent(Exception):
 
 
 class Node:
-    """A node: its state in words of Slurm, the reason of a drain, and the text that holds the announcement."""
+    """A node: its state in words of Slurm, the reason of a drain, and the text that holds the announcement.
 
-    def __init__(self, state: str, reason: str = "", extra: str = "") -> None:
-        self.state, self.reason, self.extra = state, reason, extra
+    ``ends``: when work on the drained host is ended; "" if never, or by the scheduler's own limits.
+    """
+
+    def __init__(self, state: str, reason: str = "", extra: str = "", ends: str = "") -> None:
+        self.state, self.reason, self.extra, self.ends = state, reason, extra, ends
 
     @property
     def is_out(self) -> bool:
@@ -85,6 +88,14 @@ if TYPE_CHECKING:
 
         def drain(self, cause: str) -> None:
             """Drain the host; running work continues to its end."""
+            ...
+
+        def announce_end(self, mine: Node) -> float:
+            """Tell the owners of work on the drained host when it ends; return that time by the clock since the boot, or 0."""
+            ...
+
+        def end_work(self, mine: Node, seen: Verdict) -> None:
+            """End the work that uses GPUs, once the time that the node states has passed."""
             ...
 
         def resume(self) -> None:

@@ -14,17 +14,20 @@ from appliance.stages.fabric import ids as fabric_ids
 from appliance.stages.gpu import ids as gpu_ids
 from appliance.stages.slurm import ids as slurm_ids
 from appliance.stages.storage import ids as storage_ids
+from appliance.watch.conditions import areas
 from appliance.watch.verdict import Cause
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     Facts = dict[str, Any]
 
 HOUR = 3600
-FELL_OFF = 79
+FELL_OFF, RECOVERY = 79, 154
+RECOMMENDED = re.compile(r" to 0x([0-9a-fA-F]{1,4})\b")
+"""In "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"."""
 PROCESS = re.compile(r"\bpid=.*?, (?:name=.*?, )?")
 """Chosen by a user; it must not appear in a drain reason."""
 SRAM_MOST = 4
@@ -56,6 +59,14 @@ def causes(facts: Facts, expects: Facts) -> Iterator[Cause]:
 def gaps(facts: Facts) -> list[str]:
     """What could not be judged. It takes no host out of work."""
     return [f"{area}: {why}" for area, why in sorted(facts.get("errors", {}).items())]
+
+
+def kept(facts: Facts, found: Sequence[Cause], before: Facts) -> Iterator[Cause]:
+    """Causes of the last run in areas that this run could not read: a sensor that does not answer repairs nothing."""
+    known, blind = {cause.key for cause in found}, set(facts.get("errors", {}))
+    for one in before.get("causes", ()):
+        if one["key"] not in known and blind.intersection(areas(one["check"])):
+            yield Cause(one["check"], one["cause"], one["part"], known=one["key"])
 
 
 def _gpus(facts: Facts, expects: Facts) -> Iterator[Cause]:
@@ -147,13 +158,22 @@ def _fatal(facts: Facts, expects: Facts) -> Iterator[tuple[str, Facts]]:
     """Messages that fail a GPU, oldest first: by code, some unless they are marked nonfatal."""
     codes = set(map(int, expects["xids"].split()))
     by_severity = set(map(int, expects.get("xids_by_severity", "").split()))
-    young = expects["xid_hours"] * HOUR
+    young, advised = expects["xid_hours"] * HOUR, _advised(facts, expects)
     for event in facts.get("xid_events") or ():
         graded = event["code"] in by_severity and event.get("severity") != "Nonfatal"
         if event["age"] is not None and event["age"] > young:
             continue
-        if event["code"] in codes or graded:
+        if event["code"] in codes or graded or event in advised:
             yield _of(facts, event["bus_id"]), event
+
+
+def _advised(facts: Facts, expects: Facts) -> list[Facts]:
+    """The driver's last recommendation for each GPU, where it is one of those that fail a host."""
+    known = facts.get("xid_events") or ()
+    last = {event["bus_id"]: event for event in known if event["code"] == RECOVERY}
+    actions = expects.get("xid_recovery", "").split()
+    found = ((RECOMMENDED.search(event["text"]), event) for event in last.values())
+    return [event for match, event in found if match and str(int(match[1], 16)) in actions]
 
 
 def _of(facts: Facts, bus_id: str) -> str:

@@ -78,6 +78,15 @@ class Slurm:
         """Drain the host; running jobs continue to their end."""
         self._update("State=DRAIN", "Reason=" + PREFIX + cause)
 
+    def announce_end(self, mine: Node) -> float:
+        """See Door: a job ends at its time limit, which Slurm enforces."""
+        del mine
+        return 0.0
+
+    def end_work(self, mine: Node, seen: Verdict) -> None:
+        """See Door: Slurm does."""
+        del mine, seen
+
     def resume(self) -> None:
         """Resume the host."""
         self._update("State=RESUME")

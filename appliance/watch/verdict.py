@@ -18,10 +18,16 @@ OUT, OVER, SILENT, LEFT = "out", "over", "silent", ""
 
 
 class Cause:
-    """One thing that makes the host unfit: the check that reports the same, one line, the part; ``age`` of an event, in s."""
+    """One thing that makes the host unfit: the check that reports the same, one line, the part; ``age`` of an event, in s.
 
-    def __init__(self, check: str, cause: str, part: str = "", age: float | None = None) -> None:
+    ``known``: the key that an earlier run gave it.
+    """
+
+    def __init__(
+        self, check: str, cause: str, part: str = "", age: float | None = None, known: str = ""
+    ) -> None:
         self.check, self.cause, self.part, self.age = check, cause, part, age
+        self._known = known
 
     def __str__(self) -> str:
         """Its text in a reason."""
@@ -30,7 +36,8 @@ class Cause:
     @property
     def key(self) -> str:
         """Its constant part from one run to the next; of an event, its text."""
-        return f"{self.check} {self.part}" + (f" {self.cause}" if self.age is not None else "")
+        event = f" {self.cause}" if self.age is not None else ""
+        return self._known or f"{self.check} {self.part}" + event
 
 
 class Verdict:
@@ -38,6 +45,9 @@ class Verdict:
 
     ``state``: what the scheduler does with it; ``ours``: this program drained it; ``returns``: for a fault that ends by itself.
     ``waived``: causes with which an operator resumed it, by key, with the time. ``marks``: as kept by marks.Marks.
+    ``blind``: areas of facts that could not be read, with the reason. ``young``: when each fault that may pass within seconds was
+    first found, by key. ``outs``: when this program took the host out, within a day. ``until``: when the time of its pods ends,
+    by the clock since the boot; 0 if unknown.
     ``xids``: GPU and code of fatal messages in the kernel log. ``reported``: as returned by Door.report.
     """
 
@@ -46,6 +56,10 @@ class Verdict:
         self.state, self.ours, self.returns = LEFT, False, False
         self.waived: dict[str, float] = {}
         self.marks: dict[str, Any] = {}
+        self.blind: dict[str, str] = {}
+        self.young: dict[str, float] = {}
+        self.outs: list[float] = []
+        self.until = 0.0
         self.xids: list[tuple[str, int]] = []
         self.reported: Any = None
 
@@ -85,6 +99,9 @@ def keep(place: Place, verdict: Verdict, since: float, textfiles: str = "") -> N
         "returns": verdict.returns,
         "waived": verdict.waived,
         "marks": verdict.marks,
+        "young": verdict.young,
+        "outs": verdict.outs,
+        "until": verdict.until,
         "reported": verdict.reported,
     }
     os.makedirs(os.path.dirname(place.last), mode=0o755, exist_ok=True)  # noqa: PTH103, PTH120

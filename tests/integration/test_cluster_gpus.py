@@ -20,6 +20,7 @@ from appliance.config.document import read, text_of
 from appliance.errors import ClusterFailed
 from appliance.lab.programs import KAI, KUBERNETES
 from appliance.models.result import CheckResult, Status
+from appliance.watch.conditions import KINDS, OTHER
 from tests.integration.deployed import way_in
 from tests.integration.rack import PROGRAM, Deployment
 from tests.integration.tenants_at_work import ALPHA, BETA, deployment, job, pods, running
@@ -39,6 +40,19 @@ SIMULATED = """
 """
 TRIED = {p.id for p in PROMISES} - {"scheduler.topology", "scheduler.memory_cap", "scheduler.mig"}
 """Promises that two hosts of simulated GPUs which nobody divided let one try."""
+WATCH = "appliance-node-watch"
+INJECTED = {
+    "XIDErrors": ("xid", "79", "2"),
+    "GPUMissing": ("gpu-lost", "3"),
+    "GPUMemoryErrors": ("remap-failed", "3"),
+    "NVLinkStatusInactive": ("fabric-manager-stopped",),
+    "PCIeLinkDegraded": ("pcie-narrow", "3"),
+    "FabricLinkDown": ("port-down", "mlx5_2"),
+    "FilesystemUnusable": ("scratch-gone",),
+    "DriveFailed": ("nvme-read-only", "nvme1"),
+}
+"""Condition of the node -> the fault of the rack."""
+ON_GPU_1 = '{"spec": {"nodeName": "gpu-1"}}'
 DENIED = re.compile("AdmissionPolicy.*denied request", re.IGNORECASE)
 """How the server says that a policy refused something."""
 
@@ -103,6 +117,9 @@ def test_an_unfit_host_is_cordoned_and_given_back_by_a_person(cluster: Cluster) 
 
     offers(cluster, "gpu-1", "8")
     fit = {"gpu-1": ("True", ""), "gpu-2": ("True", "")}
+    # As on a cluster of somebody else's, whose hosts do not check themselves.
+    for host in ("gpu-1", "gpu-2"):
+        cluster.said(host, f"systemctl stop {WATCH}.timer")
     assert told(0) == fit
     try:
         cluster.hurt("gpu-1", "gpu-lost", "3")
@@ -117,6 +134,113 @@ def test_an_unfit_host_is_cordoned_and_given_back_by_a_person(cluster: Cluster) 
     cluster.kubectl("uncordon gpu-1")
     assert told(0) == fit
     assert cluster.ready() == set(cluster.hosts)
+    for host in ("gpu-1", "gpu-2"):
+        cluster.said(host, f"systemctl start {WATCH}.timer")
+
+
+def bad(cluster: Cluster, host: str) -> set[str]:
+    """Kinds of faults that the host reports."""
+    found = json.loads(cluster.kubectl(f"get node {host} -o json"))["status"]["conditions"]
+    return {one["type"] for one in found if one["status"] == "True"} & {*KINDS, OTHER}
+
+
+@contextmanager
+def injected(cluster: Cluster, host: str, fault: tuple[str, ...]) -> Iterator[None]:
+    """Within, the host has the fault; after it, an operator has resumed the host."""
+    cluster.hurt(host, *fault)
+    try:
+        yield
+    finally:
+        cluster.heal(host, *fault)
+        cluster.said(host, f"{WATCH} resume")
+    until(lambda: not bad(cluster, host), "no fault is reported after the remedy")
+    assert cluster.ready() == set(cluster.hosts)
+
+
+@pytest.mark.parametrize("kind", INJECTED)
+def test_an_injected_fault_is_a_condition_and_a_cordon_and_pods_stay(
+    cluster: Cluster, kind: str
+) -> None:
+    """By the timer alone."""
+    until(lambda: not bad(cluster, "gpu-1"), "no fault is reported before")
+    cluster.kubectl(f"run bystander --image={IMAGE} --overrides='{ON_GPU_1}' -- sleep 3600")
+    cluster.kubectl("wait --for=condition=Ready --timeout=120s pod/bystander", 150)
+    try:
+        with injected(cluster, "gpu-1", INJECTED[kind]):
+            until(lambda: "gpu-1" not in cluster.ready(), "gpu-1 is cordoned")
+            until(lambda: bad(cluster, "gpu-1") == {kind}, "that kind alone is reported")
+            assert bad(cluster, "gpu-2") == set()
+            assert "gpu-2" in cluster.ready()
+            phase = "get pod bystander -o jsonpath='{.status.phase}{.metadata.deletionTimestamp}'"
+            assert cluster.kubectl(phase) == "Running"
+    finally:
+        cluster.kubectl("delete pod bystander --grace-period=1")
+
+
+@pytest.mark.parametrize("xid", ["13", "31", "45", "63", "94", "999"])
+def test_an_xid_of_a_job_or_an_unknown_one_cordons_no_host(cluster: Cluster, xid: str) -> None:
+    cluster.hurt("gpu-1", "xid", xid, "2")
+    try:
+        cluster.said("gpu-1", f"{WATCH} act")
+        assert bad(cluster, "gpu-1") == set()
+        assert "gpu-1" in cluster.ready()
+    finally:
+        cluster.heal("gpu-1", "xid", xid, "2")
+
+
+def test_a_driver_that_hangs_is_not_judged_and_the_verdict_before_stays(cluster: Cluster) -> None:
+    """A pipe without a writer, in place of the file that the simulated driver reads."""
+    state = "/var/lib/appliance-lab/gpu.state"
+    hang = f"mv {state} {state}.kept; mkfifo {state}"
+    work = f"rm {state}; mv {state}.kept {state}"
+    missing = "-o jsonpath='{.status.conditions[?(@.type==\"GPUMissing\")].status}'"
+    cluster.said("gpu-1", hang)
+    try:
+        until(lambda: cluster.kubectl(f"get node gpu-1 {missing}") == "Unknown", "not judged")
+        assert "gpu-1" in cluster.ready()
+    finally:
+        cluster.said("gpu-1", work)
+    with injected(cluster, "gpu-1", ("remap-failed", "3")):
+        until(lambda: bad(cluster, "gpu-1") == {"GPUMemoryErrors"}, "the fault is reported")
+        cluster.said("gpu-1", hang)
+        try:
+            until(lambda: cluster.kubectl(f"get node gpu-1 {missing}") == "Unknown", "it hangs")
+            assert bad(cluster, "gpu-1") == {"GPUMemoryErrors"}
+            assert "gpu-1" not in cluster.ready()
+        finally:
+            cluster.said("gpu-1", work)
+
+
+def test_a_gang_on_a_sick_host_is_warned_and_ended_as_a_gang(cluster: Cluster) -> None:
+    """The host ends its own pod at the stated time; KAI ends the rest of the gang, which is then too small."""
+    settings = "/etc/appliance/node-watch.json"
+    short = f"cp -a {settings} {settings}.kept; sed -i 's/1440/1/' {settings}"
+    cluster.said("gpu-1", short)
+    gang = job("gang", ALPHA, "alpha-train", IMAGE, 2)
+    gang["spec"]["template"]["metadata"]["annotations"] = {"kai.scheduler/batch-min-member": "2"}
+    (box,) = gang["spec"]["template"]["spec"]["containers"]
+    box["resources"]["limits"]["nvidia.com/gpu"] = "5"
+    with as_member(cluster, "alice") as alice:
+
+        def uids() -> dict[str, str]:
+            found = pods(alice, ALPHA, "alpha-train")
+            return {one["spec"].get("nodeName", ""): one["metadata"]["uid"] for one in found}
+
+        try:
+            alice.apply(gang)
+            until(lambda: running(alice, ALPHA, "alpha-train") == 2, "the gang runs")
+            first = uids()
+            assert set(first) == {"gpu-1", "gpu-2"}
+            with injected(cluster, "gpu-1", ("xid", "79", "2")):
+                until(lambda: "gpu-1" not in cluster.ready(), "gpu-1 is cordoned")
+                told = "get events --field-selector reason=HostUnfit -o json"
+                until(lambda: "is ended at" in cluster.kubectl(f"-n {ALPHA} {told}"), "a notice")
+                assert first["gpu-1"] in uids().values()
+                until(lambda: not set(first.values()) & set(uids().values()), "both are ended")
+        finally:
+            cluster.said("gpu-1", f"mv {settings}.kept {settings}")
+            alice.delete(Ref("batch/v1", "Job", "gang", ALPHA))
+        until(lambda: not pods(alice, ALPHA, "alpha-train"), "her pods are gone")
 
 
 def test_a_kubelet_that_starts_anew_is_told_again(cluster: Cluster) -> None:

@@ -12,8 +12,11 @@ import pytest
 
 from appliance.adapters import process
 from appliance.adapters.kubernetes import KubernetesApi, Ref
+from appliance.probe.ask import Ask
+from appliance.probe.problems import Unreadable
+from appliance.stages.kubernetes.collect.api import Api
 from appliance.stages.kubernetes.variables.watch import rights
-from appliance.watch import bound
+from appliance.watch import bound, pods
 from appliance.watch.acts import act
 from appliance.watch.cluster import ANNOUNCED, CONDITION, REASON, Cluster
 from appliance.watch.node import Node, Silent
@@ -160,3 +163,37 @@ def test_a_host_cordons_itself_with_a_condition_and_no_other_host(
         with pytest.raises(Silent, match="403"):
             answered(change)
     assert list(hall.reasons()) == ["gpu-7"]
+
+
+def made(hall: Hall, name: str, host: str) -> None:
+    """A pod with a GPU on this host. No kubelet runs it."""
+    box = {"name": "c", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    spec = {"nodeName": host, "containers": [box], "automountServiceAccountToken": False}
+    meta = {"name": name, "namespace": "default"}
+    hall.admin.apply({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+
+
+def test_a_host_warns_and_ends_its_own_pods_and_reaches_no_other(hall: Hall) -> None:
+    account = {"name": "default", "namespace": "default"}
+    hall.admin.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
+    made(hall, "mine", "gpu-9")
+    made(hall, "theirs", "gpu-10")
+    api = Api(Ask({}), str(hall.folder / "gpu-9.conf"))
+    with pytest.raises(Unreadable, match="403"):
+        pods.with_gpus(api, "gpu-10")
+    theirs = hall.admin.get(Ref("v1", "Pod", "theirs", "default"))
+    assert theirs is not None
+    (refused,) = pods.end(api, [theirs])
+    assert "403" in refused
+    mine = pods.with_gpus(api, "gpu-9")
+    assert [one["metadata"]["name"] for one in mine] == ["mine"]
+    pods.warn(api, mine, "gpu-9", "this pod is ended at noon")
+    path = "/api/v1/namespaces/default/events"
+    (event,) = hall.admin.send("GET", path, "list events")[1]["items"]
+    assert (event["involvedObject"]["name"], event["reason"]) == ("mine", "HostUnfit")
+    assert pods.end(api, mine) == []
+    gone = hall.admin.get(Ref("v1", "Pod", "mine", "default"))
+    assert gone is None or "deletionTimestamp" in gone["metadata"]
+    kept = hall.admin.get(Ref("v1", "Pod", "theirs", "default"))
+    assert kept is not None
+    assert "deletionTimestamp" not in kept["metadata"]

@@ -117,6 +117,18 @@ class OidcIssuer(Model):
     )
 
 
+class NodeWatchOptions(WatchOptions):
+    """When GPU hosts that are unfit for pods cordon themselves, and what becomes of their pods."""
+
+    end_pods_after_minutes: int | None = Field(
+        default=1440,
+        ge=1,
+        le=100_800,
+        description="Minutes after which pods with GPUs on a host that cordoned itself, and is still unfit, are ended; "
+        "null: they run to their end",
+    )
+
+
 class KubernetesOptions(Model):
     """Stage kubernetes. The control plane runs on the control hosts: one, or three with ``address``."""
 
@@ -202,8 +214,8 @@ class KubernetesOptions(Model):
     etcd_backup: EtcdBackup = Field(
         default=EtcdBackup.model_construct(), description="Backups of etcd"
     )
-    watch: WatchOptions = Field(
-        default=WatchOptions.model_construct(), description="When hosts cordon themselves"
+    watch: NodeWatchOptions = Field(
+        default=NodeWatchOptions.model_construct(), description="When hosts cordon themselves"
     )
 
     def offline(self, part: SourcePart) -> str:

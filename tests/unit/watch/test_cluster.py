@@ -41,6 +41,9 @@ class Nodes:
     silent: bool = False
     highest: int = 0
     sent: list[tuple[str, Resource]] = field(default_factory=list)
+    pods: list[Resource] = field(default_factory=list)
+    others: list[tuple[str, str, Resource]] = field(default_factory=list)
+    """Requests that change no node: verb, path, content."""
     lock: Any = field(default_factory=Lock)
 
     def out(self) -> list[str]:
@@ -50,9 +53,10 @@ class Nodes:
         found: Resource = self.known[name]["metadata"].get("annotations", {})
         return found
 
-    def condition(self, name: str) -> Resource:
-        found: Resource = self.known[name]["status"]["conditions"][0]
-        return found
+    def condition(self, name: str, kind: str = CONDITION) -> Resource:
+        known = self.known[name]["status"]["conditions"]
+        (found,) = (one for one in known if one["type"] == kind)
+        return dict(found)
 
     def object(self, path: str) -> Resource:
         with self.lock:
@@ -60,14 +64,20 @@ class Nodes:
                 raise Unreadable("10.0.0.1:6443 did not answer within 5 s")
             return deepcopy(self.known[path.rpartition("/")[2]])
 
-    def items(self, path: str, kind: str, accept: str) -> list[Resource]:
+    def items(self, path: str, kind: str, accept: str = "") -> list[Resource]:
+        if kind == "Pod":
+            assert path == "/api/v1/pods?fieldSelector=spec.nodeName%3Dg1"
+            return deepcopy(self.pods)
         assert (path, kind) == ("/api/v1/nodes", "Node")
         assert "as=PartialObjectMetadataList" in accept
         with self.lock:
             return [{"metadata": deepcopy(one["metadata"])} for one in self.known.values()]
 
-    def change(self, path: str, content: str, kind: str) -> None:
+    def change(self, path: str, content: str, kind: str, verb: str = "PATCH") -> None:
         patch = json.loads(content)
+        if verb != "PATCH":
+            self.others.append((verb, path, patch))
+            return
         with self.lock:
             if self.silent:
                 raise Unreadable("10.0.0.1:6443 did not answer within 5 s")
@@ -106,7 +116,9 @@ def place_in(folder: Path) -> Place:
 
 def act(*causes: Cause, most: int = 1, gaps: tuple[str, ...] = (), repaired: bool = False) -> Any:
     given = {"version": 1, "node": "g1", "most_out": most, "return_after_minutes": 10}
-    return act_on(given, Verdict(list(causes), list(gaps)), Cluster("g1"), repaired=repaired)
+    return act_on(
+        given, Verdict(list(causes), list(gaps)), Cluster("g1"), "resume" if repaired else "act"
+    )
 
 
 def test_the_reason_is_the_one_that_the_program_and_deployments_know() -> None:
@@ -121,7 +133,9 @@ def test_an_unfit_host_cordons_itself_with_the_cause(nodes: Nodes) -> None:
     }
     said = nodes.condition("g1")
     assert (said["type"], said["status"], said["reason"]) == (CONDITION, "False", "GpuError")
-    assert said["message"] == "gpu.error GPU 3: the driver cannot reach it"
+    assert said["message"] == (
+        "gpu.error GPU 3: the driver cannot reach it (cordoned; returns by appliance-node-watch resume)"
+    )
     assert {name for name, _ in nodes.sent} == {"g1"}
 
 
@@ -139,7 +153,7 @@ def test_the_condition_is_written_again_as_a_sign_of_life(
 ) -> None:
     act()
     began = nodes.condition("g1")["lastTransitionTime"]
-    monkeypatch.setattr(cluster, "HEARTBEAT_S", -1.0)
+    monkeypatch.setattr(cluster, "HEARTBEAT_S", 0.0)
     nodes.sent.clear()
     act()
     assert [list(patch) for _, patch in nodes.sent] == [["status"]]
@@ -167,7 +181,9 @@ def test_over_the_limit_it_stays_and_its_condition_says_why(nodes: Nodes) -> Non
     nodes.known["g2"]["metadata"]["annotations"] = {REASON: PREFIX + "gpu.ecc GPU 0: 2"}
     assert act(LOST).state == verdict.OVER
     assert nodes.out() == ["g2"]
-    assert nodes.condition("g1")["status"] == "False"
+    said = nodes.condition("g1")
+    assert said["status"] == "False"
+    assert "as many hosts as the site allows" in said["message"]
 
 
 def test_a_cordon_by_an_operator_is_neither_counted_nor_ended(nodes: Nodes) -> None:

@@ -159,6 +159,30 @@ def test_a_fault_is_one_cause(change: dict[str, Any], cause: str) -> None:
     assert "State=" not in found
 
 
+@pytest.mark.parametrize(
+    ("said_so", "out"),
+    [
+        (["0x1 (GPU Reset Required)"], True),
+        (["0x2 (Node Reboot Required)"], True),
+        (["0x1 (GPU Reset Required)", "0x0 (None)"], False),
+        (["0x0 (None)"], False),
+        (["0x9 (Something New)"], False),
+        (["something new"], False),
+    ],
+)
+def test_the_driver_s_last_recommendation_is_followed(said_so: list[str], out: bool) -> None:
+    events = [
+        {
+            **xid(154),
+            "text": f"NVRM: Xid (PCI:0000:01:00): 154, GPU recovery action changed to {one}",
+        }
+        for one in said_so
+    ]
+    found = said({"xid_events": events}, xid_recovery="1 2 3 4")
+    assert [one.partition(",")[0] for one in found] == ["gpu.xid GPU 1: Xid 154"] * out
+    assert said({"xid_events": events}) == []
+
+
 def test_a_fabric_manager_that_stopped_and_a_device_that_is_gone() -> None:
     stopped = {**SOUND["units"], "nvidia-fabricmanager.service": {"active": "inactive"}}
     assert said({"units": stopped}) == ["gpu.fabric_manager the fabric manager is inactive"]

@@ -1,6 +1,6 @@
 """Judges Xid messages of the driver in the kernel log by the map in xid.yml."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from appliance.checks.check import View, judged, not_assessed, passed
@@ -47,7 +47,7 @@ def judge_xid(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     table = xid_map()
     own = view.number(ids.XID)
     hours = own[0] if own else table.hours
-    judged = [_judge(view, table, facts, event) for event in facts.xid_events]
+    judged = [_judge(view, table, facts, event) for event in _current(facts.xid_events)]
     results = _unusable_limits(view, host)
     results += [_result(host, same, hours, simulated) for same in _grouped(judged)]
     results += [_repeated(host, r, hit, table, simulated) for r, hit in _repeats(table, judged)]
@@ -62,11 +62,17 @@ def judge_xid(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
     return results or [_quiet(host, facts, judged, simulated)]
 
 
+def _current(events: Sequence[Xid]) -> list[Xid]:
+    """All but recommendations that a later one of the same GPU replaced."""
+    last = {event.bus_id: event for event in events if event.code == RECOVERY}
+    return [e for e in events if e.code != RECOVERY or e is last[e.bus_id]]
+
+
 def _judge(view: View, table: XidMap, facts: HostFacts, event: Xid) -> Judged:
     row = table.row(event.code)
     kind = table.class_of(row, event.severity) if row else UNLISTED
     if event.code == RECOVERY:
-        kind = table.classes[table.recovery.get(_recommended(event.text), "support")]
+        kind = table.classes[table.recovery.get(_recommended(event.text), "unnamed")]
     source = table.cite(row.source) if row else "own choice: not in the map"
     verdict = kind.verdict
     action = (row.action if row and kind is table.classes[row.kind] else "") or kind.action

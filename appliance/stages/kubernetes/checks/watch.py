@@ -122,7 +122,7 @@ CHECKS: tuple[Check, ...] = (
         GPU_HOSTS,
         judge_watch,
         "Every GPU host checks itself each half minute, by the same facts as health. It writes the verdict into the condition ApplianceFit of "
-        "its node, and cordons itself if it is unfit. The check fails if the timer is stopped, a check hangs, or a program in "
+        "its node, and each kind of fault into a condition of its own. It cordons itself if it is unfit. The check fails if the timer is stopped, a check hangs, or a program in "
         "/etc/appliance/health.d fails. It also fails if an unfit host still gets pods: the limit kubernetes.watch.most_out is reached, or the "
         "API does not answer.",
         nature=Nature.SYMPTOM,

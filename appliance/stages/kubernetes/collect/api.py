@@ -73,11 +73,11 @@ class Api:
         code, body = self._answered(path + "?dryRun=All", "POST", sent, content)
         return "" if code == CREATED else f"{code or 'no answer'}: {_said(body)}"
 
-    def change(self, path: str, content: str, kind: str) -> None:
-        """Change an object by a patch of this kind. If the patch has another resourceVersion, the object stays, and Unreadable is raised."""
+    def change(self, path: str, content: str, kind: str, verb: str = "PATCH") -> None:
+        """Change an object by a patch of this kind. An object that has another resourceVersion than the patch stays, and that is Unreadable."""
         sent = [("Accept", JSON), ("Content-Type", kind)]
-        code, body = self._answered(path, "PATCH", sent, content)
-        if code != OK:
+        code, body = self._answered(path, verb, sent, content)
+        if code not in (OK, CREATED):
             raise Unreadable(f"{self._named} answered {code or 'nothing'}: {_said(body)}")
 
     def _answered(

@@ -18,6 +18,7 @@ def watch(context: RoleContext) -> Variables:
         "program": program(context),
         "most_out": most_out(context.site, chosen),
         "return_after_minutes": chosen.return_after_minutes or 0,
+        "end_pods_after_minutes": chosen.end_pods_after_minutes or 0,
         # Pods need no munge, and the devices of Slurm's jobs are not theirs.
         "expects": {**expected(context), "munge": False},
     }

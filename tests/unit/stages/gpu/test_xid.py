@@ -164,12 +164,22 @@ def test_a_message_without_a_time_counts_as_new() -> None:
         ("0x1 (GPU Reset Required)", Status.FAIL),
         ("0x2 (Node Reboot Required)", Status.FAIL),
         ("0x4 (Drain and Reset)", Status.FAIL),
-        ("something new", Status.FAIL),
+        ("0x9 (Something New)", Status.WARN),
+        ("something new", Status.WARN),
     ],
 )
 def test_154_carries_the_drivers_own_recommendation(said: str, status: Status) -> None:
     text = f"NVRM: Xid (PCI:0000:17:00): 154, GPU recovery action changed from 0x0 (None) to {said}"
     assert one("gpu.xid", host(xid(154, text=text))).status is status
+
+
+@pytest.mark.parametrize(
+    ("last", "status"), [("0x0 (None)", Status.PASS), ("0x2 (Node Reboot Required)", Status.FAIL)]
+)
+def test_a_later_recommendation_replaces_the_one_before(last: str, status: Status) -> None:
+    said = "NVRM: Xid (PCI:0000:17:00): 154, GPU recovery action changed from 0x0 (None) to "
+    events = (xid(154, text=said + "0x1 (GPU Reset Required)"), xid(154, text=said + last))
+    assert one("gpu.xid", host(*events)).status is status
 
 
 def test_a_site_may_judge_a_code_otherwise() -> None:

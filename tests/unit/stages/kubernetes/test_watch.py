@@ -16,12 +16,12 @@ from appliance.models.drain import HEALTH, Why
 from appliance.models.facts import HostFacts
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Owner, Site
-from appliance.models.watch import UnfitBy, Watch, WatchOptions
+from appliance.models.watch import UnfitBy, Watch
 from appliance.probe.ask import Ask
 from appliance.stages.kubernetes import ids
 from appliance.stages.kubernetes.collect import watch
 from appliance.stages.kubernetes.facts import Kubernetes, KubernetesNode
-from appliance.stages.kubernetes.site import KubernetesOptions
+from appliance.stages.kubernetes.site import KubernetesOptions, NodeWatchOptions
 from appliance.stages.kubernetes.variables.watch import rights
 from appliance.watch.place import KUBERNETES
 from tests.support.facts import facts_of
@@ -35,7 +35,7 @@ DEAF = "Kubernetes did not get this verdict: 10.0.0.1:6443 did not answer within
 
 
 def site(**options: Any) -> Site:
-    given = KubernetesOptions(watch=WatchOptions(**options))
+    given = KubernetesOptions(watch=NodeWatchOptions(**options))
     found = site_of("head", "gpu-1").model_copy(update={"kubernetes": given, "slurm": None})
     assert found.owner(found.host("gpu-1")) is Owner.KUBERNETES
     return found
