@@ -74,7 +74,7 @@ class Api:
         return "" if code == CREATED else f"{code or 'no answer'}: {_said(body)}"
 
     def change(self, path: str, content: str, kind: str, verb: str = "PATCH") -> None:
-        """Change an object by a patch of this kind. An object that has another resourceVersion than the patch stays, and that is Unreadable."""
+        """Change an object by a patch of this kind. If the patch has another resourceVersion, the object stays, and Unreadable is raised."""
         sent = [("Accept", JSON), ("Content-Type", kind)]
         code, body = self._answered(path, verb, sent, content)
         if code not in (OK, CREATED):

@@ -23,7 +23,8 @@ from appliance.models.plan import Plan
 from appliance.models.run import StageState
 from appliance.stages.catalog import CLUSTER_STAGES
 from appliance.stages.runai.registration import Account
-from appliance.stages.runai.stage import STAGE, wanted
+from appliance.stages.runai.stage import STAGE
+from appliance.stages.runai.values import wanted
 from tests.support.engine_session import hosts, recorder, session
 from tests.support.runai.site import Authorities, private, write_site
 
