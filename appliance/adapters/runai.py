@@ -58,7 +58,7 @@ class RunaiFailed(ApplianceError):
     """The control plane did not answer, or refused a request. ``status``: of HTTP, 0: none."""
 
     def __init__(self, message: str, hint: str = "", status: int = 0) -> None:
-        # Names and messages of the control plane are anybody's text.
+        # Names and messages of the control plane are untrusted text.
         super().__init__(one_line(message), one_line(hint))
         self.status = status
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml  # noqa: TID251 - reads the playbooks
 
+from appliance.checks.check import Nature
 from appliance.config import data
 from appliance.engine.run.cluster_stages import WORK
 from appliance.models.site import Role
@@ -107,7 +108,10 @@ def test_a_stage_waits_only_for_stages_before_it(stage: Stage) -> None:
 
 
 def test_every_check_speaks_of_the_hardware_or_proves_exactly_one_stage() -> None:
+    of_cluster = [check for stage in CLUSTER_STAGES for check in stage.judges]
+    assert {check.nature for check in of_cluster} <= {Nature.SYMPTOM}, "they prove nothing of a run"
     named = Counter(name for stage in STAGES for name in (*stage.checks, *stage.symptoms))
+    named.update(check.id for check in of_cluster)
     assert {name: times for name, times in named.items() if times > 1} == {}
     hardware = {check.id for check in HARDWARE}
     assert set(named) | hardware == {check.id for check in CHECKS}

@@ -137,7 +137,7 @@ CHECKS: tuple[Check, ...] = (
         ids.CERTIFICATE,
         "Run:ai's certificate is valid for three weeks",
         _certificate,
-        "The certificate that the control plane serves to this machine. When it ends, users, the agent and appliance queue are refused.",
+        "The certificate that the control plane serves to this machine. When it ends, users, the agent and this program are refused.",
         "21 days",
         nature=Nature.SYMPTOM,
     ),

@@ -242,7 +242,7 @@ def _gone_departments(sides: Sides, leaving: set[str]) -> Iterator[Change]:
 def _step(
     step: Step, kind: str, name: str, details: tuple[str, ...] = (), remedy: str = ""
 ) -> Change:
-    """Names and values of the control plane are anybody's text: what is shown of them is one line."""
+    """Names and values of the control plane are untrusted text: what is shown of them is one line."""
     said = tuple(map(one_line, details))
     return Change(
         step=step, kind=kind, name=name, title=one_line(name), details=said, remedy=remedy
