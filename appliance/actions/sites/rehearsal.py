@@ -44,6 +44,7 @@ from appliance.models.plan import Plan
 from appliance.models.result import Status
 from appliance.models.run import StageOutcome, StageState
 from appliance.models.site import Owner, Site
+from appliance.ownership import require_file
 from appliance.report.documents import Rehearsal
 
 Say = Callable[[str], None]
@@ -139,6 +140,7 @@ def _known(target: Target, loaded: LoadedSite) -> Known:
     source = runs_of(target)
     with tempfile.TemporaryDirectory() as folder:
         for file in ("journal.sqlite", "journal.sqlite-wal"):
+            require_file(source / file)
             if (source / file).is_file():
                 shutil.copyfile(source / file, Path(folder, file))
         if not Path(folder, "journal.sqlite").exists():
