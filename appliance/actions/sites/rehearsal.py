@@ -292,6 +292,8 @@ class _Rehearsal:
                 found = found.model_copy(update={"not_rehearsed": told})
                 units = rehearsal_jobs.services(self.maker, self.rack, hosts)
             self._fill(hosts)
+            # The trial's own work, as the jobs it starts, is no time of the change.
+            begun = time.monotonic()
             done, plan = self._deploy()
         except ApplianceError as error:
             update = {"outcome": "failed", "cause": error.told_of(), "fix": error.hint}
