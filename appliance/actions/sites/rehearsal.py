@@ -292,7 +292,7 @@ class _Rehearsal:
                 found = found.model_copy(update={"not_rehearsed": told})
                 units = rehearsal_jobs.services(self.maker, self.rack, hosts)
             self._fill(hosts)
-            # The trial's own work, as the jobs it starts, is no time of the change.
+            # Without the plan and the jobs, to compare it with a deployment of the site.
             begun = time.monotonic()
             done, plan = self._deploy()
         except ApplianceError as error:
