@@ -57,7 +57,7 @@ def _show_version(context: click.Context, _: click.Parameter, asked: bool) -> No
 def cli() -> None:
     """\b
     Provision GPU clusters, verify them, and hand them over.
-    Try it, no hardware needed: appliance deploy --profile hpc. Version: appliance --version
+    Try it without hardware: appliance deploy --profile hpc. Version: --version
     """
 
 

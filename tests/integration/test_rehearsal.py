@@ -109,7 +109,7 @@ def _full(folder: Path) -> None:
 @pytest.mark.parametrize(("change", "says"), [
     (_release, "no repository of this host offers"),
     (_cluster, 'slurm.cluster is "acme2"'),
-    (_full, "gpu-1"),
+    (_full, "the disk is full"),
 ])  # fmt: skip
 def test_mistakes_that_only_a_deployment_shows_fail_with_their_cause(
     change: Change, says: str, site: Path

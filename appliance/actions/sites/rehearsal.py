@@ -44,6 +44,7 @@ from appliance.models.plan import Plan
 from appliance.models.result import Status
 from appliance.models.run import StageOutcome, StageState
 from appliance.models.site import Owner, Site
+from appliance.ownership import require_file
 from appliance.report.documents import Rehearsal
 
 Say = Callable[[str], None]
@@ -139,6 +140,7 @@ def _known(target: Target, loaded: LoadedSite) -> Known:
     source = runs_of(target)
     with tempfile.TemporaryDirectory() as folder:
         for file in ("journal.sqlite", "journal.sqlite-wal"):
+            require_file(source / file)
             if (source / file).is_file():
                 shutil.copyfile(source / file, Path(folder, file))
         if not Path(folder, "journal.sqlite").exists():
@@ -290,6 +292,8 @@ class _Rehearsal:
                 found = found.model_copy(update={"not_rehearsed": told})
                 units = rehearsal_jobs.services(self.maker, self.rack, hosts)
             self._fill(hosts)
+            # Without the plan and the jobs, to compare it with a deployment of the site.
+            begun = time.monotonic()
             done, plan = self._deploy()
         except ApplianceError as error:
             update = {"outcome": "failed", "cause": error.told_of(), "fix": error.hint}

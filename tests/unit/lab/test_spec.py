@@ -203,3 +203,22 @@ def test_a_rack_that_this_version_would_not_raise_keeps_its_number_and_stops_no_
     saved["spec"] |= {"plain": "99", "driver": True}
     file.write_text(json.dumps(saved))
     assert [(r.name, r.index) for r in spec.racks()] == [("mine", 3)]
+
+
+def test_a_rack_takes_the_hosts_of_another_site(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spec, "STATE_ROOT", tmp_path)
+    members = (
+        spec.Member("mgmt-1", ("control", "storage"), 10, "/profiles/hpc.yml"),
+        spec.Member("dgx-a", ("gpu",), 21, "/profiles/hpc.yml", gpus=4),
+    )
+    wanted = RackSpec("mine", 2, members=members)
+    made = numbered(wanted, 4, {}, Hardware(), {"/profiles/hpc.yml": Hardware()})
+    assert [(h.name, h.address, h.is_gpu) for h in made.hosts] == [
+        ("mgmt-1", "10.77.4.10", False),
+        ("dgx-a", "10.77.4.21", True),
+    ]
+    assert made.hardware_of("dgx-a").gpus == 4
+    spec.save(made)
+    assert spec.load("mine") == made

@@ -316,3 +316,29 @@ def test_jobs_that_do_not_start_are_named_and_fail_nothing(
     done = _rehearse(site_folder)
     assert done.outcome == "passed"
     assert "jobs: none started on the rack (Invalid account)" in done.not_rehearsed
+
+
+def test_a_linked_journal_is_not_followed(
+    site_folder: Path, racks: FakeRacks, tmp_path: Path
+) -> None:
+    _was_deployed(site_folder)
+    journal = site_folder / "runs/journal.sqlite"
+    away = journal.rename(tmp_path / "elsewhere.sqlite")
+    journal.symlink_to(away)
+    with pytest.raises(ApplianceError, match="link"):
+        _rehearse(site_folder)
+    assert racks.raised == []
+
+
+@pytest.mark.parametrize(("section", "says"), [
+    ('kubernetes: {external: kubeconfig}\n', "external cluster"),
+])  # fmt: skip
+def test_a_site_that_no_rack_can_have_is_refused(
+    section: str, says: str, site_folder: Path, racks: FakeRacks
+) -> None:
+    (site_folder / "kubeconfig").touch(mode=0o600)
+    with (site_folder / "site.yml").open("a") as file:
+        file.write(section)
+    with pytest.raises(ConfigError, match=says):
+        _rehearse(site_folder)
+    assert racks.raised == []

@@ -13,6 +13,7 @@ from appliance.engine.accept.declared_site import (
     last_declared,
     record_declared,
 )
+from appliance.engine.look.bundled import journal_lines
 from appliance.engine.session import Session
 from tests.support.engine_fakes import PASSWORD
 
@@ -46,6 +47,14 @@ def test_no_secret_is_recorded_and_a_changed_one_is_noticed(session: Session) ->
     assert changed_secrets(found, session.secrets) == frozenset()
     assert changed_secrets(found, {"slurmdbd_password": "another"}) == {"slurmdbd_password"}
     assert changed_secrets(found, {**session.secrets, "munge_key": "new"}) == {"munge_key"}
+
+
+def test_no_digest_of_a_secret_leaves_in_a_support_bundle(session: Session) -> None:
+    record_declared(session)
+    session.journal.append("r1", "accepted", note="kept")
+    lines, _ = journal_lines(session)
+    assert "accepted" in lines
+    assert DECLARED not in lines
 
 
 def test_secrets_of_bmcs_are_left_out(session: Session) -> None:
