@@ -9,7 +9,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from appliance.models.result import CheckResult, Status
-from tests.integration.deployed import Deployed, appliance
+from tests.integration.deployed import Deployed
 
 pytestmark = [pytest.mark.rack, pytest.mark.slow]
 
@@ -39,8 +39,6 @@ class Fault:
     left: str = "true"
     deploys: tuple[str, ...] = ()
     """Flags of the deployment that the remedy names; it comes after ``remedy``."""
-    verb: tuple[str, ...] = ()
-    """A command of the program that the remedy names."""
     part: tuple[str, ...] = ()
     """Host and fault of the rack that is there while ``plant`` is typed, and is cleared after it."""
     named: str = ""
@@ -293,15 +291,12 @@ FAULTS = {
     "exporter-of-gpus-stopped": Fault("gpu-1", "systemctl stop nvidia-dcgm-exporter", "gpu.services", "gpu-1/nvidia-dcgm-exporter", "nvidia-dcgm-exporter.service is inactive", "systemctl enable --now nvidia-dcgm-exporter.service"),
     "persistence-daemon-stopped": Fault("gpu-1", "systemctl disable --now nvidia-persistenced", "gpu.persistence", "gpu-1/daemon", "persistence is off after the next boot", "systemctl enable --now nvidia-persistenced.service"),
     "fabric-manager-stopped": Fault("gpu-2", "systemctl stop nvidia-fabricmanager", "gpu.fabric_manager", "gpu-2", "the fabric manager is inactive", "systemctl enable --now nvidia-fabricmanager.service"),
-    "fabric-manager-of-another-release": Fault("gpu-2", OLDER.format("nvidia-fabricmanager"), "gpu.fabric_manager", "gpu-2", "does not match driver", deploys=("--stage", "gpu", "--hosts", "gpu-2")),
-    "library-without-its-module": Fault("gpu-2", "sed -i 's/^system.driver_version=.*/system.driver_version=580.82.07/' /var/lib/appliance-lab/driver.state", "gpu.driver", "gpu-2", "Driver/library version mismatch", verb=("node", "reboot", "gpu-2")),
     "driver-of-another-release": Fault("gpu-2", f"{OLDER.format('nvidia-driver-cuda nvidia-kernel-open-dkms nvidia-persistenced nvidia-fabricmanager')}; {DRIVER_AGAIN}", "gpu.driver_spread", "cluster", "580.82.07 on gpu-2", lab=RESUME.format("gpu-2"), deploys=("--stage", "gpu")),
     "port-not-configured": Fault("head", NO_SWEEP, "fabric.active", "gpu-1/mlx5_3", "no subnet manager has configured it", "systemctl restart opensm", RESUME.format("gpu-1"), part=("gpu-1", "port-down", "mlx5_3")),
     "controller-with-older-settings": Fault("head", "cp -a /etc/slurm/slurm.conf /root/; echo SlurmctldPort=6877 >> /etc/slurm/slurm.conf; systemctl restart slurmctld; timeout 20 sh -c 'until ss -ltn | grep -q :6877; do sleep 1; done'; cp -a /root/slurm.conf /etc/slurm/slurm.conf", "slurm.controller", "cluster", "slurmctld does not answer: down", "systemctl restart slurmctld"),
     "a-gpu-less": Fault("gpu-2", "sed -i 's/nvidia.0-7./nvidia[0-6]/' /etc/slurm/gres.conf; systemctl restart slurmd", "slurm.gres", "gpu-2", "slurmd has found 7 of the 8 GPUs", deploys=("--stage", "slurm", "--hosts", "gpu-2")),
     "rules-lost": Fault("head", "rm /etc/prometheus/rules/appliance.yml; systemctl reload prometheus", "observe.rules", "cluster", "Prometheus has 0 of", deploys=("--stage", "observe")),
     "targets-lost": Fault("head", "sed -i 's/job_name: node$/job_name: nodes/' /etc/prometheus/prometheus.yml; systemctl reload prometheus", "observe.targets", "gpu-1", "is not a target of Prometheus", deploys=("--stage", "observe")),
-    "shell-loop": Fault("gpu-1", "systemd-run -q --collect --unit=planted sh -c 'for i in $(seq 2300); do sleep 7200 & done; wait'", "base.access", "gpu-1/planted.service", "processes and threads of root, most of them sleep", "grep -slx sleep $(sed 's#.*#/proc/&/comm#' /sys/fs/cgroup/system.slice/planted.service/cgroup.procs) | cut -d/ -f3 | xargs kill", left=END_PLANTED),
 }  # fmt: skip
 DRIFT = {
     "head": (("chmod 0700 /srv/data", "directory /srv/data"), ("sed -i s/Access_Type\\ =\\ RW/Access_Type\\ =\\ RO/ /etc/ganesha/ganesha.conf", "file /etc/ganesha/ganesha.conf"), ("sed -i s/ALL=full/ALL=limited/ /etc/opensm/partitions.conf", "file /etc/opensm/partitions.conf"), ("chown root:root /var/lib/slurm/slurmctld", "directory /var/lib/slurm/slurmctld")),
@@ -321,7 +316,7 @@ def sound(deployed: Deployed) -> Iterator[Deployed]:
 
 def is_typed(fault: Fault) -> bool:
     """Whether the remedy ends it, and not the rack."""
-    return bool(fault.remedy or fault.deploys or fault.verb)
+    return bool(fault.remedy or fault.deploys)
 
 
 def look(rack: Deployed) -> list[CheckResult]:
@@ -390,10 +385,6 @@ def planted_and_ended(sound: Deployed, fault: Fault) -> None:
         if fault.deploys:
             assert " ".join(fault.deploys) in found.fix
             done = sound.deploy(*fault.deploys)
-            assert done.returncode == 0, done.stdout + done.stderr
-        if fault.verb:
-            assert " ".join(fault.verb) in found.fix.replace(f" --site {sound.site}", "")
-            done = appliance(*fault.verb, "--site", str(sound.site), "--yes", timeout=600)
             assert done.returncode == 0, done.stdout + done.stderr
         if is_typed(fault) and fault.lab == "true":
             until_good(sound, fault)
