@@ -132,8 +132,10 @@ def test_a_user_comes_and_goes(sound: Deployed) -> None:
     assert sound.said("head", "runuser -u cal -- srun --chdir=/ -w gpu-1 id -un").strip() == "cal"
     changed(sound, new, "")
     ends_well(sound)
-    refused = sound.shell("head", "runuser -u cal -- srun --chdir=/ -w gpu-1 true")
-    assert refused.returncode != 0
+    for host in HOSTS:
+        assert sound.said(host, "getent passwd cal").strip().endswith(":/usr/sbin/nologin")
+        assert " L " in sound.said(host, "passwd -S cal")
+        assert sound.shell(host, "su -s /bin/sh cal -c true").returncode != 0
 
 
 def test_a_partition_comes_and_is_renamed(sound: Deployed) -> None:
