@@ -39,6 +39,8 @@ class Fault:
     left: str = "true"
     deploys: tuple[str, ...] = ()
     """Flags of the deployment that the remedy names; it comes after ``remedy``."""
+    part: tuple[str, ...] = ()
+    """Host and fault of the rack that is there while ``plant`` is typed, and is cleared after it."""
     named: str = ""
     """What FOLDER of the remedy stands for."""
 
@@ -122,6 +124,19 @@ REGISTER = (
     "mysql slurm_acct_db -e \"update cluster_table set deleted=1 where name='appliance'\"; systemctl restart slurmdbd; sleep 5; "
     "sacctmgr -i add cluster appliance"
 )
+OLDER = "apt-get -qqy --allow-downgrades --allow-change-held-packages install $(printf '%s=580.82.07-1 ' {})"
+DRIVER_AGAIN = (
+    "systemctl stop 'nvidia-*'; modprobe -r nvidia; modprobe nvidia; "
+    "systemctl start nvidia-persistenced nvidia-fabricmanager nvidia-dcgm nvidia-dcgm-exporter"
+)
+"""Loads the installed driver, which nothing may use meanwhile."""
+NO_SWEEP = (
+    "cp -a /etc/opensm/opensm.conf /root/; sed -i 's/^sweep_interval.*/sweep_interval 0\\nsweep_on_trap FALSE/' /etc/opensm/opensm.conf; "
+    "systemctl restart opensm; cp -a /root/opensm.conf /etc/opensm/opensm.conf; sleep 5"
+)
+"""A subnet manager that looks for no new ports."""
+RESUME = "scontrol update nodename={} state=resume || true"
+"""The host's own watch may have drained it while the fault was planted."""
 FAULTS = {
     # Slurm's live state and its accounts.
     "partition-down": Fault("head", "scontrol update partition=gpu state=DOWN", "slurm.submit", "cluster/partition gpu", "partition gpu is DOWN", "scontrol update partitionname=gpu state=up"),
@@ -263,6 +278,25 @@ FAULTS = {
     "no-python": Fault("gpu-2", "mv /usr/bin/python3 /usr/bin/python3.away", "host.reachable", "gpu-2", "/usr/bin/python3: No such file", "ln -s $(ls /usr/bin | grep -m1 -x 'python3[.][0-9]*') /usr/bin/python3", left="mv -f /usr/bin/python3.away /usr/bin/python3"),
     "adapter-at-half": sysfs("gpu-1", f"{SYSFS}/current_link_width", "8", "fabric.pcie", "gpu-1/mlx5_3", "runs at x8 at 16 GT/s, equal adapters at x16"),
     "adapter-of-ethernet": sysfs("gpu-1", f"{PORT}/link_layer", "Ethernet", "fabric.ports", "gpu-1/mlx5_3", "uses Ethernet"),
+    # The stages' own settings and services.
+    "unit-failed": Fault("gpu-2", "systemd-run -q --unit=planted false", "base.failed_units", "gpu-2", "failed: planted.service", "systemctl reset-failed planted.service"),
+    "parameter-changed": Fault("gpu-1", "sysctl -qw net.ipv4.conf.all.accept_redirects=1", "base.sysctl", "gpu-1", "net.ipv4.conf.all.accept_redirects is 1, not 0", deploys=("--stage", "base", "--hosts", "gpu-1")),
+    "parameter-of-the-next-boot": Fault("gpu-1", "echo net/core/somaxconn = 128 > /etc/sysctl.d/zz-corp.conf", "base.sysctl_boot", "gpu-1/net.core.somaxconn", "/etc/sysctl.d/zz-corp.conf is read last", r"sed -i -E '/^\s*-?net[./]core[./]somaxconn\s*=/d' /etc/sysctl.d/zz-corp.conf", left="rm -f /etc/sysctl.d/zz-corp.conf"),
+    "older-system": Fault("gpu-2", "cp -a /usr/lib/os-release /root/; sed -i s/12/11/ /usr/lib/os-release", "base.os", "gpu-2", "debian-11 is not supported by this profile", lab="cp -a /root/os-release /usr/lib/os-release"),
+    "memory-used-up": Fault("gpu-2", r"sed -E 's/^(MemAvailable: *)[0-9]+/\11000/' /proc/meminfo > /root/meminfo; mount --bind /root/meminfo /proc/meminfo", "base.memory", "gpu-2", "0 MiB of", lab="umount /proc/meminfo"),
+    "no-nfs-client": Fault("gpu-2", "dpkg --force-all -r libnfs-utils", "storage.client", "gpu-2", "no NFS client", deploys=("--stage", "storage")),
+    "data-not-mounted": Fault("head", "umount /data", "storage.mount", "head/data", "/data is not mounted", "systemctl restart 'data.mount'"),
+    "scratch-not-mounted": Fault("gpu-1", "umount /scratch", "storage.scratch", "gpu-1", "nothing is mounted at /scratch", "systemctl restart 'scratch.mount'"),
+    "export-read-only-for-clients": Fault("head", "sed -i 's/Access_Type = RW;/Access_Type = RO;/' /etc/ganesha/ganesha.conf; systemctl restart nfs-ganesha", "base.drift", "head", "file /etc/ganesha/ganesha.conf", deploys=("--hosts", "head")),
+    "exporter-of-gpus-stopped": Fault("gpu-1", "systemctl stop nvidia-dcgm-exporter", "gpu.services", "gpu-1/nvidia-dcgm-exporter", "nvidia-dcgm-exporter.service is inactive", "systemctl enable --now nvidia-dcgm-exporter.service"),
+    "persistence-daemon-stopped": Fault("gpu-1", "systemctl disable --now nvidia-persistenced", "gpu.persistence", "gpu-1/daemon", "persistence is off after the next boot", "systemctl enable --now nvidia-persistenced.service"),
+    "fabric-manager-stopped": Fault("gpu-2", "systemctl stop nvidia-fabricmanager", "gpu.fabric_manager", "gpu-2", "the fabric manager is inactive", "systemctl enable --now nvidia-fabricmanager.service"),
+    "driver-of-another-release": Fault("gpu-2", f"{OLDER.format('nvidia-driver-cuda nvidia-kernel-open-dkms nvidia-persistenced nvidia-fabricmanager')}; {DRIVER_AGAIN}", "gpu.driver_spread", "cluster", "580.82.07 on gpu-2", lab=RESUME.format("gpu-2"), deploys=("--stage", "gpu")),
+    "port-not-configured": Fault("head", NO_SWEEP, "fabric.active", "gpu-1/mlx5_3", "no subnet manager has configured it", "systemctl restart opensm", RESUME.format("gpu-1"), part=("gpu-1", "port-down", "mlx5_3")),
+    "controller-with-older-settings": Fault("head", "cp -a /etc/slurm/slurm.conf /root/; echo SlurmctldPort=6877 >> /etc/slurm/slurm.conf; systemctl restart slurmctld; timeout 20 sh -c 'until ss -ltn | grep -q :6877; do sleep 1; done'; cp -a /root/slurm.conf /etc/slurm/slurm.conf", "slurm.controller", "cluster", "slurmctld does not answer: down", "systemctl restart slurmctld"),
+    "a-gpu-less": Fault("gpu-2", "sed -i 's/nvidia.0-7./nvidia[0-6]/' /etc/slurm/gres.conf; systemctl restart slurmd", "slurm.gres", "gpu-2", "slurmd has found 7 of the 8 GPUs", deploys=("--stage", "slurm", "--hosts", "gpu-2")),
+    "rules-lost": Fault("head", "rm /etc/prometheus/rules/appliance.yml; systemctl reload prometheus", "observe.rules", "cluster", "Prometheus has 0 of", deploys=("--stage", "observe")),
+    "targets-lost": Fault("head", "sed -i 's/job_name: node$/job_name: nodes/' /etc/prometheus/prometheus.yml; systemctl reload prometheus", "observe.targets", "gpu-1", "is not a target of Prometheus", deploys=("--stage", "observe")),
 }  # fmt: skip
 DRIFT = {
     "head": (("chmod 0700 /srv/data", "directory /srv/data"), ("sed -i s/Access_Type\\ =\\ RW/Access_Type\\ =\\ RO/ /etc/ganesha/ganesha.conf", "file /etc/ganesha/ganesha.conf"), ("sed -i s/ALL=full/ALL=limited/ /etc/opensm/partitions.conf", "file /etc/opensm/partitions.conf"), ("chown root:root /var/lib/slurm/slurmctld", "directory /var/lib/slurm/slurmctld")),
@@ -278,6 +312,11 @@ def sound(deployed: Deployed) -> Iterator[Deployed]:
     until_good(deployed)
     yield deployed
     until_good(deployed)
+
+
+def is_typed(fault: Fault) -> bool:
+    """Whether the remedy ends it, and not the rack."""
+    return bool(fault.remedy or fault.deploys)
 
 
 def look(rack: Deployed) -> list[CheckResult]:
@@ -325,8 +364,16 @@ def rows() -> Iterator[ParameterSet]:
 def test_what_keeps_users_from_work_is_named_and_its_remedy_ends_it(
     sound: Deployed, name: str
 ) -> None:
-    fault = FAULTS[name]
+    planted_and_ended(sound, FAULTS[name])
+
+
+def planted_and_ended(sound: Deployed, fault: Fault) -> None:
+    """Plants it, finds it named, types the remedy, and finds nothing wrong."""
+    if fault.part:
+        sound.fault(*fault.part)
     sound.said(fault.host, fault.plant)
+    if fault.part:
+        sound.fault(*fault.part, clear=True)
     try:
         found = named(sound, fault)
         assert fault.says in found.cause
@@ -339,7 +386,7 @@ def test_what_keeps_users_from_work_is_named_and_its_remedy_ends_it(
             assert " ".join(fault.deploys) in found.fix
             done = sound.deploy(*fault.deploys)
             assert done.returncode == 0, done.stdout + done.stderr
-        if (fault.remedy or fault.deploys) and fault.lab == "true":
+        if is_typed(fault) and fault.lab == "true":
             until_good(sound, fault)
     finally:
         sound.said(fault.host, f"{fault.lab}; {fault.left}")

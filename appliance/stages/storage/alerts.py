@@ -43,7 +43,7 @@ ALERTS = (
         minutes=30,
         severity=Severity.WARNING,
         summary="{{ $labels.instance }}: disk {{ $labels.device }} has been busy for half an hour",
-        remedy="iostat -x 5 there shows the load; on the file server consider more disks or fewer clients.",
+        remedy="ps -eo pid,user,stat,args | awk '$3 ~ /D/' there lists the processes that wait for disks; on the file server consider more disks or fewer clients.",
         check=ids.EXPORT,
     ),
 )

@@ -362,6 +362,15 @@ CHECKS: tuple[Check, ...] = (
                 Reach.SITE,
             ),
         ),
+        explains=(
+            Effect(
+                base_ids.ACCESS,
+                "the home is on this mount",
+                when=lambda cause, effect: "".join(effect.parts).startswith(
+                    f"{''.join(cause.parts)}/"
+                ),
+            ),
+        ),
         by_container=True,
     ),
     HostCheck(

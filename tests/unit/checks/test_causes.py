@@ -118,6 +118,7 @@ slurm.daemons head/mariadb | slurm.accounting cluster | slurm.controller cluster
 base.access head/var/lib/prometheus/metrics2 : prometheus | observe.server head/prometheus | observe.server head/appliance-prometheus
 base.access head/var/lib/slurm/slurmctld : slurmctld | slurm.daemons head/slurmctld | slurm.daemons head/slurmdbd
 storage.export head/srv/data = missing | base.drift head : directory /srv/data, home /srv/data/home/bea | base.drift head : directory /srv/data, file /etc/hosts
+storage.mount head/data | base.access head/data/home/bea | base.access head/database
 base.disk gpu-1 | base.access gpu-1/tmp | base.access gpu-2/tmp
 slurm.munge head | slurm.controller cluster : head | slurm.controller cluster
 slurm.munge head | slurm.accounting cluster : head | slurm.accounting cluster

@@ -110,7 +110,7 @@ def _judge_own(host: Host, facts: HostFacts, own: Mapping[str, str]) -> Iterable
     common = {"unit": "parameters", "limit": len(own), "limit_source": "role base and profile"}
     if wrong:
         live = ", ".join(f"{key} is {facts.sysctl[key]}, not {own[key]}" for key in wrong)
-        fix = f"appliance deploy sets it; grep -rs {wrong[0]} /etc/sysctl.d /run/sysctl.d /usr/lib/sysctl.d shows other files that set it"
+        fix = f"appliance deploy --stage base --hosts {host.name} sets it; grep -rs {wrong[0]} /etc/sysctl.d /run/sysctl.d /usr/lib/sysctl.d shows other files that set it"
         value = len(own) - len(wrong) - len(unread)
         return [failed(host.name, live, fix, value=value, **common)]
     if unread or not own:
@@ -179,7 +179,7 @@ def judge_failed_units(view: View, host: Host, facts: HostFacts) -> Iterable[Jud
     failures = tuple(f for f in facts.os.failed_units if not OF_USERS.fullmatch(f))
     if failures:
         cause = f"failed: {', '.join(failures)}"
-        fix = f"journalctl -u {failures[0]} on the host shows why; then: systemctl restart {failures[0]}, or systemctl reset-failed"
+        fix = f"journalctl -u {failures[0]} on the host shows why; then: systemctl restart {failures[0]}; if it is no longer needed: systemctl reset-failed {failures[0]}"
         return [
             failed(
                 host.name,

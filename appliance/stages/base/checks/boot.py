@@ -32,12 +32,20 @@ def judge_boot(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
         yield failed(
             place(host.name, key),
             f"{key} will be {found.value}, not {own[key]}: {found.file} is read last",
-            f"remove {key} from {found.file}",
+            _removed(host, key, found.file),
             value=found.value,
             limit=own[key],
         )
     if not wrong:
         yield passed(host.name, len(own), unit="parameters")
+
+
+def _removed(host: Host, key: str, file: str) -> str:
+    """sysctl.d separates the parts of a key by a dot or a slash, and ignores errors of a key after a minus."""
+    if not PLAIN.fullmatch(file):
+        return f"on {host.name}: remove {key} from {file}"
+    pattern = key.replace(".", "[./]")
+    return f"on {host.name}: sed -i -E '/^\\s*-?{pattern}\\s*=/d' {file}"
 
 
 def judge_start(host: Host, facts: HostFacts) -> Iterable[Judgement]:

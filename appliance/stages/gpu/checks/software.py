@@ -65,7 +65,7 @@ def _no_driver(host: Host, facts: HostFacts, common: dict[str, object]) -> Judge
     said = facts.errors["gpus"]
     fix = "appliance deploy --stage gpu installs it; if it is installed: modprobe nvidia, then dmesg | grep NVRM shows why it does not load"
     if facts.has("gpus", ProblemKind.VERSION_MISMATCH):
-        fix = "the driver was updated while its older module was loaded: drain and reboot the host, to load the new one"
+        fix = f"the driver was updated while its older module was loaded: appliance node reboot {host.name} drains the host and loads the new one"
     elif "nouveau" in facts.modules and "nvidia" not in facts.modules:
         fix = (
             "nouveau holds the GPUs: appliance deploy --stage gpu disables it, then reboot the host"
@@ -88,7 +88,7 @@ def judge_driver_spread(view: View) -> Iterable[Judgement]:
         )
         few = [name for hosts in by_version.values() if len(hosts) <= FEW for name in hosts]
         common["names"] = tuple(few)
-        fix = "install one version on all GPU hosts; jobs over several hosts must not mix drivers"
+        fix = "appliance deploy --stage gpu installs one version on all GPU hosts; jobs over several hosts must not mix drivers"
         common |= {"value": len(versions), "unit": "versions", "limit": 1}
         return [failed("cluster", cause, fix, **common)]
     silent = _silent(view, known)
@@ -178,6 +178,10 @@ def judge_fabric_manager(view: View, host: Host, facts: HostFacts) -> Iterable[J
     return [_in_step(host, facts, unit, common)]
 
 
+def _again(host: Host) -> str:
+    return f"appliance deploy --stage gpu --hosts {host.name}"
+
+
 def _unread(facts: HostFacts) -> Gap:
     return facts.gap("fabric_manager" if "fabric_manager" in facts.errors else "units")
 
@@ -207,11 +211,11 @@ def _in_step(
     common |= {"limit": driver or None, "limit_source": LOCKSTEP}
     if found == "" or (unit is not None and unit.load == "not-found"):
         cause = "no fabric manager is installed: no CUDA program starts without one (error 802)"
-        fix = f"install nvidia-fabricmanager in version {driver or 'of the driver'} and enable it"
+        fix = f"{_again(host)} installs it in the driver's version"
         return failed(host.name, cause, fix, value="absent", **common)
     if found and driver and found != driver:
         cause = f"fabric manager {found} does not match driver {driver}: it refuses to start"
-        fix = f"install nvidia-fabricmanager {driver} and hold both packages at one version"
+        fix = f"{_again(host)} installs the driver's version; type -a nv-fabricmanager there shows another program before the package's"
         return failed(host.name, cause, fix, value=found, **common)
     if unit is not None and (unit.active != "active" or unit.enabled not in AT_BOOT):
         cause = f"the fabric manager is {unit.active}, {unit.enabled or 'not enabled'} at boot"

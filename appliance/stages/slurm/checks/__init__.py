@@ -320,7 +320,7 @@ def _registered_short(view: View, host: Host, node: SlurmNode) -> Judgement | No
     return failed(
         host.name,
         f"slurmd has found {short[1]} of the {short[2]} GPUs of slurm.conf",
-        f"ls /dev/nvidia* on {host.name}, then {DEPLOY}; when all have returned, on {view.site.with_role(Role.CONTROL)[0].name}: "
+        f"ls /dev/nvidia* on {host.name}, then {DEPLOY} --stage slurm --hosts {host.name}; if it stays drained when all have returned, on {view.site.with_role(Role.CONTROL)[0].name}: "
         f"scontrol update nodename={host.name} state=resume",
         value=int(short[1]),
         unit="GPUs",
@@ -344,7 +344,7 @@ def _judge_gres(view: View, host: Host, found: int, count: int, gres: str) -> Ju
     if found == count:
         return passed(host.name, **told)
     cause = f"Slurm offers {found} of {count} GPUs"
-    fix = f"ls /dev/nvidia* on {host.name}, then {DEPLOY}"
+    fix = f"ls /dev/nvidia* on {host.name}, then {DEPLOY} --stage slurm"
     return failed(host.name, cause, fix, **told)
 
 

@@ -347,7 +347,7 @@ def test_no_driver_fails_where_the_probe_could_look() -> None:
 @pytest.mark.parametrize(
     ("kind", "modules", "fix"),
     [
-        ("version_mismatch", {"nvidia": {}}, "reboot the host"),
+        ("version_mismatch", {"nvidia": {}}, "appliance node reboot gpu-1"),
         ("", {"nouveau": {}}, "nouveau holds the GPUs"),
         ("", {}, "appliance deploy --stage gpu installs it"),
     ],
