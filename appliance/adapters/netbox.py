@@ -108,6 +108,12 @@ class NetBox:
                 f"{self._address} rejected the token ({error.code})",
                 "use a token that may view devices, interfaces and addresses",
             )
+        if error.code == 400:
+            # NetBox names the filter, such as a site that it does not have.
+            said = _said(error.read(PIECE).decode("utf-8", "replace"))
+            return ConfigError(
+                f"{self._address} refuses the filter: {said}", "correct it in --from-netbox"
+            )
         return ConnectionFailed(
             f"{self._address} answers {error.code}",
             "check the address: the REST interface is below ADDRESS/api/",

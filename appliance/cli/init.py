@@ -115,7 +115,7 @@ def init(
     """Write a new site into DIR. With Kubernetes, KAI and two example projects.
 
     Writes site.yml with comments, new secrets and a key pair. DIR must be new or empty. Contacts no host. Exit: 0 written,
-    2 refused.
+    1 NetBox gave no answer, 2 refused.
 
     \b
     One hardware class:      appliance init mysite --count 4 --profile hpc

@@ -183,6 +183,13 @@ def test_a_token_that_is_refused_is_not_shown(netbox: Emulated) -> None:
     assert "wrong-token" not in str(refused.value)
 
 
+def test_a_filter_that_netbox_refuses_is_named(netbox: Emulated) -> None:
+    body = b'{"site": ["Select a valid choice."]}'
+    netbox.instead = lambda handler: handler.raw(400, body)
+    with pytest.raises(ConfigError, match=r"refuses the filter: .*Select a valid choice"):
+        read(netbox, "?site=hall-9")
+
+
 def test_an_unknown_certificate_is_refused(netbox: Emulated) -> None:
     with pytest.raises(ConnectionFailed, match=r"certificate of .* is not trusted") as refused:
         netbox_list.read(netbox.address, TOKEN)
