@@ -79,7 +79,7 @@ def apply(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Set what differs on HOSTS, restart them, and read the settings back. Takes at most half an hour; a host that was off is switched off again.
+    """Set what differs on HOSTS, restart them, and read it back. Takes at most half an hour; a host that was off is switched off again.
 
     A host is left unchanged if its BMC does not report a setting's current value, or if another pending change exists.
     Refused while a host carries work. Exit: 0 all settings match, 1 some do not, 2 unusable input.
