@@ -107,6 +107,7 @@ class Handler(BaseHTTPRequestHandler):
         self.bmc.asked.append(("POST", self.path))
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"null")
         if instead := self.bmc.before.get(self.path):
+            self.bmc.bodies.append(body)
             return instead(self)
         if self.path.rstrip("/") == SESSIONS:
             if body != {"UserName": USER, "Password": self.bmc.password}:

@@ -290,7 +290,10 @@ class Redfish:
         """A resource. Raises ResourceFailed if it cannot be read, ConnectionFailed if nothing can."""
         response = self._asked("GET", path)
         if not response.content.strip():
-            raise EmptyAnswer(f"{_controller_message(path)} cannot be read: the answer is empty")
+            raise EmptyAnswer(
+                f"{_controller_message(path)} cannot be read: the answer is empty",
+                status=response.status_code,
+            )
         try:
             found = parsed(response.content.decode("utf-8", "replace"))
         except ValueError as error:

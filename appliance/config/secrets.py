@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import stat
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -152,6 +153,24 @@ def resolve(site: Site, folder: Path) -> dict[str, Secret]:
     hide(found.values(), lambda known: Redactor(known).texts)
     if findings:
         raise InvalidConfig(findings)
+    return found
+
+
+def secret_in(file: Path) -> Secret:
+    """The secret in a file that a command names; from now on, all output hides it. Raises ConfigError."""
+    value = _read(file)
+    mode = stat.S_IMODE(file.stat().st_mode)
+    if mode not in (0o600, 0o400):
+        raise ConfigError(
+            f"{file} has mode {mode:04o}", f"make it private: chmod 600 {shlex.quote(str(file))}"
+        )
+    return hidden_secret(value)
+
+
+def hidden_secret(value: str) -> Secret:
+    """The value as a secret that all output hides from now on."""
+    found = Secret(value.strip())
+    hide([found], lambda known: Redactor(known).texts)
     return found
 
 

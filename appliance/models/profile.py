@@ -19,6 +19,7 @@ from appliance.models.text_types import (
     LayoutText,
     LimitName,
     Line,
+    MirrorUrl,
     Named,
     Product,
     Release,
@@ -211,9 +212,15 @@ class ServerModel(Model):
     firmware: Named[Firmware, Firmware] = Field(
         default_factory=dict, description="Minimum version by component"
     )
+    images: Named[Firmware, MirrorUrl] = Field(
+        default_factory=dict,
+        description="Where the BMC fetches the image with that version, by component of firmware",
+    )
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
+        if unknown := [name for name in self.images if name not in self.firmware]:
+            raise ValueError(f"images names {unknown[0]}, but firmware gives it no version")
         if not self.bios and not self.firmware:
             raise ValueError("it sets neither bios nor firmware")
         return self

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, PrivateAttr
 
 from appliance.models.base import Model
 from appliance.models.profile import GPUS, Limit, Profile
-from appliance.models.provision import ProvisionOptions, SystemDisk
+from appliance.models.provision import IDENTITY, ProvisionOptions, SystemDisk
 from appliance.models.secret import SecretRef
 from appliance.models.text_types import (
     AccountName,
@@ -19,6 +19,7 @@ from appliance.models.text_types import (
     Few,
     HostName,
     LimitName,
+    Line,
     MirrorUrl,
     Named,
     NamedFew,
@@ -49,6 +50,11 @@ from appliance.stages.workloads.site import WorkloadsOptions
 MAC = r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$"
 
 Mac = Annotated[str, Field(pattern=MAC)]
+
+RackName = Annotated[Line, Field(min_length=1, max_length=64)]
+
+UNITS = 100
+"""Units of a rack; racks of 60 units are built."""
 
 NO_SLURM = SlurmOptions()
 
@@ -138,6 +144,13 @@ class Host(Model):
     roles: Few[Role] = Field(min_length=1, description="Roles of the host")
     address: IPv4Address = Field(description="Address in network management")
     mac: Mac | None = Field(default=None, description="MAC address of its management port")
+    rack: RackName | None = Field(default=None, description="Name of its rack")
+    unit: int | None = Field(
+        default=None, ge=1, le=UNITS, description="Its lowest unit in the rack; 1 is at the bottom"
+    )
+    serial: Annotated[str, Field(pattern=IDENTITY)] | None = Field(
+        default=None, description="Serial number of the machine, as its BMC reports it"
+    )
     addresses: NamedFew[NetworkName, IPv4Address] = Field(
         default_factory=dict, description="Addresses in other networks, by network name"
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from appliance.actions.sites.machine_list import ListedHost, MachineList
 from appliance.adapters import process
 from appliance.config.finding import InvalidConfig, printable
 from appliance.config.load import LoadedSite, load_profile, load_site
@@ -27,6 +28,8 @@ from appliance.text import plural
 
 TEMPLATE = files("appliance.config") / "templates/site.yml.j2"
 FIRST_HOST = 10
+BMC_PASSWORD = "BMC_PASSWORD"
+"""Variable with the password of listed BMCs: no list contains passwords."""
 IGNORED = (
     "# Nothing secret, and no journal, goes into version control.\nsecrets/\nruns/\nkubeconfig\n"
 )
@@ -41,6 +44,7 @@ class Seat:
     address: IPv4Address
     hardware_class: str = ""
     owner: str = ""
+    listed: ListedHost | None = None
 
 
 def init(
@@ -53,12 +57,14 @@ def init(
     kubernetes: bool = True,
     slurm: bool = False,
     classes: Mapping[str, int] = MappingProxyType({}),
+    machines: MachineList | None = None,
 ) -> LoadedSite:
     """Writes a site of ``hosts`` machines into ``folder``, and loads it again.
 
     ``kubernetes``: with a cluster, KAI and two example projects; ``slurm``: with Slurm, which next to a cluster gets the last
-    of several GPU hosts; ``classes``: the GPU hosts by class, instead of ``hosts``. Raises ConfigError: folder in use, too
-    many hosts for the network or a profile, an invalid name, no scheduler at all.
+    of several GPU hosts; ``classes``: the GPU hosts by class, instead of ``hosts``; ``machines``: all hosts, instead of both.
+    Raises ConfigError: folder in use, too many hosts for the network or a profile, an invalid name, no scheduler at all, and
+    InvalidConfig with a finding for each row of ``machines`` that no site can have.
     """
     if not (kubernetes or slurm):
         raise ConfigError(
@@ -66,7 +72,11 @@ def init(
             "add --with slurm, or remove --without kubernetes",
         )
     chosen = {one: load_profile(one) for one in dict.fromkeys((profile, *classes))}
-    if classes:
+    if machines:
+        chosen |= _listed_classes(machines)
+        seats = tuple(_listed_seat(one, profile) for one in machines.hosts)
+        network = machines.network or network
+    elif classes:
         of_class = [one for one, count in classes.items() for _ in range(count)]
         named = [one if one != profile else "" for one in (profile, *of_class)]
         seats = _seats(len(named), network)
@@ -76,7 +86,8 @@ def init(
         seats = _seats(hosts, network)
         _refuse_count(hosts, chosen[profile])
     if kubernetes and slurm and len(seats) > 2:
-        seats = (*seats[:-1], replace(seats[-1], owner="slurm"))
+        last = max(i for i, seat in enumerate(seats) if "gpu" in seat.roles)
+        seats = tuple(replace(s, owner="slurm") if i == last else s for i, s in enumerate(seats))
     site_name = _name(folder, name)
     _refuse_used(folder)
     with _built_beside(folder) as draft:
@@ -94,12 +105,14 @@ def init(
             "slurm": slurm,
             "kubernetes": kubernetes,
             "several": any(seat.hardware_class for seat in seats),
-            "gpu_host": next(seat.name for seat in seats if "gpu" in seat.roles),
+            "gpu_host": next((seat.name for seat in seats if "gpu" in seat.roles), "gpu-1"),
+            "cables": machines.cables if machines else (),
+            "bmc_password": BMC_PASSWORD,
             **_queues([chosen[s.hardware_class or profile] for s in seats if _in_cluster(s)]),
         }
         # Validated in a temporary folder inside the site's, where relative paths differ.
         (draft / "site.yml").write_text(_render(values, _absolute), encoding="utf-8")
-        _refuse_unsound(draft, profile)
+        _refuse_unsound(draft, profile, machines)
         (draft / "site.yml").write_text(
             _render(values, lambda one: _profile_reference(one, folder)), encoding="utf-8"
         )
@@ -165,11 +178,34 @@ def _name(folder: Path, name: str | None) -> str:
     return chosen
 
 
-def _refuse_unsound(draft: Path, profile: str) -> None:
+def _listed_classes(machines: MachineList) -> dict[str, Profile]:
+    """The profiles that hosts of a list name. Raises InvalidConfig at the first row with an unusable one."""
+    found: dict[str, Profile] = {}
+    for one, row in zip(machines.hosts, machines.host_rows, strict=True):
+        name = one.hardware_class
+        if name is None or name in found:
+            continue
+        try:
+            found[name] = load_profile(name)
+        except ConfigError as error:
+            problem = str(error).splitlines()[-1].strip()
+            remedy = error.hint or "choose one of: appliance profile list"
+            raise InvalidConfig([row.finding("class", f"{name}: {problem}", remedy)]) from None
+    return found
+
+
+def _listed_seat(one: ListedHost, profile: str) -> Seat:
+    own = one.hardware_class if one.hardware_class != profile else None
+    return Seat(one.name, one.roles, one.address, own or "", listed=one)
+
+
+def _refuse_unsound(draft: Path, profile: str, machines: MachineList | None) -> None:
     """The new site must be valid; otherwise it is not written, and the command can be repeated."""
     try:
         load_site(draft, profile)
     except InvalidConfig as error:
+        if machines:
+            raise machines.at_rows(error.findings) from None
         problem = next(f for f in error.findings if f.level == "problem")
         raise ConfigError(f"{problem.key}: {problem.message}", problem.remedy) from None
 

@@ -75,4 +75,8 @@ def _target(loaded: LoadedSite, host: Host, job: str, port: int) -> Json:
     }
     if host.has_class:
         labels["class"] = loaded.profile_of(host.name).name
+    if host.rack:
+        labels["rack"] = host.rack
+    if host.unit:
+        labels["unit"] = str(host.unit)
     return {"targets": [f"{host.address}:{port}"], "labels": labels}

@@ -65,7 +65,9 @@ def judge_firmware(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgemen
             yield not_assessed(at, why, fix=fix, value=found, limit=least, **common)
         elif not enough:
             cause = f"{name} is {found}, older than {least}"
-            fix = "update it with the vendor's tool, then: appliance discover"
+            fix = f"appliance bios update {host.name}"
+            if name not in wanted.images:
+                fix = "update it with the vendor's tool, then: appliance discover"
             yield failed(at, cause, fix, value=found, limit=least, **common)
         else:
             judged += 1

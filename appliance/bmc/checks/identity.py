@@ -18,6 +18,7 @@ TWICE = (
     "one of the two hosts[].bmc.address in site.yml is the address of the other's BMC, or two boards have the same identity: "
     "compare the labels"
 )
+WRONG_MACHINE = "compare the label: correct hosts[].serial in site.yml, or hosts[].bmc.address if this is another machine"
 
 
 def judge_unique(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
@@ -73,6 +74,21 @@ def judge_mac(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
     yield failed(host.name, cause, fix, limit=host.mac)
 
 
+def judge_serial(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
+    """The machine has the serial number of hosts[].serial."""
+    if host.serial is None:
+        return
+    found = facts.machine.serial.strip()
+    if found.lower() in NO_SERIAL or FILLER in found.lower():
+        why = facts.unread.get(BmcArea.SYSTEM) or "its BMC reports no serial number"
+        yield not_assessed(host.name, why, limit=host.serial)
+    elif found.lower() != host.serial.strip().lower():
+        cause = f"the machine has serial number {found}, expected {host.serial}"
+        yield failed(host.name, cause, WRONG_MACHINE, value=found, limit=host.serial)
+    else:
+        yield passed(host.name, found)
+
+
 def judge_password(view: View, host: Host, facts: BmcFacts) -> Iterable[Judgement]:
     """The BMC's password is not a vendor's default."""
     if facts.default_password:
@@ -103,6 +119,14 @@ CHECKS = (
         limit="hosts[].mac of the site",
         explain="The MAC addresses of the machine's ports. If the machine lacks the site's address, it is the wrong machine, "
         "or the port was replaced. Without hosts[].mac nothing is judged.",
+    ),
+    BmcCheck(
+        id="bmc.serial",
+        title="The machine has the site's serial number",
+        judge=judge_serial,
+        limit="hosts[].serial of the site",
+        explain="The serial number of the system, as its BMC reports it. If it differs, the BMC's address or cable is another machine's, "
+        "or the mainboard was replaced. Without hosts[].serial nothing is judged.",
     ),
     BmcCheck(
         id="bmc.password",

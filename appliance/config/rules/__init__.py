@@ -16,6 +16,7 @@ CORE_RULES: tuple[Rule, ...] = (
     hosts.numbers_for_names,
     hosts.second_names,
     hosts.macs,
+    hosts.places,
     hosts.disks,
     hosts.addresses,
     hosts.roles,

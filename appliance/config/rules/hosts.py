@@ -87,6 +87,29 @@ def macs(case: Case) -> Iterator[Finding]:
         yield case.problem(path, f"{mac} is also {case.also(first)}", "read the label of the port")
 
 
+def places(case: Case) -> Iterator[Finding]:
+    """A unit of a rack holds one machine, and a serial number is one machine's."""
+    for i, host in enumerate(case.site.hosts):
+        if host.unit and not host.rack:
+            yield case.problem(
+                ("hosts", i, "unit"), "its rack is not named", "add rack to the host"
+            )
+    units: list[tuple[KeyPath, str]] = [
+        (("hosts", i, "unit"), f"unit {host.unit} of {host.rack}")
+        for i, host in enumerate(case.site.hosts)
+        if host.rack and host.unit
+    ]
+    serials: list[tuple[KeyPath, str]] = [
+        (("hosts", i, "serial"), host.serial)
+        for i, host in enumerate(case.site.hosts)
+        if host.serial
+    ]
+    for path, what, first in repeated([*units, *serials]):
+        yield case.problem(
+            path, f"{what} is also {case.also(first)}", "read the label of the machine"
+        )
+
+
 def disks(case: Case) -> Iterator[Finding]:
     """A serial number or World Wide Name belongs to one disk of one host. Vendors pad them and mix upper and lower case."""
     for key in ("serial", "wwn"):

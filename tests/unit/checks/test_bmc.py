@@ -49,7 +49,9 @@ def judged(check_id: str, facts: dict[str, Any], *others: dict[str, Any]) -> lis
         servers=[SERVER],
     )
     hosts = [
-        Host.model_validate({"name": n, "roles": ["gpu"], "address": "10.0.0.11", "mac": MAC})
+        Host.model_validate(
+            {"name": n, "roles": ["gpu"], "address": "10.0.0.11", "mac": MAC, "serial": "abc1"}
+        )
         for n in ("gpu-1", "gpu-2")
     ]
     found = {f["host"]: BmcFacts.model_validate(f) for f in (facts, *others)}
@@ -130,6 +132,11 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
         "bmc.mac",
         f"no port has the MAC address {MAC}",
     ),
+    "another machine": (
+        machine(serial="ABC2"),
+        "bmc.serial",
+        "serial number ABC2, expected abc1",
+    ),
     "a sold password": (
         changed(default_password=True),
         "bmc.password",
@@ -204,6 +211,7 @@ MISSING: dict[str, tuple[dict[str, Any], str]] = {
     "between on and off": (machine(power="PoweringOn"), "bmc.power"),
     "no MAC at all": (changed(interfaces=[]), "bmc.mac"),
     "ports read in part": (less("interfaces", interfaces=[{"name": "1", "mac": "0"}]), "bmc.mac"),
+    "no serial number": (machine(serial="Default string"), "bmc.serial"),
     "nothing to know it by": (machine(serial="", uuid="") | {"interfaces": []}, "bmc.unique"),
     "event log not read": (less("events"), "bmc.events"),
 }
