@@ -16,6 +16,7 @@ from appliance.probe import files, places
 from appliance.probe.collectors import network
 from appliance.probe.lines import lines_of
 from appliance.probe.mounts import TABLE, rows
+from appliance.probe.problems import Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,6 +79,9 @@ TMP = ("TMPDIR", "TMP", "TEMP")
 ASSIGNED = re.compile(r"^(?:export\s+)?(PATH|TMPDIR|TMP|TEMP)=[\"']?([^\"'\s;]*)", re.M)
 DONE = re.compile(r"^(umask\s+0?[2-7][0-7]{2}\b|sleep\s+[1-9]\d{0,5}\b|set\s+-[a-z]*e\b)", re.M)
 ENTERED = re.compile(r"^cd\s+(/[\w./-]{1,200})\s*\|\|\s*(?:exit|logout)\b", re.M)
+PROFILES = "/etc/profile"
+LONGEST_SCRIPT = 100_000
+"""Characters of an argument (execve(2): 128 KiB)."""
 IN_PATH = frozenset({"/usr/bin", "/bin"})
 PRESSURE = re.compile(r"^some .*\bavg60=(\d+\.\d+)", re.M)
 STARTED_S, USED_S = 45.0, 20.0
@@ -236,8 +240,14 @@ def _slurm(ask: Ask) -> Iterator[Facts]:
     for name, at in FOLDERS.findall(text):
         daemon = "slurmd" if name.lower() == "slurmdspooldir" else "slurmctld"
         is_needed = daemon == "slurmctld" or files.exists(ask.path(DAEMONS[daemon][0]))
-        if is_needed and ask.has(daemon) and is_read_only(at, mounted):
-            yield _one("read-only", at, daemon)
+        if is_needed and ask.has(daemon):
+            if is_read_only(at, mounted):
+                yield _one("read-only", at, daemon)
+            with suppress(OSError):
+                room = os.statvfs(ask.path(at))
+                yield _one(
+                    "room", at, daemon, min(room.f_bavail * room.f_frsize, room.f_favail << 12)
+                )
     folder = next((at for at in PLUGIN_FOLDERS if files.exists(ask.path(at))), "")
     if folder:
         named = (f"{kind}_{plugin}.so".lower() for kind, plugin in PLUGINS.findall(text))
@@ -321,6 +331,9 @@ def _user_limits(ask: Ask) -> Iterator[Facts]:
 
 def _startup(ask: Ask, startup: dict[str, str]) -> Iterator[Facts]:
     """What shells do at every login."""
+    scripts = {at: text for at, text in startup.items() if at.startswith(PROFILES)}
+    if not _parses(ask, "\n".join(scripts.values())):
+        yield from (_one("login", at, "syntax") for at in scripts if not _parses(ask, scripts[at]))
     for at, text in startup.items():
         last = dict(ASSIGNED.findall(text))
         for name, value in last.items():
@@ -333,6 +346,15 @@ def _startup(ask: Ask, startup: dict[str, str]) -> Iterator[Facts]:
         for folder in ENTERED.findall(text):
             if _lacks(ask, folder):
                 yield _one("login", at, "cd", of=folder)
+
+
+def _parses(ask: Ask, text: str) -> bool:
+    """Whether bash reads it to its end; nothing of it is run."""
+    try:
+        ask.run(["bash", "-n", "-c", text[:LONGEST_SCRIPT]], 2.0)
+    except Unreadable as error:
+        return "failed with 2" not in str(error)
+    return True
 
 
 def _lacks(ask: Ask, path: str) -> bool:

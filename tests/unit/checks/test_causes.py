@@ -134,6 +134,7 @@ base.neighbours head/port 6817 : head | slurm.controller cluster : head | slurm.
 base.neighbours gpu-2/port 6818 | slurm.nodes gpu-2 = idle+not_responding | slurm.nodes gpu-2 = drained
 slurm.submit cluster/reservation maint | slurm.nodes gpu-1 = idle+maintenance+reserved | slurm.nodes gpu-1 = drained
 slurm.nodes gpu-1 | slurm.submit cluster/user bea | slurm.submit cluster/partition gpu
+slurm.controller cluster/slurm.conf | slurm.submit cluster/partition gpu,user bea | slurm.submit cluster/partition gpu
 slurm.controller cluster | slurm.submit cluster ? | slurm.submit cluster/partition gpu
 slurm.controller cluster | slurm.nodes gpu-1 ? | slurm.nodes gpu-1 = drained
 kubernetes.api head | kubernetes.nodes gpu-1 ? | kubernetes.nodes gpu-1 = cordoned

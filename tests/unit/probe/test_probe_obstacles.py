@@ -274,6 +274,33 @@ def test_lines_of_login_scripts_that_break_a_shell(grow: Grow, text: str, says: 
     assert [one["says"] for one in told] == ([says] if says else [])
 
 
+@pytest.mark.parametrize(
+    ("text", "is_sound"),
+    [
+        ("if [ -d /x ]; then\n  A=(1 2)\nfi\n[[ a == b ]]\n", True),
+        ("if [ -d /x ]; then\n", False),
+        ("fi\n", False),
+        ("exit 2\n", True),
+    ],
+)
+def test_a_script_that_bash_cannot_read_is_run_by_nobody(text: str, is_sound: bool) -> None:
+    assert obstacles._parses(Ask({}, ""), text) is is_sound
+
+
+def test_of_several_scripts_the_broken_one_is_named(
+    grow: Grow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(obstacles, "_parses", lambda ask, text: "then" not in text)
+    texts = {
+        "/etc/profile": "umask 022\n",
+        "/etc/profile.d/x.sh": "then\n",
+        "/etc/environment": "then",
+    }
+    assert [(one["at"], one["says"]) for one in of("login", grow(BASE), texts)] == [
+        ("/etc/profile.d/x.sh", "syntax")
+    ]
+
+
 def busy(group: str, **stat: Any) -> dict[str, str]:
     at = f"/sys/fs/cgroup{group}"
     return {

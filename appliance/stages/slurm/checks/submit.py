@@ -266,7 +266,18 @@ CHECKS: tuple[Check, ...] = (
         causes=(
             UNASKED,
             NO_CONTROLLER,
-            Cause(ids.ACCOUNTING, "accounts are in the database", Reach.SITE),
+            Cause(
+                ids.ACCOUNTING,
+                "accounts are in the database",
+                Reach.SITE,
+                lambda cause, effect: "database" not in cause.parts,
+            ),
+            Cause(
+                ids.CONTROLLER,
+                "slurmctld judges jobs by other settings than those of the site",
+                Reach.SITE,
+                lambda cause, effect: "slurm.conf" in cause.parts and "user" in effect.target,
+            ),
             Cause(
                 ids.MUNGE,
                 "a job is submitted through munge",
