@@ -14,8 +14,9 @@ from contextlib import suppress
 
 from appliance.probe import files, places
 from appliance.probe.collectors import network
+from appliance.probe.collectors.filesystems import REMOTE
 from appliance.probe.lines import lines_of
-from appliance.probe.mounts import TABLE, rows
+from appliance.probe.mounts import TABLE, Row, rows
 from appliance.probe.problems import Unreadable
 
 TYPE_CHECKING = False
@@ -243,8 +244,9 @@ def _slurm(ask: Ask) -> Iterator[Facts]:
         if is_needed and ask.has(daemon):
             if is_read_only(at, mounted):
                 yield _one("read-only", at, daemon)
-            with suppress(OSError):
-                room = os.statvfs(ask.path(at))
+            mount = mount_of(at, mounted)
+            if mount and mount.type not in REMOTE and not mount.type.startswith("fuse"):
+                room = os.statvfs(ask.path(mount.at))
                 yield _one(
                     "room", at, daemon, min(room.f_bavail * room.f_frsize, room.f_favail << 12)
                 )
@@ -280,14 +282,15 @@ def _states(ask: Ask, accounts: Accounts) -> Iterator[Facts]:
 
 def is_read_only(path: str, mountinfo: bytes) -> bool:
     """By the last mount on the way to it; the folder is an account's of Slurm, so it is not entered."""
-    on_the_way = [
-        row for row in rows(mountinfo)[0] if f"{path}/".startswith(row.at.rstrip("/") + "/")
-    ]
-    if not on_the_way:
-        return False
-    deepest = max(len(row.at) for row in on_the_way)
-    last = [row for row in on_the_way if len(row.at) == deepest][-1]
-    return "ro" in (*last.options, *last.of_all)
+    last = mount_of(path, mountinfo)
+    return last is not None and "ro" in (*last.options, *last.of_all)
+
+
+def mount_of(path: str, mountinfo: bytes) -> Row | None:
+    """The last mount on the way to it."""
+    found = [row for row in rows(mountinfo)[0] if f"{path}/".startswith(row.at.rstrip("/") + "/")]
+    deepest = max((len(row.at) for row in found), default=0)
+    return next((row for row in reversed(found) if len(row.at) == deepest), None)
 
 
 def _plugins(ask: Ask, folder: str, names: Iterable[str]) -> Iterator[Facts]:

@@ -31,6 +31,7 @@ from appliance.models.result import Judgement, Place, place
 from appliance.models.site import Host, Role
 from appliance.stages.base import ids as base_ids
 from appliance.stages.base.causes import OWN_FOLDER, unit_failed
+from appliance.stages.base.checks.neighbours import removal
 from appliance.stages.observe import ids, silences
 from appliance.stages.observe.facts import Observe, Target
 from appliance.stages.observe.variables import DCGM_EXPORTER, GRAFANA
@@ -43,6 +44,7 @@ NO_PROMETHEUS = Cause(
     Reach.SITE,
     both(is_unknown, is_of("prometheus")),
 )
+NODE_PORT = 9100
 
 
 def same(check: str, *names: str) -> Cause:
@@ -80,10 +82,10 @@ def judge_targets(view: View) -> Iterable[Judgement]:
     wanted = [("node", host.name) for host in view.site.hosts] + [("prometheus", server.name)]
     wanted += [("alertmanager", server.name)] if view.site.observe.receivers else []
     for job, name in wanted:
-        yield _target(job, name, known.get((job, name)))
+        yield _target(view, job, name, known.get((job, name)))
 
 
-def _target(job: str, name: str, target: Target | None) -> Judgement:
+def _target(view: View, job: str, name: str, target: Target | None) -> Judgement:
     what = JOBS[job]
     where = name if job == "node" else place(name, job)
     if target is None:
@@ -94,7 +96,11 @@ def _target(job: str, name: str, target: Target | None) -> Judgement:
     if target.health == "unknown":
         return not_assessed(where, f"{what} has not been scraped yet")
     cause = f"Prometheus cannot reach {what}: {target.error or target.health}"
-    fix = f"on {name}: systemctl status {EXPORTER}; then port 9100 there, which is open only to the control host's address in site.yml"
+    fix = removal(name, view.facts.get(name), NODE_PORT) if job == "node" else ""
+    fix = (
+        fix
+        or f"on {name}: systemctl status {EXPORTER}; then port 9100 there, which is open only to the control host's address in site.yml"
+    )
     if job != "node":
         fix = f"on {name}: journalctl -u {UNIT_OF[job]}"
     return failed(where, cause, fix, value=target.health, limit="up")

@@ -415,7 +415,11 @@ def _home(host: Host, home: Home) -> Judgement:
     path = shlex.quote(home.at)
     fix = f"on {host.name}: chown {home.user}: {path}; chmod u+rwx {path}"
     if "not there" in home.trouble:
-        fix = f"on {host.name}: ls -ld {path}, and the mount below it; mkhomedir_helper {home.user} makes an empty one"
+        folder = shlex.quote(home.at.rpartition("/")[0] or "/")
+        fix = (
+            f"on {host.name}: find {folder} -maxdepth 1 -user {home.user} shows a renamed one: mv FOLDER {path}; "
+            f"findmnt -T {folder} shows the mount; mkhomedir_helper {home.user} makes an empty one"
+        )
     if "closed" in home.trouble:
         fix = f"on {host.name}: chmod o+x {home.trouble.split(': ')[-1].split(' ')[0]}"
     cause = f"the home of {home.user}, {home.at}, {home.trouble}"

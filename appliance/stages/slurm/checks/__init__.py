@@ -564,7 +564,7 @@ CHECKS: tuple[Check, ...] = (
         ids.CONTROLLER,
         "The controller answers",
         _controller,
-        "Without slurmctld no job starts; running jobs continue. Usual causes: the daemon was stopped, slurm.conf is invalid, or accounting "
+        "Without slurmctld no job starts; running jobs continue. It fails, too, if slurmctld runs with other settings than its slurm.conf. Usual causes: the daemon was stopped, slurm.conf is invalid, or accounting "
         "was not available when it started.",
         limit="up",
         causes=(
@@ -584,7 +584,7 @@ CHECKS: tuple[Check, ...] = (
         "Every GPU host accepts jobs",
         _nodes,
         "Each GPU host must be known to the controller and idle, mixed or allocated. Drained means that an operator or a health check "
-        "drained it, with a reason. Down means that slurmd stopped answering, or that the host came back with less hardware.",
+        "drained it, with a reason. A job whose processes still run two minutes after its end is a warning. Down means that slurmd stopped answering, or that the host came back with less hardware.",
         limit="idle, mixed or allocated",
         causes=(
             SILENT,
@@ -657,7 +657,7 @@ CHECKS: tuple[Check, ...] = (
         ids.ACCOUNTING,
         "Accounting knows the cluster",
         _accounting,
-        "slurmdbd records usage. Jobs continue without it for a while, but limits and shares are not updated. Usual causes: the database is "
+        "slurmdbd records usage, unless its database is read-only. Jobs continue without it for a while, but limits and shares are not updated. Usual causes: the database is "
         "down or its disk is full.",
         limit="slurmdbd answers and knows the cluster",
         causes=(

@@ -31,6 +31,8 @@ USUAL = "normal"
 TOP = "root"
 """The parent of all accounts; they inherit its limits."""
 RESTORE = "on {}: scontrol reconfigure, which restores the values of slurm.conf"
+OF_ALL = ("account", "QOS")
+"""Parts of a cluster that jobs in any partition charge or use."""
 LIMIT = "partitions and accounts of the site, without limits of 0"
 TIME = re.compile(r"(?:([0-9]+)-)?([0-9]+)(?::([0-9]+))?(?::([0-9]+))?")
 
@@ -271,6 +273,19 @@ CHECKS: tuple[Check, ...] = (
                 "accounts are in the database",
                 Reach.SITE,
                 lambda cause, effect: "database" not in cause.parts,
+            ),
+            Cause(
+                ids.SUBMIT,
+                "Slurm refuses the job for that reason",
+                Reach.SITE,
+                lambda cause, effect: (
+                    cause.value != "refused"
+                    and effect.value == "refused"
+                    and (
+                        effect.target.startswith(f"{cause.target},")
+                        or "".join(cause.parts[:1]).startswith(OF_ALL)
+                    )
+                ),
             ),
             Cause(
                 ids.CONTROLLER,
