@@ -197,6 +197,21 @@ def test_an_entry_that_its_daemon_cannot_use(grow: Grow, monkeypatch: pytest.Mon
         assert [Path(o["says"]) for o in of("owner", root)] == [Path(SAVED, one) for one in told]
 
 
+def test_the_room_of_a_spool_is_that_of_its_mount(grow: Grow) -> None:
+    tree: dict[str, Any] = {
+        "/etc/slurm/slurm.conf": "SlurmdSpoolDir=/var/lib/slurm/slurmd\n",
+        "/proc/self/mountinfo": ROW.format("/", "rw", "rw"),
+        "/usr/sbin/slurmd": {"when": {}},
+        GROUP: "",
+    }
+    (one,) = of("room", grow({**BASE, **tree}))
+    assert (one["at"], one["says"]) == ("/var/lib/slurm/slurmd", "slurmd")
+    assert one["value"] > 0
+    remote = "36 35 98:0 / /var/lib/slurm rw - nfs4 head:/x rw\n"
+    tree["/proc/self/mountinfo"] += remote
+    assert of("room", grow({**BASE, **tree})) == []
+
+
 ROW = "36 35 98:0 / {} {} - ext4 /dev/sda {}\n"
 
 
