@@ -90,7 +90,9 @@ def _target(view: View, job: str, name: str, target: Target | None) -> Judgement
     where = name if job == "node" else place(name, job)
     if target is None:
         cause = f"{what} is not a target of Prometheus"
-        return failed(where, cause, DEPLOY)
+        head = view.site.with_role(Role.CONTROL)[0].name
+        fix = f"on {head}: systemctl restart prometheus, which reads its file; if that does not help: {DEPLOY}"
+        return failed(where, cause, fix)
     if target.health == "up":
         return passed(where, "up", evidence=what)
     if target.health == "unknown":
@@ -117,7 +119,7 @@ def judge_rules(view: View) -> Iterable[Judgement]:
     if seen.rules >= wanted:
         yield passed("cluster", seen.rules, **common)
         return
-    fix = f"on {server.name}: promtool check config /etc/prometheus/prometheus.yml; then {DEPLOY}"
+    fix = f"on {server.name}: promtool check config /etc/prometheus/prometheus.yml; systemctl restart prometheus; then {DEPLOY}"
     cause = f"Prometheus has {seen.rules} of {wanted} valid alert rules"
     yield failed("cluster", cause, fix, value=seen.rules, **common)
 
