@@ -342,6 +342,21 @@ def _refusal(endpoint: Endpoint, error: Exception) -> ConnectionFailed:
                 "the host's console shows the reason: an expired account, PAM (/etc/pam.d), AllowUsers",
                 name,
             )
+        case _ if isinstance(error.__context__ or error, EOFError | ConnectionResetError):
+            return ConnectionFailed(
+                f"accepts connections, but sshd closes them at once ({_words(error)})",
+                "try again in a minute: it may limit logins; if it persists, on its console: sshd -t and journalctl -u ssh show the reason; "
+                "for host keys that others can read: chmod 0600 /etc/ssh/ssh_host_*_key",
+                name,
+            )
+        case _ if "No existing session" in str(error):
+            return ConnectionFailed(
+                f"accepts connections, but its SSH stops in the key exchange ({_words(error)})",
+                "try again in a minute: it may be busy; if it persists, large packets are lost: ping -c1 -s 1400 "
+                f"{endpoint.address} gets no answer, with -s 100 it does; correct the MTU on the way, or on its console: nft list ruleset "
+                "shows a firewall that drops them",
+                name,
+            )
         case _:
             return ConnectionFailed(
                 f"accepts connections, but SSH does not answer ({_words(error)})",

@@ -263,6 +263,14 @@ class NameServer(Model):
     route: bool = Field(default=True, description="False: no route of the host leads there")
 
 
+class FixedEntry(Model):
+    """An entry of the kernel's ARP table that someone has written there."""
+
+    address: Line
+    mac: Line
+    device: Line
+
+
 class Block(Model):
     """A rule that refuses packets, in a table that no stage loaded."""
 
@@ -277,6 +285,10 @@ class Neighbours(Model):
     peers: tuple[Peer, ...] = ()
     name_servers: tuple[NameServer, ...] = ()
     blocks: tuple[Block, ...] = ()
+    fixed: tuple[FixedEntry, ...] = ()
+    gateway: Line = Field(
+        default="", description="Of the first default route; read if no name server answers"
+    )
     sources: Line | None = Field(
         default=None, description="Where names are looked up, by nsswitch.conf"
     )

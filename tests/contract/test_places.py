@@ -66,6 +66,7 @@ ALLOWED = {
     "probe/collectors/nvme.py page open": "a drive in /dev, by the kernel's name",
     "probe/collectors/filesystems.py collect statvfs": "mount points of root's",
     "probe/collectors/filesystems.py _statvfs statvfs": "mount points of root's",
+    "probe/collectors/obstacles.py _slurm statvfs": "mount points of root's",
     "probe/collectors/filesystems.py _entries scandir": "a descriptor",
     "stages/gpu/collect/xids.py collect stat": "/dev/kmsg",
     "stages/gpu/collect/xids.py _log open": "/dev/kmsg",

@@ -35,6 +35,7 @@ OF_A_SERVER = 5.0
 """Seconds within which a file server answers a call, even on an overloaded host."""
 MOST = 5
 """Tested hosts, including the host itself."""
+MOST_FIXED = 40
 MOST_SERVERS = 3
 """As libc (resolv.conf(5), MAXNS)."""
 ECHO, REPLY = 8, 0
@@ -136,7 +137,17 @@ def collect(ask: Ask) -> Facts:
     if not pinged:
         ask.problem("neighbours", "needs root to send packets", DENIED)
     blocks = list(_blocks(ask))[:MOST_BLOCKS]
-    said = {"peers": found, "name_servers": servers, "blocks": blocks, "sources": _sources(ask)}
+    said = {
+        "peers": found,
+        "name_servers": servers,
+        "blocks": blocks,
+        "sources": _sources(ask),
+        "fixed": _fixed(ask),
+    }
+    if servers and not any(server["answers"] for server in servers):
+        # More often than all servers, the way to them is wrong.
+        ways = _ip(ask, "route", "show", "default")
+        said["gateway"] = next((words[2] for words in ways if words[1] == "via"), "")
     return {"neighbours": said}
 
 
@@ -401,6 +412,16 @@ def _query(waiting: Waiting, server: dict[str, Any]) -> None:
     send()
     waiting.again.append(send)
     waiting.add(door, selectors.EVENT_READ, take)
+
+
+def _fixed(ask: Ask) -> list[Facts]:
+    """Entries that someone has written into that table (linux/if_arp.h: ATF_PERM)."""
+    rows = [line.split() for line in lines_of(files.text(ask.path(ARP)))[1:]]
+    return [
+        {"address": row[0], "mac": row[3], "device": row[5]}
+        for row in rows
+        if len(row) > 5 and int(row[2], 16) & 4
+    ][:MOST_FIXED]
 
 
 def _macs(ask: Ask) -> dict[str, str]:

@@ -14,8 +14,10 @@ from contextlib import suppress
 
 from appliance.probe import files, places
 from appliance.probe.collectors import network
+from appliance.probe.collectors.filesystems import REMOTE
 from appliance.probe.lines import lines_of
-from appliance.probe.mounts import TABLE, rows
+from appliance.probe.mounts import TABLE, Row, rows
+from appliance.probe.problems import Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,6 +80,9 @@ TMP = ("TMPDIR", "TMP", "TEMP")
 ASSIGNED = re.compile(r"^(?:export\s+)?(PATH|TMPDIR|TMP|TEMP)=[\"']?([^\"'\s;]*)", re.M)
 DONE = re.compile(r"^(umask\s+0?[2-7][0-7]{2}\b|sleep\s+[1-9]\d{0,5}\b|set\s+-[a-z]*e\b)", re.M)
 ENTERED = re.compile(r"^cd\s+(/[\w./-]{1,200})\s*\|\|\s*(?:exit|logout)\b", re.M)
+PROFILES = "/etc/profile"
+LONGEST_SCRIPT = 100_000
+"""Characters of an argument (execve(2): 128 KiB)."""
 IN_PATH = frozenset({"/usr/bin", "/bin"})
 PRESSURE = re.compile(r"^some .*\bavg60=(\d+\.\d+)", re.M)
 STARTED_S, USED_S = 45.0, 20.0
@@ -236,8 +241,15 @@ def _slurm(ask: Ask) -> Iterator[Facts]:
     for name, at in FOLDERS.findall(text):
         daemon = "slurmd" if name.lower() == "slurmdspooldir" else "slurmctld"
         is_needed = daemon == "slurmctld" or files.exists(ask.path(DAEMONS[daemon][0]))
-        if is_needed and ask.has(daemon) and is_read_only(at, mounted):
-            yield _one("read-only", at, daemon)
+        if is_needed and ask.has(daemon):
+            if is_read_only(at, mounted):
+                yield _one("read-only", at, daemon)
+            mount = mount_of(at, mounted)
+            if mount and mount.type not in REMOTE and not mount.type.startswith("fuse"):
+                room = os.statvfs(ask.path(mount.at))
+                yield _one(
+                    "room", at, daemon, min(room.f_bavail * room.f_frsize, room.f_favail << 12)
+                )
     folder = next((at for at in PLUGIN_FOLDERS if files.exists(ask.path(at))), "")
     if folder:
         named = (f"{kind}_{plugin}.so".lower() for kind, plugin in PLUGINS.findall(text))
@@ -269,15 +281,16 @@ def _states(ask: Ask, accounts: Accounts) -> Iterator[Facts]:
 
 
 def is_read_only(path: str, mountinfo: bytes) -> bool:
-    """Decide by the last mount on the path; the folder belongs to Slurm's account, so it is not entered."""
-    on_the_way = [
-        row for row in rows(mountinfo)[0] if f"{path}/".startswith(row.at.rstrip("/") + "/")
-    ]
-    if not on_the_way:
-        return False
-    deepest = max(len(row.at) for row in on_the_way)
-    last = [row for row in on_the_way if len(row.at) == deepest][-1]
-    return "ro" in (*last.options, *last.of_all)
+    """By the last mount on the way to it; the folder is an account's of Slurm, so it is not entered."""
+    last = mount_of(path, mountinfo)
+    return last is not None and "ro" in (*last.options, *last.of_all)
+
+
+def mount_of(path: str, mountinfo: bytes) -> Row | None:
+    """The last mount on the way to it."""
+    found = [row for row in rows(mountinfo)[0] if f"{path}/".startswith(row.at.rstrip("/") + "/")]
+    deepest = max((len(row.at) for row in found), default=0)
+    return next((row for row in reversed(found) if len(row.at) == deepest), None)
 
 
 def _plugins(ask: Ask, folder: str, names: Iterable[str]) -> Iterator[Facts]:
@@ -320,7 +333,10 @@ def _user_limits(ask: Ask) -> Iterator[Facts]:
 
 
 def _startup(ask: Ask, startup: dict[str, str]) -> Iterator[Facts]:
-    """Return what shells do at every login."""
+    """What shells do at every login."""
+    scripts = {at: text for at, text in startup.items() if at.startswith(PROFILES)}
+    if not _parses(ask, "\n".join(scripts.values())):
+        yield from (_one("login", at, "syntax") for at in scripts if not _parses(ask, scripts[at]))
     for at, text in startup.items():
         last = dict(ASSIGNED.findall(text))
         for name, value in last.items():
@@ -333,6 +349,15 @@ def _startup(ask: Ask, startup: dict[str, str]) -> Iterator[Facts]:
         for folder in ENTERED.findall(text):
             if _lacks(ask, folder):
                 yield _one("login", at, "cd", of=folder)
+
+
+def _parses(ask: Ask, text: str) -> bool:
+    """Whether bash reads it to its end; nothing of it is run."""
+    try:
+        ask.run(["bash", "-n", "-c", text[:LONGEST_SCRIPT]], 2.0)
+    except Unreadable as error:
+        return "failed with 2" not in str(error)
+    return True
 
 
 def _lacks(ask: Ask, path: str) -> bool:

@@ -31,6 +31,7 @@ from appliance.models.result import Judgement, Place, place
 from appliance.models.site import Host, Role
 from appliance.stages.base import ids as base_ids
 from appliance.stages.base.causes import OWN_FOLDER, unit_failed
+from appliance.stages.base.checks.neighbours import removal
 from appliance.stages.observe import ids, silences
 from appliance.stages.observe.facts import Observe, Target
 from appliance.stages.observe.variables import DCGM_EXPORTER, GRAFANA
@@ -43,6 +44,7 @@ NO_PROMETHEUS = Cause(
     Reach.SITE,
     both(is_unknown, is_of("prometheus")),
 )
+NODE_PORT = 9100
 
 
 def same(check: str, *names: str) -> Cause:
@@ -80,21 +82,27 @@ def judge_targets(view: View) -> Iterable[Judgement]:
     wanted = [("node", host.name) for host in view.site.hosts] + [("prometheus", server.name)]
     wanted += [("alertmanager", server.name)] if view.site.observe.receivers else []
     for job, name in wanted:
-        yield _target(job, name, known.get((job, name)))
+        yield _target(view, job, name, known.get((job, name)))
 
 
-def _target(job: str, name: str, target: Target | None) -> Judgement:
+def _target(view: View, job: str, name: str, target: Target | None) -> Judgement:
     what = JOBS[job]
     where = name if job == "node" else place(name, job)
     if target is None:
         cause = f"{what} is not a target of Prometheus"
-        return failed(where, cause, DEPLOY)
+        head = view.site.with_role(Role.CONTROL)[0].name
+        fix = f"on {head}: systemctl restart prometheus, which reads its file; if that does not help: {DEPLOY}"
+        return failed(where, cause, fix)
     if target.health == "up":
         return passed(where, "up", evidence=what)
     if target.health == "unknown":
         return not_assessed(where, f"{what} has not been scraped yet")
     cause = f"Prometheus cannot reach {what}: {target.error or target.health}"
-    fix = f"on {name}: systemctl status {EXPORTER}; then port 9100 there, which is open only to the control host's address in site.yml"
+    fix = removal(name, view.facts.get(name), NODE_PORT) if job == "node" else ""
+    fix = (
+        fix
+        or f"on {name}: systemctl status {EXPORTER}; then port 9100 there, which is open only to the control host's address in site.yml"
+    )
     if job != "node":
         fix = f"on {name}: journalctl -u {UNIT_OF[job]}"
     return failed(where, cause, fix, value=target.health, limit="up")
@@ -111,7 +119,7 @@ def judge_rules(view: View) -> Iterable[Judgement]:
     if seen.rules >= wanted:
         yield passed("cluster", seen.rules, **common)
         return
-    fix = f"on {server.name}: promtool check config /etc/prometheus/prometheus.yml; then {DEPLOY}"
+    fix = f"on {server.name}: promtool check config /etc/prometheus/prometheus.yml; systemctl restart prometheus; then {DEPLOY}"
     cause = f"Prometheus has {seen.rules} of {wanted} valid alert rules"
     yield failed("cluster", cause, fix, value=seen.rules, **common)
 

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from appliance.models.base import Model
-from appliance.models.fact_types import Count, Line, NodeName
+from appliance.models.fact_types import Count, Line, NodeName, Real
 
 
 class Plugin(Model):
@@ -93,6 +93,14 @@ class Submission(Model):
     refused: Line = Field(default="", description="Empty: Slurm would accept the job")
 
 
+class StuckJob(Model):
+    """A job that has ended, while processes of it have not."""
+
+    job: Line
+    nodes: Line
+    seconds: Real = Field(description="Since its end")
+
+
 class Slurm(Model):
     """Slurm as its own commands answer on this host."""
 
@@ -114,6 +122,14 @@ class Slurm(Model):
     )
     submissions: tuple[Submission, ...] | None = Field(
         default=None, description="None: no user for a test job, or not requested"
+    )
+    configured: Line = Field(
+        default="",
+        description="slurmctld's digest of slurm.conf, if it differs from the file; else empty",
+    )
+    stuck: tuple[StuckJob, ...] = ()
+    read_only: bool | None = Field(
+        default=None, description="The database accepts no records; None: not on this host"
     )
     accounting: bool | None = Field(
         default=None, description="slurmdbd answers and knows the cluster"

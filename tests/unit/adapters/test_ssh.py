@@ -118,9 +118,17 @@ def test_an_sshd_without_an_algorithm_in_common_is_no_host_that_hangs(
     assert "curve25519-sha256@libssh.org" in caught.value.hint
 
 
-@pytest.mark.parametrize("port", ["silent_port", "closing_port"])
+@pytest.mark.parametrize(
+    ("port", "message", "hint"),
+    [
+        ("silent_port", "SSH does not answer", "hangs"),
+        ("closing_port", "sshd closes them at once", "sshd -t"),
+    ],
+)
 def test_host_that_hangs_is_told_apart_from_one_that_is_off_and_logs_nothing(
     port: str,
+    message: str,
+    hint: str,
     tmp_path: Path,
     request: pytest.FixtureRequest,
     capfd: pytest.CaptureFixture[str],
@@ -128,8 +136,8 @@ def test_host_that_hangs_is_told_apart_from_one_that_is_off_and_logs_nothing(
     number: int = request.getfixturevalue(port)
     with remote(tmp_path, number) as hosts, pytest.raises(ConnectionFailed) as caught:
         hosts.reach("gpu-1")
-    assert "SSH does not answer" in caught.value.message
-    assert "hangs" in caught.value.hint
+    assert message in caught.value.message
+    assert hint in caught.value.hint
     assert capfd.readouterr().err == ""
 
 

@@ -86,6 +86,7 @@ base.foreign gpu-1/etc/systemd/system/slurmd.service.d/zz.conf | base.drift gpu-
 base.disk head | observe.alerts cluster ~ : FilesystemFull | observe.alerts cluster ~ : HostDown
 base.access gpu-1/home/ada/.ssh | base.drift gpu-1 : keys of user ada, file /home/ada/.ssh/authorized_keys | base.drift gpu-1 : keys of user ada
 base.access gpu-1/home/ada/.ssh | base.foreign gpu-1/home/ada/.ssh/rc | base.foreign gpu-1/home/ada
+base.access head/data/home/bea | base.drift head : home /srv/data/home/bea | base.drift head : home /srv/data/home/bea, file /etc/hosts
 base.access gpu-1/dpkg : tzdata | base.drift gpu-1 : package tzdata | base.drift gpu-1 : package tzdata, file /etc/hosts
 base.access gpu-1/etc/pam.d/sudo | base.foreign gpu-1/etc/pam.d/sudo | base.foreign gpu-1/etc/pam.d/sudo-i
 base.units gpu-1/chrony.service | base.clock gpu-1 ? | base.clock gpu-2 ?
@@ -135,6 +136,8 @@ base.neighbours head/port 6817 : head | slurm.controller cluster : head | slurm.
 base.neighbours gpu-2/port 6818 | slurm.nodes gpu-2 = idle+not_responding | slurm.nodes gpu-2 = drained
 slurm.submit cluster/reservation maint | slurm.nodes gpu-1 = idle+maintenance+reserved | slurm.nodes gpu-1 = drained
 slurm.nodes gpu-1 | slurm.submit cluster/user bea | slurm.submit cluster/partition gpu
+slurm.submit cluster/partition gpu = DOWN | slurm.submit cluster/partition gpu,user bea = refused | slurm.submit cluster/partition cpu,user bea = refused
+slurm.controller cluster/slurm.conf | slurm.submit cluster/partition gpu,user bea | slurm.submit cluster/partition gpu
 slurm.controller cluster | slurm.submit cluster ? | slurm.submit cluster/partition gpu
 slurm.controller cluster | slurm.nodes gpu-1 ? | slurm.nodes gpu-1 = drained
 kubernetes.api head | kubernetes.nodes gpu-1 ? | kubernetes.nodes gpu-1 = cordoned

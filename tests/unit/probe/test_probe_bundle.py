@@ -163,4 +163,6 @@ def test_it_writes_nothing_on_the_host(tmp_path: Path) -> None:
         if not call.startswith(("open", "+++", "---", "<..."))
         or re.search(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_APPEND", call)
     ]
-    assert [call for call in changing if '"/dev/null"' not in call] == []
+    # bash asks for the terminal, which a host that is looked at does not have.
+    usual = re.compile('"/dev/(null|tty)"')
+    assert [call for call in changing if not usual.search(call)] == []

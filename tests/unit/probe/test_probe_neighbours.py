@@ -105,6 +105,14 @@ def test_who_answers_to_an_address(grow: Grow) -> None:
     )
     root = grow({"/proc/net/arp": table})
     assert neighbours._macs(Ask({}, root)) == {"10.0.0.11": "02:00:00:00:00:0b"}
+    assert neighbours._fixed(Ask({}, root)) == []
+
+
+def test_an_entry_that_someone_has_written(grow: Grow) -> None:
+    row = "10.0.0.12  0x1  0x6  02:00:00:00:00:99  *  eth0\n"
+    root = grow({"/proc/net/arp": f"IP address  HW type\n{row}"})
+    entry = {"address": "10.0.0.12", "mac": "02:00:00:00:00:99", "device": "eth0"}
+    assert neighbours._fixed(Ask({}, root)) == [entry]
 
 
 def test_peers_that_make_no_sense_are_refused() -> None:

@@ -197,6 +197,21 @@ def test_an_entry_that_its_daemon_cannot_use(grow: Grow, monkeypatch: pytest.Mon
         assert [Path(o["says"]) for o in of("owner", root)] == [Path(SAVED, one) for one in told]
 
 
+def test_the_room_of_a_spool_is_that_of_its_mount(grow: Grow) -> None:
+    tree: dict[str, Any] = {
+        "/etc/slurm/slurm.conf": "SlurmdSpoolDir=/var/lib/slurm/slurmd\n",
+        "/proc/self/mountinfo": ROW.format("/", "rw", "rw"),
+        "/usr/sbin/slurmd": {"when": {}},
+        GROUP: "",
+    }
+    (one,) = of("room", grow({**BASE, **tree}))
+    assert (one["at"], one["says"]) == ("/var/lib/slurm/slurmd", "slurmd")
+    assert one["value"] > 0
+    remote = "36 35 98:0 / /var/lib/slurm rw - nfs4 head:/x rw\n"
+    tree["/proc/self/mountinfo"] += remote
+    assert of("room", grow({**BASE, **tree})) == []
+
+
 ROW = "36 35 98:0 / {} {} - ext4 /dev/sda {}\n"
 
 
@@ -272,6 +287,33 @@ def test_limits_of_users(grow: Grow) -> None:
 def test_lines_of_login_scripts_that_break_a_shell(grow: Grow, text: str, says: str) -> None:
     told = of("login", grow(BASE), {"/etc/profile.d/x.sh": text})
     assert [one["says"] for one in told] == ([says] if says else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "is_sound"),
+    [
+        ("if [ -d /x ]; then\n  A=(1 2)\nfi\n[[ a == b ]]\n", True),
+        ("if [ -d /x ]; then\n", False),
+        ("fi\n", False),
+        ("exit 2\n", True),
+    ],
+)
+def test_a_script_that_bash_cannot_read_is_run_by_nobody(text: str, is_sound: bool) -> None:
+    assert obstacles._parses(Ask({}, ""), text) is is_sound
+
+
+def test_of_several_scripts_the_broken_one_is_named(
+    grow: Grow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(obstacles, "_parses", lambda ask, text: "then" not in text)
+    texts = {
+        "/etc/profile": "umask 022\n",
+        "/etc/profile.d/x.sh": "then\n",
+        "/etc/environment": "then",
+    }
+    assert [(one["at"], one["says"]) for one in of("login", grow(BASE), texts)] == [
+        ("/etc/profile.d/x.sh", "syntax")
+    ]
 
 
 def busy(group: str, **stat: Any) -> dict[str, str]:

@@ -155,6 +155,14 @@ def _of_the_system(host: Host, facts: HostFacts) -> Iterable[Judgement]:
         yield failed(place(host.name, name), complaint, fix, value=unit.active)
 
 
+def _is_its_home(cause: CheckResult, effect: CheckResult) -> bool:
+    """Of the storage host the exported folder is the home that users see through the mount."""
+    user = cause.target.rpartition("/")[2]
+    return bool(effect.names) and all(
+        name.startswith("home /") and name.rpartition("/")[2] == user for name in effect.names
+    )
+
+
 def units(view: View, facts: HostFacts) -> tuple[str, ...]:
     """Return the units that must run on a host of this family."""
     debian = facts.os.id in {"debian", "ubuntu"} or "debian" in facts.os.like
@@ -278,7 +286,8 @@ CHECKS: tuple[Check, ...] = (
         "than 2,000 processes of a unit or session outside jobs, ssh logins that do not end, and login scripts that print. It fails where sshd "
         "refuses the keys of an admin because others can write there, and where PAM refuses everybody or accepts everybody. An interrupted package "
         "manager fails, and so do limits, priority and processors of sshd and slurmd that logins and jobs inherit. It also judges the loopback "
-        "interface, ports and rules of routing, Slurm's folders and plugins, and login scripts that break a shell. Processes outside jobs that use "
+        "interface, ports and rules of routing, Slurm's folders and plugins, and login scripts that break a shell. "
+        "A login script with a syntax error fails, and so does a second account or group with a number of the site. Processes outside jobs that use "
         "a quarter of a GPU host's processors are a warning. Programs that "
         "exchange data through /dev/shm (NCCL, PyTorch's data loaders) end at once if it is full.",
         limit="mode 1777; 5 % free, 10 % warns (own choice); devices as the driver and the distribution make them",
@@ -309,7 +318,8 @@ CHECKS: tuple[Check, ...] = (
         judge_neighbours,
         "Each host tests at most four other hosts with a small packet, a packet of the interface's full MTU, the ports of NFS and of the scheduler, "
         "name resolution, and the MAC address that answers for the address. It also tests the name servers in its resolv.conf. A queueing "
-        "discipline that limits a rate or delays packets is reported, too. So are traffic filters, and firewall rules that drop a part of the packets. Usual causes: a different MTU on a host or switch port, an added firewall rule or route, a hung file server, or an address that two "
+        "discipline that limits a rate or delays packets is reported, too. If no name server answers, the default route is compared with the "
+        "site's gateway. Fixed ARP entries are compared with the MAC addresses of the hosts. So are traffic filters, and firewall rules that drop a part of the packets. Usual causes: a different MTU on a host or switch port, an added firewall rule or route, a hung file server, or an address that two "
         "machines have.",
         limit="an answer within 1.2 s, to packets of both sizes; one MTU on the management network (own choice)",
         nature=Nature.SYMPTOM,
@@ -386,6 +396,7 @@ CHECKS: tuple[Check, ...] = (
                 when=_lies_below,
             ),
             Cause(ids.ACCESS, "the package manager was interrupted", when=_of_packages),
+            Cause(ids.ACCESS, "a deployment makes an empty home only", when=_is_its_home),
             Cause(
                 ids.NEIGHBOURS,
                 "name lookups read the changed file",

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from appliance.checks.check import View, failed, not_assessed, passed, warned
 from appliance.models.facts import HostFacts
-from appliance.models.facts_host import Access, ClosedAccount, Home, Spot
+from appliance.models.facts_host import Access, ClosedAccount, Home, Spot, TakenNumber
 from appliance.models.result import Judgement, Kind, place
 from appliance.models.site import Host, Role
 from appliance.probe.accounts import EXPIRED
 from appliance.stages.base import ids
-from appliance.stages.base.checks.obstacles import judge_obstacles
+from appliance.stages.base.checks.obstacles import NAME, judge_obstacles
 from appliance.stages.base.checks.pam import judge_pam
 from appliance.text import plural, quoted
 
@@ -63,6 +63,7 @@ def judge_access(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement
     found += judge_pam(host, facts, access)
     found += judge_obstacles(view, host, facts, access)
     found += [_closed_account(host, one) for one in access.closed_accounts[:MOST_PEOPLE]]
+    found += [_taken(host, one) for one in access.taken[:MOST_PEOPLE] if NAME.fullmatch(one.by)]
     found += [*_lookups(host, access), *_proxies(host, access), *_job_limits(host, facts, access)]
     found += _homes(view, host, facts, access)
     if any(one.status.value != "not_assessed" for one in found):
@@ -384,6 +385,19 @@ def _closed_account(host: Host, one: ClosedAccount) -> Judgement:
     )
 
 
+def _taken(host: Host, one: TakenNumber) -> Judgement:
+    """Which of the two owns a file is not known then, and Slurm starts jobs by number."""
+    what, delete = ("account", "userdel -f") if one.kind == "uid" else ("group", "groupdel")
+    return failed(
+        place(host.name, f"{what} {one.by}"),
+        f"the {what} {one.by} has {one.kind} {one.number}, which is that of {one.wanted} in the site: each has the files of the other",
+        f"on {host.name}: grep {one.by} /etc/passwd /etc/group shows it; if no one needs it: {delete} {one.by}; "
+        f"otherwise give it another {one.kind} with {what.replace('account', 'user')}mod",
+        value=one.number,
+        limit=f"{one.kind} of {one.wanted} alone",
+    )
+
+
 def _loose(host: Host, one: Home) -> Judgement:
     path = shlex.quote(one.at)
     change = "chmod go-w" if "mode" in one.trouble else f"chown {shlex.quote(one.user)}:"
@@ -401,7 +415,11 @@ def _home(host: Host, home: Home) -> Judgement:
     path = shlex.quote(home.at)
     fix = f"on {host.name}: chown {home.user}: {path}; chmod u+rwx {path}"
     if "not there" in home.trouble:
-        fix = f"on {host.name}: ls -ld {path}, and the mount below it; mkhomedir_helper {home.user} makes an empty one"
+        folder = shlex.quote(home.at.rpartition("/")[0] or "/")
+        fix = (
+            f"on {host.name}: find {folder} -maxdepth 1 -user {home.user} shows a renamed one: mv FOLDER {path}; "
+            f"findmnt -T {folder} shows the mount; mkhomedir_helper {home.user} makes an empty one"
+        )
     if "closed" in home.trouble:
         fix = f"on {host.name}: chmod o+x {home.trouble.split(': ')[-1].split(' ')[0]}"
     cause = f"the home of {home.user}, {home.at}, {home.trouble}"

@@ -42,15 +42,17 @@ STOPPED_BY = (
     ("/var/lib/systemd/linger/", "loginctl disable-linger {name}"),
 )
 """Places of work that runs without a login, each with the command that removes it."""
+FROM_PACKAGE = "cd $(mktemp -d); apt-get download $(dpkg-query -S {at} | cut -d: -f1); dpkg-deb --fsys-tarfile *.deb | tar -xOf - .{at} > {at}"
 AS_SHIPPED = (
     (
         "/etc/ssh/sshd_config",
         "cp /usr/share/openssh/sshd_config {at}; systemctl reload ssh",
     ),
     (
-        "/etc/",
-        "cd $(mktemp -d); apt-get download $(dpkg-query -S {at} | cut -d: -f1); dpkg-deb --fsys-tarfile *.deb | tar -xOf - .{at} > {at}",
+        "/etc/systemd/",
+        FROM_PACKAGE + "; systemctl daemon-reexec",
     ),
+    ("/etc/", FROM_PACKAGE),
 )
 """By place, the command that restores a file as its package ships it (dpkg-query(1), dpkg-deb(1))."""
 IN_FORCE = (

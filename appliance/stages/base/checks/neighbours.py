@@ -55,6 +55,7 @@ def judge_neighbours(view: View) -> Iterable[Judgement]:
         *_slowed(view),
         *_filtered(view),
         *_partial(view),
+        *_fixed(view),
         *_reach(view, seen, has_sizes=bool(sizes)),
         *_ports(view, seen),
     ]
@@ -197,7 +198,9 @@ def _reach(view: View, seen: Seen, *, has_sizes: bool) -> Iterator[Judgement]:
             continue  # host.reachable tells of it
         asked = {who: peer for who, peer in by.items() if peer.small is not None}
         deaf = [
-            who for who, peer in asked.items() if not peer.small and not _barred(seen, name, who)
+            who
+            for who, peer in asked.items()
+            if not peer.small and not _barred(view, seen, name, who)
         ]
         if deaf:
             yield _unreached(view, name, deaf, len(asked), asked)
@@ -214,8 +217,37 @@ def _reach(view: View, seen: Seen, *, has_sizes: bool) -> Iterator[Judgement]:
             )
 
 
-def _barred(seen: Seen, name: str, who: str) -> bool:
+def _fixed(view: View) -> Iterator[Judgement]:
+    """Entries of the ARP table for a host that name another machine: of a test, or of an adapter that was replaced."""
+    hosts = {str(host.address): host for host in view.site.hosts}
+    for who, facts in view.facts.items():
+        for one in facts.neighbours.fixed if facts.neighbours else ():
+            host = hosts.get(one.address)
+            there = view.facts.get(host.name) if host else None
+            interface = _interface(host, there) if host and there else None
+            if (
+                not host
+                or not interface
+                or not interface.mac
+                or not INTERFACE.fullmatch(one.device)
+            ):
+                continue
+            if interface.mac.lower() != one.mac.lower():
+                yield failed(
+                    place(who, host.name),
+                    f"{who} has a fixed entry for {host.name} ({one.address}): {one.mac}, but {host.name} has {interface.mac}: its packets get lost",
+                    f"on {who}: ip neigh del {one.address} dev {one.device}",
+                    value=one.mac,
+                    limit=interface.mac,
+                    names=(host.name, who),
+                    evidence="/proc/net/arp",
+                )
+
+
+def _barred(view: View, seen: Seen, name: str, who: str) -> bool:
     """Whether ``name`` itself keeps its packets from ``who``, which is told of ``name``."""
+    if any(place(name, who) == one.at for one in _fixed(view)):
+        return True
     back = seen.get(who, {}).get(name)
     return back is not None and back.small is False and bool(BARRIER.fullmatch(back.barrier))
 
@@ -339,7 +371,23 @@ def _names(view: View, asked: Mapping[str, object]) -> Iterator[Judgement]:
                 value="no route",
                 limit="a route",
             )
-        if dead:
+        right = str(view.site.networks["management"].gateway or "")
+        if (
+            dead
+            and said.gateway
+            and right
+            and said.gateway != right
+            and IPV4.fullmatch(said.gateway)
+        ):
+            yield failed(
+                place(who, "route"),
+                f"the default route of {who} leads to {said.gateway}, not to {right}, the gateway of the site: no name server answers",
+                f"on {who}: ip route replace default via {right}; then the file that sets it at boot",
+                value=said.gateway,
+                limit=right,
+                limit_source="networks.management.gateway",
+            )
+        elif dead:
             every = len(dead) == len(said.name_servers)
             judged = failed if every else warned
             yield judged(

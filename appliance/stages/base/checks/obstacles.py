@@ -24,6 +24,7 @@ LEAST_SHARE, WAITS_PERCENT = 0.1, 40.0
 """The same if other processes compete: it uses less than it would."""
 SLOWEST_LOGIN_S = 3
 OWN = "own choice"
+LEAST_SPOOL = 16 << 20
 MIB_100 = 100_000
 """KiB, the unit of limits.conf(5)."""
 MOST_NAMED = 5
@@ -221,6 +222,26 @@ def _read_only(host: Host, facts: HostFacts, one: Obstacle) -> Each:
     )
 
 
+def _spool(host: Host, facts: HostFacts, one: Obstacle) -> Each:
+    """Bytes that are left, or inodes where these are fewer. Each job puts its script and its credentials there."""
+    del facts
+    free = int(one.value or 0)
+    if free >= LEAST_SPOOL:
+        return
+    at = shlex.quote(one.at)
+    effect = "no job starts" if one.says == "slurmd" else "slurmctld loses its queue"
+    yield failed(
+        place(host.name, one.at.removeprefix("/")),
+        f"{one.at} of {one.says} has {free >> 10} KiB left: {effect}",
+        f"on {host.name}: findmnt -T {at}; du -xah {at} | sort -h | tail; if a file system was mounted there by mistake: umount {at}; "
+        f"systemctl restart {one.says}; otherwise remove what is not of {one.says}",
+        value=free >> 10,
+        unit="KiB",
+        limit=LEAST_SPOOL >> 10,
+        limit_source=OWN,
+    )
+
+
 def _owner(host: Host, facts: HostFacts, one: Obstacle) -> Each:
     del facts
     user, _, unit = one.of.partition(" ")
@@ -279,9 +300,11 @@ def _user_limit(host: Host, facts: HostFacts, one: Obstacle) -> Each:
 
 
 def _login(host: Host, facts: HostFacts, one: Obstacle) -> Each:
-    """Judge a line of a file that shells read at every login."""
-    del facts
+    """A line of a file that shells read at every login."""
     word, _, argument = one.says.partition(" ")
+    if word == "syntax":
+        yield _unparsed(host, facts, one)
+        return
     told = {
         "PATH": ("sets PATH without /usr/bin: users' shells find no command", r"^(export\s+)?PATH="),
         "umask": (f"sets umask {argument}: users cannot read or write the files that they create", r"^umask\s"),
@@ -299,6 +322,21 @@ def _login(host: Host, facts: HostFacts, one: Obstacle) -> Each:
         f"{one.at} {what}",
         f"on {host.name}: sed -i -E '/{pattern}/d' {shlex.quote(one.at)}; users log in again",
         value=one.says,
+    )
+
+
+def _unparsed(host: Host, facts: HostFacts, one: Obstacle) -> Judgement:
+    at = shlex.quote(one.at)
+    is_debian = facts.os.id in {"debian", "ubuntu"} or "debian" in facts.os.like
+    fix = f"mv {at} {at}.broken, so that it is not read"
+    if one.at == "/etc/profile" and is_debian:
+        fix = "cp /usr/share/base-files/profile /etc/profile"
+    return failed(
+        place(host.name, one.at.removeprefix("/"), "syntax"),
+        f"{one.at} has a syntax error: no login reads it to its end",
+        f"on {host.name}: bash -n {at} names the line; correct it, or {fix}",
+        value="syntax error",
+        evidence="bash -n",
     )
 
 
@@ -365,6 +403,7 @@ JUDGES: dict[str, Callable[[Host, HostFacts, Obstacle], Each]] = {
     "rule": _rule,
     "read-only": _read_only,
     "owner": _owner,
+    "room": _spool,
     "plugin": _plugin,
     "user limit": _user_limit,
     "login": _login,

@@ -22,6 +22,7 @@ from appliance.stages.gpu.checks.each import (
     unknown,
 )
 from appliance.stages.gpu.facts import Gpu
+from appliance.stages.units import revived
 from appliance.text import plural
 
 FABRIC_MANAGER = "nvidia-fabricmanager.service"
@@ -32,6 +33,8 @@ AT_BOOT = frozenset({"enabled", "static", "alias", "indirect", "generated"})
 FEW = 8
 """Maximum number of hosts listed; further ones are counted."""
 LOCKSTEP = "NVIDIA fabric manager guide: exactly the driver's version"
+LOST = "libnvidia-ml.so.1"
+"""The library of the driver; its packages have several names."""
 
 
 def judge_driver(view: View, host: Host, facts: HostFacts) -> Iterable[Judgement]:
@@ -64,6 +67,11 @@ def _no_driver(host: Host, facts: HostFacts, common: dict[str, object]) -> Judge
         return not_assessed(host.name, silence(facts), **common)
     said = facts.errors["gpus"]
     fix = "appliance deploy --stage gpu installs it; if it is installed: modprobe nvidia, then dmesg | grep NVRM shows why it does not load"
+    if LOST in said:
+        fix = (
+            f"on {host.name}: P=$(dpkg-query -S {LOST} | cut -d: -f1 | head -1); apt-get install --reinstall -y $P; apt-mark hold $P; "
+            "if no package has it: appliance deploy --stage gpu"
+        )
     if facts.has("gpus", ProblemKind.VERSION_MISMATCH):
         fix = f"the driver was updated while its older module was loaded: appliance node reboot {host.name} drains the host and loads the new one"
     elif "nouveau" in facts.modules and "nvidia" not in facts.modules:
@@ -219,7 +227,7 @@ def _in_step(
         return failed(host.name, cause, fix, value=found, **common)
     if unit is not None and (unit.active != "active" or unit.enabled not in AT_BOOT):
         cause = f"the fabric manager is {unit.active}, {unit.enabled or 'not enabled'} at boot"
-        fix = f"journalctl -u {FABRIC_MANAGER} shows why; systemctl enable --now {FABRIC_MANAGER}"
+        fix = _start(host, unit, FABRIC_MANAGER)
         return failed(host.name, cause, fix, value=unit.active, **common)
     if not found or not driver or unit is None:
         why = facts.gap("fabric_manager", "its version or state is unknown")
@@ -252,7 +260,7 @@ def _daemon(host: Host, facts: HostFacts) -> list[Judgement]:
     if unit.active == "active" and unit.enabled in AT_BOOT:
         return [passed(target, unit.active, **common)]
     state = f"{unit.active}, {unit.enabled or 'not enabled'} at boot"
-    fix = f"journalctl -u {PERSISTENCE} shows why; systemctl enable --now {PERSISTENCE}"
+    fix = _start(host, unit, PERSISTENCE)
     if unit.load == "not-found":
         state, fix = "not installed", "appliance deploy --stage gpu"
     cause = f"the persistence daemon is {state}: persistence is off after the next boot"
@@ -277,6 +285,11 @@ def _service(host: Host, facts: HostFacts, name: str) -> Judgement:
         return failed(target, cause, fix, value="absent", **common)
     if unit.active != "active" or unit.enabled not in AT_BOOT:
         cause = f"{name} is {unit.active}, {unit.enabled or 'not enabled'} at boot"
-        fix = f"journalctl -u {name} shows why; systemctl enable --now {name}"
+        fix = _start(host, unit, name)
         return failed(target, cause, fix, value=unit.active, **common)
     return passed(target, unit.active, **common)
+
+
+def _start(host: Host, unit: Unit, name: str) -> str:
+    start = f"journalctl -u {name} shows why; systemctl enable --now {name}"
+    return revived(unit, name, host.name, start)

@@ -25,6 +25,7 @@ from appliance.checks.check import (
     failed,
     not_assessed,
     passed,
+    warned,
 )
 from appliance.models.drain import CONTRADICTS, GIVEN_AWAY, HEALTH, Maintenance, Why
 from appliance.models.facts import HostFacts
@@ -47,6 +48,7 @@ from appliance.watch.hardware import BY_OPERATORS
 
 DEPLOY = "appliance deploy"
 WORKING = frozenset({"idle", "mixed", "allocated", "completing", "planned", "reserved"})
+SLOW_END_S = 120
 AT_WORK = frozenset({"allocated", "mixed", "completing"})
 """State words of a node that runs a job."""
 NO_JOBS = "no jobs on hosts and in partitions that leave"
@@ -118,6 +120,17 @@ def _controller(view: View) -> Iterator[Judgement]:
     if slurm is None or not slurm.controller:
         none = Gap("scontrol ping did not answer")
         yield not_assessed("cluster", why if slurm is None else none)
+    elif slurm.controller.lower() == "up" and slurm.configured:
+        head = getattr(controller_of(view), "name", "")
+        yield failed(
+            place("cluster", "slurm.conf"),
+            "slurmctld runs with other settings than its slurm.conf: the file was changed or restored after slurmctld read it",
+            f"on {head}: systemctl restart slurmctld, which reads the file; jobs continue",
+            value=slurm.configured,
+            limit="the digest of the file",
+            evidence="HASH_VAL of scontrol show config",
+            names=(head,),
+        )
     elif slurm.controller.lower() == "up":
         yield passed("cluster", "up", limit="up", evidence="scontrol ping")
     else:
@@ -141,6 +154,28 @@ def _nodes(view: View) -> Iterator[Judgement]:
             yield not_assessed(host.name, why)
         else:
             yield _node(view.site, host, nodes.get(host.name))
+            yield from _stuck(view, host.name)
+
+
+def _stuck(view: View, name: str) -> Iterator[Judgement]:
+    """A job whose end has not come to its end keeps its GPUs."""
+    slurm, _ = slurm_of(view)
+    for one in slurm.stuck if slurm else ():
+        job = one.job.partition("_")[0]
+        if one.nodes != name or one.seconds < SLOW_END_S or not job.isdigit():
+            continue
+        steps = f"'slurmstepd: \\[{job}[.]'"
+        yield warned(
+            place(name, f"job {job}"),
+            f"job {job} ended {one.seconds / 60:.0f} min ago, but its processes did not: what it had stays reserved",
+            f"on {name}: ps -eo pid,stat,etime,args | grep slurmstepd shows them; pkill -CONT -f {steps} continues a stopped one (T); "
+            f"if that does not help: pkill -KILL -f {steps}; processes in state D wait for a disk or a file server",
+            value=round(one.seconds),
+            unit="s",
+            limit=SLOW_END_S,
+            limit_source="own choice, twice Slurm's UnkillableStepTimeout",
+            evidence="squeue --states=CG",
+        )
 
 
 def _leaving(view: View) -> Iterator[Judgement]:
@@ -221,7 +256,7 @@ def _node(site: Site, host: Host, node: SlurmNode | None) -> Judgement:
         return failed(
             host.name,
             f"Slurm does not know {host.name}",
-            f"{DEPLOY} (the host is missing from slurm.conf of the controller)",
+            f"on {site.with_role(Role.CONTROL)[0].name}: systemctl restart slurmctld, which reads slurm.conf; if the host is missing there, too: {DEPLOY}",
             limit="idle, mixed or allocated",
         )
     words = state_words(node.state)
@@ -385,6 +420,16 @@ def _accounting(view: View) -> Iterator[Judgement]:
     if slurm is None or slurm.accounting is None:
         none = "slurm.conf of the controller has no slurmdbd"
         yield not_assessed("cluster", why if slurm is None else none)
+    elif slurm.accounting and slurm.read_only:
+        head = getattr(controller_of(view), "name", "")
+        yield failed(
+            place("cluster", "database"),
+            "slurmdbd's database is read-only: no job, user or limit is recorded",
+            f"on {head}: mysql -e 'set global read_only=0'; grep -rs read_only /etc/mysql shows a file that sets it at the next start",
+            value="read-only",
+            limit="writable",
+            evidence="select @@global.read_only",
+        )
     elif slurm.accounting:
         yield passed("cluster", cluster, evidence="sacctmgr show cluster")
     else:
@@ -519,7 +564,7 @@ CHECKS: tuple[Check, ...] = (
         ids.CONTROLLER,
         "The controller answers",
         _controller,
-        "Without slurmctld no job starts; running jobs continue. Usual causes: the daemon was stopped, slurm.conf is invalid, or accounting "
+        "Without slurmctld no job starts; running jobs continue. It fails, too, if slurmctld runs with other settings than its slurm.conf. Usual causes: the daemon was stopped, slurm.conf is invalid, or accounting "
         "was not available when it started.",
         limit="up",
         causes=(
@@ -539,7 +584,7 @@ CHECKS: tuple[Check, ...] = (
         "Every GPU host accepts jobs",
         _nodes,
         "Each GPU host must be known to the controller and idle, mixed or allocated. Drained means that an operator or a health check "
-        "drained it, with a reason. Down means that slurmd stopped answering, or that the host came back with less hardware.",
+        "drained it, with a reason. A job whose processes still run two minutes after its end is a warning. Down means that slurmd stopped answering, or that the host came back with less hardware.",
         limit="idle, mixed or allocated",
         causes=(
             SILENT,
@@ -612,7 +657,7 @@ CHECKS: tuple[Check, ...] = (
         ids.ACCOUNTING,
         "Accounting knows the cluster",
         _accounting,
-        "slurmdbd records usage. Jobs continue without it for a while, but limits and shares are not updated. Usual causes: the database is "
+        "slurmdbd records usage, unless its database is read-only. Jobs continue without it for a while, but limits and shares are not updated. Usual causes: the database is "
         "down or its disk is full.",
         limit="slurmdbd answers and knows the cluster",
         causes=(

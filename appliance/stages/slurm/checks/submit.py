@@ -31,6 +31,8 @@ USUAL = "normal"
 TOP = "root"
 """The parent of all accounts, which inherit its limits."""
 RESTORE = "on {}: scontrol reconfigure, which restores the values of slurm.conf"
+OF_ALL = ("account", "QOS")
+"""Parts of a cluster that jobs in any partition charge or use."""
 LIMIT = "partitions and accounts of the site, without limits of 0"
 TIME = re.compile(r"(?:([0-9]+)-)?([0-9]+)(?::([0-9]+))?(?::([0-9]+))?")
 
@@ -266,7 +268,31 @@ CHECKS: tuple[Check, ...] = (
         causes=(
             UNASKED,
             NO_CONTROLLER,
-            Cause(ids.ACCOUNTING, "accounts are in the database", Reach.SITE),
+            Cause(
+                ids.ACCOUNTING,
+                "accounts are in the database",
+                Reach.SITE,
+                lambda cause, effect: "database" not in cause.parts,
+            ),
+            Cause(
+                ids.SUBMIT,
+                "Slurm refuses the job for that reason",
+                Reach.SITE,
+                lambda cause, effect: (
+                    cause.value != "refused"
+                    and effect.value == "refused"
+                    and (
+                        effect.target.startswith(f"{cause.target},")
+                        or "".join(cause.parts[:1]).startswith(OF_ALL)
+                    )
+                ),
+            ),
+            Cause(
+                ids.CONTROLLER,
+                "slurmctld judges jobs by other settings than those of the site",
+                Reach.SITE,
+                lambda cause, effect: "slurm.conf" in cause.parts and "user" in effect.target,
+            ),
             Cause(
                 ids.MUNGE,
                 "a job is submitted through munge",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+import time
 
 from appliance.probe import files
 from appliance.probe.accounts import Accounts
@@ -71,6 +72,8 @@ SETTINGS = (
     *("Default", "DefaultTime", "DisableRootJobs", "ExclusiveUser", "Hidden", "OverSubscribe"),
     *("MaxMemPerNode", "MaxMemPerCPU", "DefMemPerNode", "DefMemPerCPU", "PreemptMode"),
 )
+HASH = re.compile(r"^HASH_VAL\s*=\s*(.+)", re.M)
+MOST_STUCK = 20
 MOST_ROWS = 10_000
 MOST_USERS, MOST_PARTITIONS = 3, 4
 """Maximum numbers of test submissions, which take some 0.04 s each."""
@@ -105,6 +108,8 @@ def collect(ask: Ask) -> Facts:
         if found["controller"] == "up":
             found["nodes"] = _nodes(ask)
             found["partitions"] = _partitions(ask)
+            found["configured"] = _configured(ask)
+            found["stuck"] = _stuck(ask, found["nodes"] or [])
             found["reservations"] = _reservations(ask)
             found["submissions"] = _submissions(ask, found["partitions"] or [])
         found.update(accounting.get())
@@ -297,7 +302,48 @@ def _accounting(ask: Ask, configuration: str) -> Facts:
     except Unreadable as error:
         ask.problem("slurm", error)
         return {"accounting": False}
-    return {"accounting": known, "associations": rows}
+    return {"accounting": known, "associations": rows, "read_only": _is_read_only(ask)}
+
+
+def _is_read_only(ask: Ask) -> bool | None:
+    """Whether the database on this host takes no records; None: unknown, as on another host."""
+    try:
+        return ask.run(["mysql", "-BNe", "select @@global.read_only"]).strip() in {"1", "ON"}
+    except Unreadable:
+        return None
+
+
+def _configured(ask: Ask) -> str:
+    """slurmctld's digest of its slurm.conf, where it is not that of the file; empty: the same, or unknown."""
+    try:
+        found = HASH.search(ask.run(["scontrol", "show", "config"]))
+    except Unreadable:
+        return ""
+    return found[1][:100] if found and found[1].startswith("Different") else ""
+
+
+def _stuck(ask: Ask, nodes: list[Facts]) -> list[Facts]:
+    """Jobs that have ended and whose processes have not, with the seconds since."""
+    if not any("completing" in one["state"] for one in nodes):
+        return []
+    try:
+        said = ask.run(["squeue", "-h", "-t", "CG", "-o", "%i|%N|%e"])
+    except Unreadable:
+        return []
+    rows = [line.split("|") for line in lines_of(said) if line.count("|") == 2]
+    return [
+        {"job": job[:40], "nodes": where[:200], "seconds": time.time() - _ended(end)}
+        for job, where, end in rows[:MOST_STUCK]
+        if _ended(end)
+    ]
+
+
+def _ended(said: str) -> float:
+    """A time of Slurm's, in the host's time zone; 0 for none."""
+    try:
+        return time.mktime(time.strptime(said, "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return 0.0
 
 
 def _qos(ask: Ask) -> tuple[dict[str, list[str]], dict[str, str]]:

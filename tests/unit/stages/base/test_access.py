@@ -13,6 +13,7 @@ from appliance.models.facts_host import (
     Lookup,
     Proxy,
     Spot,
+    TakenNumber,
     Variable,
 )
 from appliance.models.result import CheckResult, Status
@@ -149,6 +150,19 @@ def test_an_account_that_pam_refuses_is_named(trouble: str, fix: str) -> None:
     assert found.target == "gpu-1/account bea"
     assert f"the account bea {trouble}" in found.cause
     assert found.fix.endswith(fix)
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "fix"),
+    [("uid", "gpu-1/account tom", "userdel -f tom"), ("gid", "gpu-1/group tom", "groupdel tom")],
+)
+def test_another_account_with_a_number_of_the_site_is_named(
+    kind: str, target: str, fix: str
+) -> None:
+    found = only(judged(taken=(TakenNumber(kind=kind, number=2001, by="tom", wanted="bea"),)))
+    assert (found.status, found.target) == (Status.FAIL, target)
+    assert f"has {kind} 2001, which is that of bea" in found.cause
+    assert fix in found.fix
 
 
 def test_of_containers_only_the_file_server_has_the_homes_of_a_server() -> None:

@@ -650,6 +650,17 @@ def test_every_stages_changes_are_named_and_none_that_another_check_judges() -> 
         "unit file chrony.service",
     )
     assert result.cause.startswith("changed since the deployment: nftables inet appliance (a → b)")
+
+
+def test_a_drop_in_of_set_property_is_removed_before_a_deployment() -> None:
+    path = "/run/systemd/system.control/slurmd.service.d/50-MemoryMax.conf"
+    changed = receipt(("unit file", "slurmd.service"))
+    changed["drift"][0]["found"] = path
+    (result,) = judge("base.drift", facts(receipts={"slurm": changed}))
+    assert f"rm {path}; systemctl daemon-reload; systemctl restart slurmd.service; " in result.fix
+    changed["drift"][0]["found"] = path + ";reboot"
+    (result,) = judge("base.drift", facts(receipts={"slurm": changed}))
+    assert "rm " not in result.fix
     assert "drift" not in {*STAGE.checks}, "a drift of a later stage must not undo this one's proof"
 
 

@@ -14,6 +14,7 @@ from tests.support.sites import site_of
 
 NAMES = ("head", "gpu-1", "gpu-2", "gpu-3")
 SITE = site_of(*NAMES)
+GATEWAY = "10.0.0.1"
 ADDRESS = {host.name: str(host.address) for host in SITE.hosts}
 Facts = dict[str, dict[str, Any]]
 
@@ -216,6 +217,34 @@ def test_two_machines_with_one_address() -> None:
     one = only(found)
     assert one.target == "head/gpu-2 address"
     assert f"head finds {mac('gpu-3')} of gpu-3 at 10.0.0.12" in one.cause
+
+
+def test_a_default_route_to_another_machine_is_the_cause_of_silent_name_servers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = sound()
+    found["gpu-1"]["neighbours"]["name_servers"][0]["answers"] = False
+    found["gpu-1"]["neighbours"]["gateway"] = "10.0.0.250"
+    management = {"cidr": "10.0.0.0/24", "gateway": GATEWAY}
+    monkeypatch.setitem(globals(), "SITE", site_of(*NAMES, networks={"management": management}))
+    one = only(found)
+    assert (one.status, one.target) == (Status.FAIL, "gpu-1/route")
+    assert one.fix.startswith(f"on gpu-1: ip route replace default via {GATEWAY}; ")
+    found["gpu-1"]["neighbours"]["gateway"] = GATEWAY
+    assert only(found).target == "gpu-1/resolv.conf"
+
+
+def test_a_fixed_entry_for_another_machine_is_a_finding_of_the_host_that_has_it() -> None:
+    found = sound()
+    entry = {"address": ADDRESS["gpu-2"], "mac": "02:00:00:00:00:99", "device": "eth0"}
+    found["gpu-3"]["neighbours"]["fixed"] = [entry]
+    change(found, "gpu-2", "gpu-3", small=False, large=False)
+    one = only(found)
+    assert (one.status, one.target) == (Status.FAIL, "gpu-3/gpu-2")
+    assert one.fix == f"on gpu-3: ip neigh del {ADDRESS['gpu-2']} dev eth0"
+    change(found, "gpu-2", "gpu-3", small=True, large=True)
+    found["gpu-3"]["neighbours"]["fixed"] = [{**entry, "mac": mac("gpu-2").upper()}]
+    assert only(found).status is Status.PASS
 
 
 def test_a_router_that_answers_for_all_is_none_of_it() -> None:

@@ -484,6 +484,17 @@ def test_a_service_of_the_gpus_that_does_not_run_fails(unit: dict[str, str], cau
     assert cause in [r.cause for r in results]
 
 
+@pytest.mark.parametrize(
+    ("check_id", "name"),
+    [("gpu.services", "nvidia-dcgm.service"), ("gpu.fabric_manager", FABRIC_MANAGER), ("gpu.persistence", PERSISTENCE)],
+)  # fmt: skip
+def test_a_suspended_service_is_restarted(check_id: str, name: str) -> None:
+    units = dict.fromkeys((FABRIC_MANAGER, PERSISTENCE, *SERVICES), ACTIVE)
+    suspended = {**ACTIVE, "active": "suspended"}
+    results = judge(check_id, view(facts("gpu-1", units={**units, name: suspended})))
+    assert f"on gpu-1: systemctl restart {name}" in [r.fix for r in results]
+
+
 def test_the_distributions_own_driver_comes_without_services() -> None:
     own = Site.model_validate(
         {**site().model_dump(), "repositories": {"gpu": {"source": "distribution"}}}

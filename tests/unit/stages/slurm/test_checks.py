@@ -11,7 +11,7 @@ from appliance.models.facts import Drift, HostFacts, Receipt, Unit
 from appliance.models.result import CheckResult, Status
 from appliance.models.site import Owner, Site
 from appliance.stages.slurm import checks as slurm
-from appliance.stages.slurm.facts import Slurm, SlurmNode, SlurmPartition
+from appliance.stages.slurm.facts import Slurm, SlurmNode, SlurmPartition, StuckJob
 from tests.support.facts import facts_of
 from tests.support.judging import said_by
 from tests.support.profiles import profile_of
@@ -279,6 +279,34 @@ def test_accounting_that_does_not_know_the_cluster_fails() -> None:
     found = one("slurm.accounting", view(told(accounting=False)), "cluster")
     assert found.status is Status.FAIL
     assert '"appliance"' in found.cause
+
+
+def test_a_database_that_takes_no_records_fails() -> None:
+    answer = told(node("gpu-1"), node("gpu-2"), read_only=True)
+    found = one("slurm.accounting", view(answer), "cluster/database")
+    assert found.status is Status.FAIL
+    assert found.fix.startswith("on head: mysql -e 'set global read_only=0'; ")
+
+
+def test_a_controller_with_other_settings_than_its_file_fails() -> None:
+    answer = told(node("gpu-1"), node("gpu-2"), configured="Different Ours=0x1 Slurmctld=0x2")
+    found = one("slurm.controller", view(answer), "cluster/slurm.conf")
+    assert found.status is Status.FAIL
+    assert found.fix.startswith("on head: systemctl restart slurmctld")
+
+
+@pytest.mark.parametrize(
+    ("job", "seconds", "is_named"),
+    [("73", 200.0, True), ("73_4", 200.0, True), ("73", 60.0, False), ("x;y", 200.0, False)],
+)
+def test_a_job_whose_processes_do_not_end_is_named(
+    job: str, seconds: float, is_named: bool
+) -> None:
+    stuck = (StuckJob(job=job, nodes="gpu-2", seconds=seconds),)
+    answer = told(node("gpu-1"), node("gpu-2", state="idle+completing"), stuck=stuck)
+    found = [r for r in said_by("slurm.nodes", view(answer)) if r.target == "gpu-2/job 73"]
+    assert [r.status for r in found] == ([Status.WARN] if is_named else [])
+    assert all("pkill -CONT -f 'slurmstepd: \\[73[.]'" in r.fix for r in found)
 
 
 def test_accounting_that_was_not_asked_is_not_assessed() -> None:

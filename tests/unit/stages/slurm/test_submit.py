@@ -1,12 +1,17 @@
 """Whether users' jobs are taken: partitions as they are, accounts and limits, test submissions."""
 
+import time
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from appliance.checks.check import View
 from appliance.models.result import CheckResult, Status
+from appliance.probe.ask import Ask
+from appliance.probe.problems import Unreadable
 from appliance.stages.slurm.checks.submit import seconds
+from appliance.stages.slurm.collect import slurm as collected
 from appliance.stages.slurm.collect.slurm import reservation
 from appliance.stages.slurm.facts import (
     Association,
@@ -255,3 +260,44 @@ def test_a_qos_that_asks_for_more_than_the_cluster_has() -> None:
     found = only(judged(qos={"normal": ("MinTRES=cpu=1000",)}))
     assert "has the limit MinTRES=cpu=1000: the cluster has less" in found.cause
     assert found.fix == "on head: sacctmgr -i modify qos normal set MinTRES=cpu=-1"
+
+
+class Answers(Ask):
+    """A host whose programs answer from a table."""
+
+    def __init__(self, said: dict[str, str]) -> None:
+        super().__init__({}, "")
+        self._said = said
+
+    def run(self, argv: Sequence[str], timeout: float = 5.0, ok: Sequence[int] = (0,)) -> str:
+        if argv[0] not in self._said:
+            raise Unreadable(f"{argv[0]}: not installed")
+        return self._said[argv[0]]
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("HASH_VAL                = Match\n", ""),
+        ("HASH_VAL = Different Ours=0x2a Slurmctld=0xc3\n", "Different Ours=0x2a Slurmctld=0xc3"),
+        ("", ""),
+    ],
+)
+def test_a_configuration_that_is_not_the_files(said: str, found: str) -> None:
+    assert collected._configured(Answers({"scontrol": said})) == found
+    assert collected._configured(Answers({})) == ""
+
+
+@pytest.mark.parametrize(("said", "found"), [("1\n", True), ("ON\n", True), ("0\n", False)])
+def test_a_database_that_takes_no_records(said: str, *, found: bool) -> None:
+    assert collected._is_read_only(Answers({"mysql": said})) is found
+    assert collected._is_read_only(Answers({})) is None
+
+
+def test_jobs_that_have_ended_and_still_run() -> None:
+    ended = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() - 300))
+    ask = Answers({"squeue": f"73|gpu-2|{ended}\n74|gpu-3|N/A\n"})
+    (one,) = collected._stuck(ask, [{"state": "idle+completing"}])
+    assert (one["job"], one["nodes"]) == ("73", "gpu-2")
+    assert 295 < one["seconds"] < 320
+    assert collected._stuck(ask, [{"state": "idle"}]) == []
