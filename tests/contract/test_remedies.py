@@ -46,7 +46,13 @@ ELSEWHERE = {
     "slurm.watch": "test_watch",
 }
 """Checks whose faults another module plants on a rack of its own; not all of them type the remedy."""
-MOST_OPEN = 51
+STAND_INS = {
+    "runai.certificate": "tests/unit/stages/runai/test_checks.py",
+    "runai.connected": "tests/unit/stages/runai/test_checks.py",
+    "runai.releases": "tests/unit/stages/runai/test_checks.py",
+}
+"""Checks of a program that no rack can run: their faults are planted in a stand-in, or in facts; no remedy was typed."""
+MOST_OPEN = 36
 """Checks without any planted fault: lower this when one gets a row."""
 
 

@@ -281,13 +281,13 @@ def _states(ask: Ask, accounts: Accounts) -> Iterator[Facts]:
 
 
 def is_read_only(path: str, mountinfo: bytes) -> bool:
-    """By the last mount on the way to it; the folder is an account's of Slurm, so it is not entered."""
+    """Decide by the last mount on the path; the folder belongs to Slurm's account, so it is not entered."""
     last = mount_of(path, mountinfo)
     return last is not None and "ro" in (*last.options, *last.of_all)
 
 
 def mount_of(path: str, mountinfo: bytes) -> Row | None:
-    """The last mount on the way to it."""
+    """Return the last mount on the path."""
     found = [row for row in rows(mountinfo)[0] if f"{path}/".startswith(row.at.rstrip("/") + "/")]
     deepest = max((len(row.at) for row in found), default=0)
     return next((row for row in reversed(found) if len(row.at) == deepest), None)
@@ -333,7 +333,7 @@ def _user_limits(ask: Ask) -> Iterator[Facts]:
 
 
 def _startup(ask: Ask, startup: dict[str, str]) -> Iterator[Facts]:
-    """What shells do at every login."""
+    """Return what shells do at every login."""
     scripts = {at: text for at, text in startup.items() if at.startswith(PROFILES)}
     if not _parses(ask, "\n".join(scripts.values())):
         yield from (_one("login", at, "syntax") for at in scripts if not _parses(ask, scripts[at]))

@@ -300,7 +300,7 @@ def _user_limit(host: Host, facts: HostFacts, one: Obstacle) -> Each:
 
 
 def _login(host: Host, facts: HostFacts, one: Obstacle) -> Each:
-    """A line of a file that shells read at every login."""
+    """Judge a line of a file that shells read at every login."""
     word, _, argument = one.says.partition(" ")
     if word == "syntax":
         yield _unparsed(host, facts, one)
