@@ -11,6 +11,7 @@
 #                 what is committed: tables of docs, defaults and READMEs of roles
 # make wheel    the program as a control machine installs it, in dist/: wheel, lock, and the wheel of the virtual rack
 # make release  the same with bill of materials, release notes and SHA256SUMS
+# make deb      the Debian package of a control machine, for the Debian release it is built on, in dist/
 # make locks    writes the three locks from pyproject.toml; PACKAGES="rich click" raises these
 # make golden   writes the records that tests compare, the public interface among them: read what changed
 # make audit    outside judges of a rack: ssh-audit, lynis, ClusterMAX; looks at strict and updated racks (20 min)
@@ -29,7 +30,7 @@ APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0
 PROCESSES ?= 3
 PYTEST := $(BIN)/python -m pytest -p no:cacheprovider
 
-.PHONY: setup .venv/ready tools deploy down docs published wheel release locks golden check lint lint-python lint-ansible unit molecule molecule-vm test tests audit cluster machines fresh remedies driver bench collection clean
+.PHONY: deb setup .venv/ready tools deploy down docs published wheel release locks golden check lint lint-python lint-ansible unit molecule molecule-vm test tests audit cluster machines fresh remedies driver bench collection clean
 
 # What a control machine needs. Packages that tests and lint need are not installed on it. Debian's packages are installed
 # while pip downloads its own.
@@ -107,6 +108,10 @@ wheel: setup
 
 release: tools
 	@$(BIN)/python -m tools.release all
+
+# With the packages of requirements.lock, whose hashes are enforced.
+deb: tools
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tools.debian dist
 
 PACKAGES ?=
 locks: tools

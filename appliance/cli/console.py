@@ -1,6 +1,7 @@
 """appliance console"""
 
 import os
+import shlex
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import click
 
 from appliance.actions.monitoring import health
-from appliance.actions.sites.opening import Target
+from appliance.actions.sites.opening import Target, locate
 from appliance.adapters import leftovers
 from appliance.cli import options
 from appliance.cli.health_table import print_health
@@ -16,12 +17,22 @@ from appliance.errors import ApplianceError
 
 LIBRARY = "textual"
 MISSING = "the console needs Textual, which is not installed"
+WEB_LIBRARY = "textual_serve"
+WEB_MISSING = "the console in a browser needs textual-serve, which is not installed"
+WEB_INSTALL = "pip install 'appliance[web]', in the environment of this program"
+WEB_DRIVER = "textual.drivers.web_driver:WebDriver"
 INSTALL = "pip install 'appliance[console]', in the environment of this program"
 
 
 @click.command()
 @options.target_options
-def console(inventory: Path | None, profile: str | None) -> int:
+@click.option(
+    "--web",
+    type=click.IntRange(1024, 65535),
+    metavar="PORT",
+    help="Show it in a browser of this machine, on this port of 127.0.0.1.",
+)
+def console(inventory: Path | None, profile: str | None, web: int | None) -> int:
     """Show the site full screen: state, findings, hosts.
 
     Further pages show queues, the deployment as it runs, and gates. Reads only, by keyboard; ? shows the keys. Without a terminal, or with TERM=dumb, prints what appliance health prints.
@@ -29,6 +40,8 @@ def console(inventory: Path | None, profile: str | None) -> int:
     Exit: 0 after q. Without a terminal as appliance health: 0 good, 1 failed, 2 unusable input, 3 incomplete.
     """
     target = options.target(inventory, profile)
+    if web is not None:
+        return _in_browser(target, web)
     if not _is_screen():
         return _plain(target, options.command_line(inventory, profile, "plan"))
     if find_spec(LIBRARY) is None:
@@ -36,8 +49,21 @@ def console(inventory: Path | None, profile: str | None) -> int:
     return _full_screen(target)
 
 
+def _in_browser(target: Target, port: int) -> int:
+    if find_spec(WEB_LIBRARY) is None:
+        raise ApplianceError(WEB_MISSING, WEB_INSTALL)
+    from appliance.console.web import serve
+
+    name = locate(target).site.name
+    words = shlex.split(options.command_line(target.inventory, target.profile, "console"))[1:]
+    serve(words, port, name, lambda address: click.echo(f"Open {address}\nCtrl-C ends it."))
+    return 0
+
+
 def _is_screen() -> bool:
-    """Whether keys can be read and the whole screen be drawn."""
+    """Whether keys can be read and the whole screen be drawn, also by a browser (--web)."""
+    if os.environ.get("TEXTUAL_DRIVER") == WEB_DRIVER:
+        return True
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     return is_terminal and os.environ.get("TERM", "dumb") not in {"dumb", "unknown", ""}
 

@@ -28,7 +28,7 @@ def _names(site: Site) -> Iterator[str]:
             yield ref.file
         elif ref.vault is not None:
             yield ref.vault.partition("#")[0]
-    yield from (host.bmc.authority for host in site.hosts if host.bmc and host.bmc.authority)
+    yield from _authorities(site)
     if site.external_cluster is not None:
         yield site.external_cluster
     if site.scheduler is not None and (runai := site.scheduler.runai) is not None:
@@ -40,6 +40,12 @@ def _names(site: Site) -> Iterator[str]:
         yield from (site.provision.image, f"{site.provision.image}/manifest.json")
         if site.provision.signers is not None:
             yield site.provision.signers
+
+
+def _authorities(site: Site) -> Iterator[str]:
+    yield from (host.bmc.authority for host in site.hosts if host.bmc and host.bmc.authority)
+    if site.notify is not None and site.notify.authority is not None:
+        yield site.notify.authority
 
 
 def _of_runai(runai: RunaiOptions) -> Iterator[str]:

@@ -119,10 +119,17 @@ FORMATS: Mapping[str, tuple[re.Pattern[str], str]] = {
         re.compile(r"(?=.*[0-9])(?=.*[a-z])(?=.*[A-Z])(?=.*[^A-Za-z0-9])[^\x00-\x1f\x7f]{8,128}"),
         "8 to 128 characters with a digit, a lower-case letter, an upper-case letter and another character",
     ),
+    "notify.url": (
+        re.compile(r"https://[A-Za-z0-9._\[\]:-]{1,260}(/[!-~]{0,2000})?"),
+        "one line of the form https://HOST[:PORT]/PATH, without an account",
+    ),
+    "notify.token": (re.compile(r"[!-~]{1,4096}"), "one line of visible ASCII characters"),
+    "notify.key": (re.compile(r"[ -~]{16,4096}"), "one line of 16 to 4096 ASCII characters"),
 }
 """What the daemons' files can hold; role slurm asserts the same, but only after other stages have run."""
 
 
+NOTIFY_URL, NOTIFY_TOKEN, NOTIFY_KEY = "notify.url", "notify.token", "notify.key"
 MAIL_PASSWORD = "mail.password"
 """Of the account that sends alert mails; site names contain no dot."""
 
@@ -133,7 +140,18 @@ def references(site: Site) -> dict[str, SecretRef]:
     mail = site.observe.mail
     told = {f"receiver.{r.name}": ref for r in site.observe.receivers if (ref := r.address)}
     post = {MAIL_PASSWORD: mail.password} if mail and mail.password else {}
-    return {**site.secrets, **bmcs, **told, **post}
+    return {**site.secrets, **bmcs, **told, **post, **_of_notify(site)}
+
+
+def _of_notify(site: Site) -> dict[str, SecretRef]:
+    if site.notify is None:
+        return {}
+    kept = {
+        NOTIFY_URL: site.notify.url,
+        NOTIFY_TOKEN: site.notify.token,
+        NOTIFY_KEY: site.notify.key,
+    }
+    return {name: ref for name, ref in kept.items() if ref is not None}
 
 
 def resolve(site: Site, folder: Path) -> dict[str, Secret]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from appliance.adapters.remote import Endpoint, Reachable
 from appliance.config.secrets import Redactor, Secret
+from appliance.engine.notices import Notices
 from appliance.journal import Journal
 from appliance.models.events import Event, Observer
 from appliance.models.facts import HostFacts
@@ -43,7 +44,7 @@ class Session:
     lock: ImageLock | None = None
     address: Address = field(default_factory=Address)
     accepting: frozenset[str] = frozenset()
-    sources: tuple[Path, ...] = ()
+    notices: Notices = field(default_factory=Notices)
 
     def tell(self, event: Event) -> None:
         """Pass an event to the listeners, without secrets."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from appliance.models.base import Model
+from appliance.models.notify import NotifyOptions
 from appliance.models.profile import GPUS, Limit, Profile
 from appliance.models.provision import IDENTITY, ProvisionOptions, SystemDisk
 from appliance.models.secret import SecretRef
@@ -256,6 +257,10 @@ class Site(Model):
     )
     backup: BackupOptions | None = Field(
         default=None, description="Backups off the hosts; default: none are written"
+    )
+    notify: NotifyOptions | None = Field(
+        default=None,
+        description="Receiver of events: runs and changes of health; default: none are sent",
     )
     software: NamedFew[Component, Release] = Field(
         default_factory=dict, description="Releases that differ from the profile's"

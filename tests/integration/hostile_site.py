@@ -211,6 +211,7 @@ SITE: Document = {
         "every": "15m",
         "keep": "14d",
     },
+    "notify": {"url": {"file": "secrets/notify"}, "token": {"env": "TOKEN"}},
     "software": {"containerd": "2.3"},
     "limits": {"base.clock": {"value": 1, "unit": "s", "source": "contract", "date": "2026"}},
     "simulated": ["gpu", "fabric"],

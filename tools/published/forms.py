@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 from appliance.config.json_schema import DIALECT
 from appliance.lab.status import RackStatus
 from appliance.models.events import Event
+from appliance.models.notify import Notification
 from appliance.models.plan import Plan
 from appliance.models.profile import Profile
 from appliance.models.queue_plan import QueuePlan, QueueState
@@ -150,10 +151,7 @@ PRINTED = (
     Printed("profile", "a hardware class; the schema of its file", ("profile show",), Profile),
     Printed("rack", "a virtual rack", ("lab up", "lab status"), RackStatus),
     Printed(
-        "rehearsal",
-        "a change as rehearsed on a virtual rack",
-        ("rehearse",),
-        documents.Rehearsal,
+        "notification", "sent, not printed: an event for the site's receiver", (), Notification
     ),
 )
 
@@ -163,6 +161,7 @@ def table() -> str:
     lines = ["| command | prints | schema |", "|---|---|---|"]
     for one in PRINTED:
         commands = ", ".join(f"`appliance {command}`" for command in one.commands)
+        commands = commands or "[section `notify`](interfaces.md#webhook)"
         lines.append(f"| {commands} | {one.title} | [{one.name}.json](schema/{one.name}.json) |")
     return "\n".join(lines)
 

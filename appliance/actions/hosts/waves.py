@@ -104,7 +104,7 @@ def _wave(
 ) -> list[Worked]:
     names = {host.name: host for host in wave}
     gpu = [host for host in wave if Role.GPU in host.roles]
-    with open_session(target, "node", observer, changes=True) as session:
+    with open_session(target, work.verb.split()[0], observer, changes=True) as session:
         maintenance.record_start(session, work.verb, names)
         seen = maintenance.looked(session, gpu)
         continued = {s.host for s in seen if s.maintenance and s.maintenance.why in work.continues}
@@ -112,8 +112,11 @@ def _wave(
         # What an operator drained for planned work stays drained.
         mine = [s for s in seen if not s.maintenance or s.host in continued]
         if busy := _drain(session, mine, work, minutes, evict=evict):
+            session.notices.fail()
             return busy
         errors = dict(each(names, lambda name: work.act(session, name)))
+        if any(errors.values()):
+            session.notices.fail()
     result = [
         Worked(name, error=error)
         if (error := errors[name])

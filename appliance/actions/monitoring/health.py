@@ -128,6 +128,8 @@ def look(
         if keep:
             record = record_of(session, found, findings)
             save(session, record.model_copy(update={"waivers": waivers}))
+        if not (checks or only):
+            session.notices.health(overall(results))
         return Health(
             session.site.name,
             len(session.site.hosts),

@@ -144,7 +144,10 @@ def listed(target: Target, observer: Observer) -> tuple[str, str, Found]:
 
 def create(target: Target, observer: Observer, force: bool) -> dict[str, Saved | ApplianceError]:
     """Writes a backup of each control host, and of the site's folder; a failure is a value. ``force``: also of a new accounting."""
-    with open_session(target, VERB, observer, keeps=True) as session:
+    with (
+        open_session(target, VERB, observer, keeps=True) as session,
+        session.notices.of_run(VERB),
+    ):
         required(session)
 
         def save(host: str) -> Saved | ApplianceError:
@@ -159,6 +162,8 @@ def create(target: Target, observer: Observer, force: bool) -> dict[str, Saved |
             found[CONTROL_MACHINE] = _save_site(session)
         except ApplianceError as error:
             found[CONTROL_MACHINE] = error
+        if any(isinstance(one, ApplianceError) for one in found.values()):
+            session.notices.fail()
         return found
 
 

@@ -15,15 +15,24 @@ from appliance.actions.profiles.limit_bounds import check_ids
 from appliance.actions.sites import virtual_rack
 from appliance.actions.sites.interrupts import noted
 from appliance.adapters import installed, leftovers
+from appliance.adapters.webhook import Webhook
 from appliance.config import data
 from appliance.config.load import SITE_FILE, LoadedSite, load_site
-from appliance.config.secrets import Redactor, resolve
+from appliance.config.secrets import (
+    NOTIFY_KEY,
+    NOTIFY_TOKEN,
+    NOTIFY_URL,
+    Redactor,
+    Secrets,
+    resolve,
+)
 from appliance.engine.journal_redaction import redact_journal
+from appliance.engine.notices import Notices, Posted
 from appliance.engine.session import Session, endpoints
 from appliance.engine.user import operator
 from appliance.errors import ApplianceError, ConfigError
 from appliance.journal import Journal, claim, hold
-from appliance.models.events import Message, Observer
+from appliance.models.events import Event, Message, Observer
 from appliance.ownership import require
 from appliance.report.advice import Address
 from appliance.text import plural
@@ -172,7 +181,13 @@ def open_session(
             left = stack.enter_context(hold(runs, run, verb))
             if left:
                 _clear_up(runs, left, observer)
+        redact = Redactor(secrets.values())
+        told = _Redacted(observer, redact)
+        hook, name = _webhook(loaded, secrets), loaded.site.name
+        notices = Posted(hook, journal, told, name, run) if hook else Notices()
+        stack.callback(notices.close)
         if changes or alone:
+            stack.enter_context(notices.of_run(verb))
             stack.enter_context(_recorded(journal, run, verb))
         if changes:
             stack.enter_context(noted(journal, run))
@@ -182,7 +197,6 @@ def open_session(
         for dead in leftovers.clear():
             text = f"run {dead} was killed; its temporary files in memory were removed"
             observer.handle(Message(text=text, level="warning"))
-        redact = Redactor(secrets.values())
         sys.excepthook = _redacted(redact)
         threading.excepthook = _of_threads
         cancelled = threading.Event()
@@ -204,8 +218,30 @@ def open_session(
             cancelled=cancelled,
             lock=loaded.lock,
             address=target.address.absolute(),
-            sources=loaded.sources,
+            notices=notices,
         )
+
+
+@dataclass(frozen=True)
+class _Redacted:
+    """The listeners, who get no secret."""
+
+    observer: Observer
+    redact: Redactor
+
+    def handle(self, event: Event) -> None:
+        self.observer.handle(self.redact.texts(event))
+
+
+def _webhook(loaded: LoadedSite, secrets: Secrets) -> Webhook | None:
+    given = loaded.site.notify
+    if given is None:
+        return None
+    authority = loaded.folder / given.authority if given.authority else None
+    url, token, key = (
+        str(secrets.get(name, "")) for name in (NOTIFY_URL, NOTIFY_TOKEN, NOTIFY_KEY)
+    )
+    return Webhook(url, token, key, authority)
 
 
 @contextmanager

@@ -37,7 +37,7 @@ CORE_RULES: tuple[Rule, ...] = (
     files.needed_secrets,
     files.known_secrets,
     files.secret_places,
-    files.bmc_authorities,
+    files.authorities,
     files.login_key,
     files.known_hosts,
     software.overrides,

@@ -13,6 +13,7 @@ from appliance.config.bounded_files import TooLarge, opened, read_bytes
 from appliance.config.finding import Finding, KeyPath
 from appliance.config.rules.base import Case, nearest
 from appliance.models.secret import SecretRef
+from appliance.models.site import Site
 
 # The secrets that each part of the appliance needs, by name.
 NEEDED_BY_SLURM = {"munge_key": "Slurm", "slurmdbd_password": "Slurm's accounting"}
@@ -55,19 +56,7 @@ def known_secrets(case: Case) -> Iterator[Finding]:
 
 def secret_places(case: Case) -> Iterator[Finding]:
     """Each reference can be resolved, and files are private."""
-    places: dict[KeyPath, SecretRef] = {
-        ("secrets", name): ref for name, ref in case.site.secrets.items()
-    }
-    for i, host in enumerate(case.site.hosts):
-        if host.bmc:
-            places["hosts", i, "bmc", "password"] = host.bmc.password
-    for i, receiver in enumerate(case.site.observe.receivers):
-        kind = "webhook" if receiver.webhook else "slack"
-        if receiver.address:
-            places["observe", "receivers", i, kind] = receiver.address
-    if (mail := case.site.observe.mail) and mail.password:
-        places["observe", "mail", "password"] = mail.password
-    for path, ref in places.items():
+    for path, ref in _places(case.site).items():
         if ref.file is not None:
             yield from _private(case, (*path, "file"), ref.file, "secret file")
         elif ref.env is not None and not os.environ.get(ref.env):
@@ -79,13 +68,36 @@ def secret_places(case: Case) -> Iterator[Finding]:
             yield from _vault(case, (*path, "vault"), ref.vault)
 
 
-def bmc_authorities(case: Case) -> Iterator[Finding]:
-    """The CA certificate that BMCs are verified with exists."""
-    for i, host in enumerate(case.site.hosts):
-        name = host.bmc.authority if host.bmc else None
+def _places(site: Site) -> dict[KeyPath, SecretRef]:
+    """Every reference to a secret, by its place in the file."""
+    places: dict[KeyPath, SecretRef] = {
+        ("secrets", name): ref for name, ref in site.secrets.items()
+    }
+    for i, host in enumerate(site.hosts):
+        if host.bmc:
+            places["hosts", i, "bmc", "password"] = host.bmc.password
+    for i, receiver in enumerate(site.observe.receivers):
+        kind = "webhook" if receiver.webhook else "slack"
+        if receiver.address:
+            places["observe", "receivers", i, kind] = receiver.address
+    if (mail := site.observe.mail) and mail.password:
+        places["observe", "mail", "password"] = mail.password
+    for name in ("url", "token", "key"):
+        if ref := getattr(site.notify, name, None):
+            places["notify", name] = ref
+    return places
+
+
+def authorities(case: Case) -> Iterator[Finding]:
+    """The CA certificates that BMCs and the receiver of events are verified with exist."""
+    named: dict[KeyPath, str | None] = {
+        ("hosts", i, "bmc", "authority"): host.bmc.authority if host.bmc else None
+        for i, host in enumerate(case.site.hosts)
+    }
+    named["notify", "authority"] = case.site.notify.authority if case.site.notify else None
+    for path, name in named.items():
         if name is None:
             continue
-        path: KeyPath = ("hosts", i, "bmc", "authority")
         try:
             text = read_bytes(case.folder / name)
         except TooLarge:

@@ -158,3 +158,14 @@ def test_it_ends_with_its_terminal() -> None:
     terminal.await_text("Deployed")
     terminal.close()
     assert terminal.ended() == -signal.SIGHUP
+
+
+def test_without_its_server_the_browser_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(verb, "find_spec", lambda name: None)
+    assert command_line.run(monkeypatch, "console", "-s", str(tmp_path), "--web", "8765") == 1
+    assert capsys.readouterr().err == (
+        "the console in a browser needs textual-serve, which is not installed\n"
+        "  fix: pip install 'appliance[web]', in the environment of this program\n"
+    )
