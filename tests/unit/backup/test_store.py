@@ -1,6 +1,9 @@
 """The target: what its server refuses is named by what to do, and what it sends is bounded."""
 
+import ctypes
 import os
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -106,3 +109,31 @@ def test_a_linked_folder_of_a_mounted_target_leads_nowhere(folder: Folder, tmp_p
         with pytest.raises(Trouble, match="contains a symbolic link"):
             does()
     assert [path.name for path in elsewhere.iterdir()] == ["20261201T000000Z.age"]
+
+
+def test_a_folder_that_its_server_exchanges_for_a_link_leads_nowhere(
+    folder: Folder, tmp_path: Path
+) -> None:
+    """Between a look at a path and its use, the server may change it: it was once seen after two tries."""
+    elsewhere, at = tmp_path / "etc", tmp_path / "target" / "tiny"
+    elsewhere.mkdir()
+    (at / "link").symlink_to(elsewhere)
+    exchange = ctypes.CDLL(None).renameat2
+    head, link = os.fsencode(at / "head"), os.fsencode(at / "link")
+    ended = threading.Event()
+
+    def race() -> None:
+        while not ended.is_set():
+            exchange(-100, head, -100, link, 2)
+
+    racer = threading.Thread(target=race)
+    racer.start()
+    try:
+        for number in range(300):
+            with suppress(Trouble):
+                folder.put(Path(__file__), f"tiny/head/{number}.age")
+                folder.finish(f"tiny/head/{number}.age")
+    finally:
+        ended.set()
+        racer.join()
+    assert not list(elsewhere.iterdir())

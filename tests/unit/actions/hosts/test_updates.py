@@ -224,7 +224,7 @@ def test_a_host_writes_no_remedy_and_no_document_of_its_own(bench: Bench, sessio
         def said(_: str, do: str, lie: object = lie) -> object:
             return PLANNED if do == "plan" else {"changed": lie, "reboot": []}
 
-        bench.said = said  # type: ignore[method-assign]
+        bench.said = said  # type: ignore[assignment, method-assign]
         done, _ = bench.apply()
         assert done[0].error
         assert "is invalid" in done[0].error.message
