@@ -87,12 +87,15 @@ class Folder:
     def get(self, name: str, local: Path, most: int) -> None:
         """Copies a file of at most ``most`` bytes from the target."""
         try:
-            with self._held(name) as at, _regular(Path(name).name, at) as source:  # noqa: PTH105 - by descriptor
-                with _created(local) as sink:
-                    left = most + 1
-                    while left and (block := source.read(min(left, 1 << 20))):
-                        sink.write(block)
-                        left -= len(block)
+            with (
+                self._held(name) as at,
+                _regular(Path(name).name, at) as source,
+                _created(local) as sink,
+            ):
+                left = most + 1
+                while left and (block := source.read(min(left, 1 << 20))):
+                    sink.write(block)
+                    left -= len(block)
         except OSError as error:
             raise self._trouble(name, error) from None
         if not left:
