@@ -12,6 +12,7 @@ import ssl
 import threading
 import time
 import weakref
+import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -38,6 +39,8 @@ LARGEST = 8 << 20
 CONNECT_S, READ_S = 10.0, 45.0
 """A BMC under load takes 20 to 30 s for one resource."""
 BLOCK = 1 << 16
+ENCODINGS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+"""Encodings of an answer, with the window of zlib."""
 REDIRECTS = 3
 MATCH_WANTED = (412, 428)
 TOLD = 200
@@ -147,6 +150,27 @@ class _Clock:
                 socket.socket.shutdown(open_one, socket.SHUT_RDWR)
 
 
+class _Unpacked:
+    """Unpacks an answer piece by piece: 1 MB of gzip holds 1 GB, and urllib3 would unpack it before it is counted."""
+
+    def __init__(self, encoding: str) -> None:
+        """Raises _Refused for anything but one layer of gzip or deflate."""
+        encoding = encoding.strip().lower()
+        if encoding not in {"", "identity", *ENCODINGS}:
+            raise _Refused(f"an answer is encoded as {_controller_message(encoding)}")
+        bits = ENCODINGS.get(encoding)
+        self._by = zlib.decompressobj(bits) if bits else None
+
+    def next(self, block: bytes, most: int) -> bytes:
+        """The unpacked bytes of a block, at most ``most``. Raises _Refused for damaged ones."""
+        if self._by is None:
+            return block
+        try:
+            return self._by.decompress(block, most)
+        except zlib.error as error:
+            raise _Refused(f"an answer cannot be unpacked: {error}") from None
+
+
 class _Bounded(HTTPAdapter):
     """Reads an answer up to the limits, and accepts only the pinned certificate."""
 
@@ -181,9 +205,9 @@ class _Bounded(HTTPAdapter):
         return response
 
     def _body(self, response: requests.Response) -> bytes:
-        found = bytearray()
-        while block := response.raw.read1(BLOCK):
-            found += block
+        found, unpacked = bytearray(), _Unpacked(response.raw.headers.get("Content-Encoding", ""))
+        while block := response.raw.read1(BLOCK, decode_content=False):
+            found += unpacked.next(block, LARGEST + 1 - len(found))
             if len(found) > LARGEST:
                 raise _Refused(f"an answer is larger than {LARGEST >> 20} MiB")
             if self._clock.left() <= 0:

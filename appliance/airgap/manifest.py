@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 from appliance.config.bounded_files import TooLarge, read_bytes
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.base import Model
+from appliance.models.line import Line, line
 from appliance.ownership import write_anew
 
 NAME = "bundle.json"
@@ -34,17 +35,17 @@ class BundleFile(Model):
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     bytes: int = Field(ge=0)
     kind: Kind
-    name: str
-    version: str = ""
-    of: str = ""
+    name: Line
+    version: Line = ""
+    of: Line = ""
 
 
 class Lacking(Model):
     """Something that the site needs, or may need, and the bundle does not contain."""
 
-    kind: str
-    name: str
-    why: str
+    kind: Line
+    name: Line
+    why: Line
 
 
 class Earlier(Model):
@@ -58,11 +59,11 @@ class Manifest(Model):
     """The content of a bundle. ``dropped``: files of the bundle before that are no longer part of it."""
 
     version: Literal[1] = 1
-    site: str
-    made: str = Field(description="Time of the download, UTC")
-    appliance: str
+    site: Line
+    made: Line = Field(description="Time of the download, UTC")
+    appliance: Line
     complete: bool = Field(description="False while files are being downloaded")
-    systems: tuple[str, ...]
+    systems: tuple[Line, ...]
     files: tuple[BundleFile, ...]
     lacking: tuple[Lacking, ...] = ()
     since: Earlier | None = None
@@ -173,7 +174,9 @@ def verify(folder: Path) -> Verified:
     if is_delta:
         found = [d for d in found if d.path not in earlier]
     known = {NAME, *manifest.dropped, *(file.path for file in manifest.files)}
-    extra = [Difference(path, "extra") for path in sorted(_paths(folder)) if path not in known]
+    extra = [
+        Difference(line(path), "extra") for path in sorted(_paths(folder)) if path not in known
+    ]
     return Verified(manifest, digest, (*found, *extra), is_delta)
 
 
@@ -193,9 +196,12 @@ def _judged(folder: Path, file: BundleFile) -> Difference | None:
 
 
 def _paths(folder: Path) -> Iterator[str]:
-    """Every file and link below the folder; no link is followed."""
-    for parent, folders, files in os.walk(folder):
-        below = Path(parent).relative_to(folder)
-        links = [name for name in folders if (Path(parent) / name).is_symlink()]
-        for name in (*files, *links):
-            yield (below / name).as_posix()
+    """Every file and link below the folder; no link is followed. os.walk calls itself for each level (Python 3.11)."""
+    left = [folder]
+    while left:
+        with os.scandir(left.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    left.append(Path(entry.path))
+                else:
+                    yield os.path.relpath(entry.path, folder)

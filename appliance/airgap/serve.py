@@ -1,6 +1,7 @@
 """Serves a bundle by HTTP, read-only: the files of its manifest, and nothing else."""
 
 import os
+import sys
 import threading
 from collections.abc import Callable
 from email.utils import formatdate
@@ -39,6 +40,12 @@ class BundleServer(ThreadingHTTPServer):
                 f"cannot listen on {address} port {port} ({error.strerror})",
                 "give an address of this machine with --address, and a free port with --port",
             ) from None
+
+    def handle_error(self, request: object, client_address: tuple[str, int]) -> None:
+        """An invalid request is shown like one for a missing file; a lost connection is not."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            self.refused(client_address[0], f"an address that cannot be read ({error})")
 
     def count(self) -> None:
         """One more file was sent."""

@@ -69,7 +69,8 @@ def bring(folder: Path, locks: Mapping[str, str], tell: Tell) -> list[BundleFile
 def _download(target: Path, python: str, lock: str) -> None:
     platforms = [word for name in PLATFORMS for word in ("--platform", name)]
     argv = (
-        *(sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"),
+        # Without -I, python -m runs a module of that name from the current directory, such as /tmp.
+        *(sys.executable, "-I", "-m", "pip", "--disable-pip-version-check", "download", "--quiet"),
         *("--no-deps", "--only-binary=:all:", "--require-hashes", "--python-version", python),
         *(*platforms, "--dest", str(target), "--requirement", "/dev/stdin"),
     )

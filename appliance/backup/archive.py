@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 MOST_MANIFEST = 1 << 20
+MOST_HEADER = 1 << 16
+EXTENDED = frozenset(
+    {
+        *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+        *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
+    }
+)
+"""Types of entries whose content belongs to the next one."""
 VERSION = 1
 
 
@@ -93,11 +101,23 @@ def unpack(archive: Path, identity: bytes, into: Path, room: int) -> dict[str, A
     return found
 
 
+class _Entry(tarfile.TarInfo):
+    """An entry whose header is as small as one of ``pack``: tarfile keeps a long name in memory, whatever its size."""
+
+    @classmethod
+    def frombuf(cls, *given: Any, **more: Any) -> _Entry:
+        """Raises ReadError for a header with more than a name."""
+        found = super().frombuf(*given, **more)
+        if found.type in EXTENDED and found.size > MOST_HEADER:
+            raise tarfile.ReadError(f"a header of {found.size} bytes")
+        return found
+
+
 def _unpacked(source: IO[bytes], into: Path, room: int) -> dict[str, Any]:
     manifest: dict[str, Any] = {}
     wanted: dict[str, str] = {}
     left = room
-    with tarfile.open(fileobj=source, mode="r|gz") as archive:
+    with tarfile.open(fileobj=source, mode="r|gz", tarinfo=_Entry) as archive:
         for entry in archive:
             content = archive.extractfile(entry) if entry.isreg() else None
             if content is None:

@@ -8,6 +8,7 @@ import re
 import shutil
 import socket
 import stat
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from appliance.backup.programs import run
 from appliance.backup.trouble import TARGET, TOOL, Trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import IO
 
 SSH = re.compile(
@@ -27,6 +28,7 @@ NETWORKED = re.compile(
 )
 """File systems whose data is on other machines."""
 PART = ".part"
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 MOST_MEMORY = 1 << 30
 """Bytes of sftp's memory, which grows with the list that a server sends. It needs about 10 MiB."""
 
@@ -40,65 +42,85 @@ class Folder:
 
     def put(self, local: Path, name: str) -> None:
         """Copies a file to the target, under its name only once it is complete."""
-        target = self._inside(name)
-        part = target.with_name(target.name + PART)
         try:
-            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with local.open("rb") as source, _created(part) as sink:
-                shutil.copyfileobj(source, sink, 1 << 20)
-                sink.flush()
-                os.fsync(sink.fileno())
+            with self._held(name, is_new=True) as at, local.open("rb") as source:
+                last = Path(name).name + PART
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+                with os.fdopen(os.open(last, flags, 0o600, dir_fd=at), "wb") as sink:
+                    shutil.copyfileobj(source, sink, 1 << 20)
+                    sink.flush()
+                    os.fsync(sink.fileno())
         except OSError as error:
-            raise Trouble(TARGET, f"{part}: {error.strerror}") from None
+            raise self._trouble(name + PART, error) from None
 
     def finish(self, name: str) -> None:
         """Gives a complete file its name."""
-        target = self._inside(name)
+        last = Path(name).name
         try:
-            target.with_name(target.name + PART).replace(target)
+            with self._held(name) as at:
+                os.replace(last + PART, last, src_dir_fd=at, dst_dir_fd=at)
         except OSError as error:
-            raise Trouble(TARGET, f"{target}: {error.strerror}") from None
+            raise self._trouble(name, error) from None
 
-    def _inside(self, name: str) -> Path:
-        """A path below the target. Its server, too, must not lead root elsewhere on this host. Raises Trouble."""
+    @contextmanager
+    def _held(self, name: str, *, is_new: bool = False) -> Iterator[int]:
+        """A descriptor of the folder of a file. No link below the target is followed, for its server could exchange a folder at any time. Raises OSError."""
+        at = os.open(self._path, FOLDER & ~os.O_NOFOLLOW)
+        try:
+            for part in Path(name).parent.parts:
+                if is_new:
+                    with suppress(FileExistsError):
+                        os.mkdir(part, 0o700, dir_fd=at)
+                below = os.open(part, FOLDER, dir_fd=at)
+                os.close(at)
+                at = below
+            yield at
+        finally:
+            os.close(at)
+
+    def _trouble(self, name: str, error: OSError) -> Trouble:
         path = self._path / name
-        folder = path.parent
-        if folder.exists() and folder.resolve() != self._path.resolve() / Path(name).parent:
-            raise Trouble(TARGET, f"{folder} contains a symbolic link: make it a folder")
-        return path
+        if path.parent.is_symlink():
+            return Trouble(TARGET, f"{path.parent} contains a symbolic link: make it a folder")
+        return Trouble(TARGET, f"{path}: {error.strerror}")
 
     def get(self, name: str, local: Path, most: int) -> None:
         """Copies a file of at most ``most`` bytes from the target."""
-        path = self._inside(name)
         try:
-            with _regular(path) as source, _created(local) as sink:
+            with (
+                self._held(name) as at,
+                _regular(Path(name).name, at) as source,
+                _created(local) as sink,
+            ):
                 left = most + 1
                 while left and (block := source.read(min(left, 1 << 20))):
                     sink.write(block)
                     left -= len(block)
         except OSError as error:
-            raise Trouble(TARGET, f"{path}: {error.strerror}") from None
+            raise self._trouble(name, error) from None
         if not left:
             raise _too_large(name, most)
 
     def names(self, folder: str) -> list[str]:
         """Names of files in a folder; none if it does not exist."""
         try:
-            return sorted(entry.name for entry in self._inside(f"{folder}/x").parent.iterdir())
+            with self._held(f"{folder}/x") as at:
+                return sorted(os.listdir(at))  # noqa: PTH208 - by descriptor
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise Trouble(TARGET, f"{self._path / folder}: {error.strerror}") from None
+            raise self._trouble(f"{folder}/x", error) from None
 
     def remove(self, names: Sequence[str]) -> None:
         """Removes files."""
         for name in names:
             try:
-                self._inside(name).unlink()
+                with self._held(name) as at:
+                    os.unlink(Path(name).name, dir_fd=at)
             except FileNotFoundError:
                 pass
             except OSError as error:
-                raise Trouble(TARGET, f"{self._path / name}: {error.strerror}") from None
+                raise self._trouble(name, error) from None
 
 
 class Sftp:
@@ -208,9 +230,9 @@ def _is_own(server: str) -> bool:
     return False
 
 
-def _regular(path: Path) -> IO[bytes]:
-    """The file, never what a link names. Raises OSError, at once also for a pipe."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+def _regular(name: str, at: int) -> IO[bytes]:
+    """The file in a folder, never what a link names. Raises OSError, at once also for a pipe."""
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file")

@@ -28,7 +28,7 @@ with this user name: the lines after it must stay."""
 NAMED = re.compile(
     r"(?P<name>(?:passw(?:or)?d|passphrase|passcode|secret|token|credential|community|api_?-?key|access_?-?key|private_?-?key"
     r"|auth_?-?key|munge_?-?key|(?<!by)pass(?![a-z])|pwd(?![a-z])|psk(?![a-z])|(?<![a-z])_?auth(?![a-z]))[a-z0-9_.-]{0,24})"
-    r"(?P<sign>\\{0,3}[\"']?[ \t]{0,3}(?:=>?|:)[ \t]{0,40}|[ \t]{1,40})"
+    r"(?P<sign>\\{0,3}[\"']?[ \t]{0,3}(?:=>?|:|>|%3[ad])[ \t]{0,40}|[ \t]{1,40})"
     r"(?P<value>\\{0,3}\"[^\"\n]{1,1024}\"|'[^'\n]{1,1024}'|[^\s,;&\"'<>]{1,4096}(?:[,;&][^\s,;&\"'=:<>]{1,256}(?![^\s]{0,256}[=:])){0,8})",
     re.I,
 )
@@ -59,6 +59,11 @@ PREFIXED = re.compile(
 HOOK = re.compile(
     r"(?P<before>://(?:hooks\.slack\.com/services|[\w.-]+\.webhook\.office\.com|discord(?:app)?\.com/api/webhooks)/)[^\s\"']+"
 )
+COMMAND = re.compile(
+    r"(?P<before>\bsshpass[ ]{1,4}-p[ ]{0,4}|\bcurl\b[^\n]{0,400}?[ ](?:-u|--user)[ =]{0,4}[^\s:]{1,64}:"
+    r"|\b(?:mysql|mariadb)\w{0,20}\b[^\n]{0,400}?[ ]-p(?=\S))(?P<value>\"[^\"\n]{1,1024}\"|'[^'\n]{1,1024}'|\S{1,1024})"
+)
+"""Passwords among the arguments of programs: sudo logs whole commands."""
 CRYPT = re.compile(r"\$(?:y|gy|7|2[abxy]|[156]|sha1|md5)\$[^\s:\"']{8,}")
 JOINING = re.compile(r"\.(?<=\b[a-z0-9]{6}\.)[a-z0-9]{16}\b")
 """The secret part of a token with which a host joins Kubernetes."""
@@ -144,6 +149,7 @@ RULES: Rules = (
     (LOGIN, f"://{MASK}@"),
     (HOOK, _kept),
     (QUERY, _kept),
+    (COMMAND, _kept),
     (CRYPT, MASK),
     (JOINING, "." + MASK),
     (RANDOM, _random),

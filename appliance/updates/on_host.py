@@ -33,7 +33,10 @@ RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}")
 INSTALLS = re.compile(r"Inst (\S+)(?: \[([^]]+)\])? \((\S+) ([^)]*?)(?: \[[^]]*\])?\)")
 REMOVES = re.compile(r"Remv (\S+)")
 KERNEL = re.compile(r"linux-(image|headers|modules)-")
-DELETED = re.compile(r" /(usr|lib|lib64|bin|sbin)/.* \(deleted\)$")
+DELETED = re.compile(r"(?:\S+ +){5}/(usr|lib|lib64|bin|sbin)/.* \(deleted\)$")
+"""The sixth field of a line is the path; a user may have a folder with a blank in its name (proc(5))."""
+DAEMONS = (range(1000), range(60000, 65000))
+"""Numbers of accounts that packages create (login.defs, UID_MIN; Debian policy 9.2.2)."""
 FAILED = re.compile(r"dpkg: error processing (?:package|archive) (\S+)")
 ENVIRONMENT = {
     "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
@@ -52,7 +55,15 @@ INSTALL = (
 )
 
 
+LOOK = "appliance health --check base"
+OTHER_MANAGER = "update it by its own package manager, then: appliance node reboot"
+STAGES = "change its release in site.yml first, or choose with --security"
+BACK, BACK_ALONE = "appliance update back", "appliance update back, on this host alone"
+REPACK = "install dpkg-repack on the host; nothing was updated there"
+PLAN = "appliance update plan"
 INTERRUPTED = "on the host: dpkg --configure -a, then apt-get --fix-broken install"
+HINTS = frozenset({LOOK, OTHER_MANAGER, STAGES, BACK, BACK_ALONE, REPACK, PLAN, INTERRUPTED})
+"""The control machine shows no other remedy of a host: operators type them."""
 
 
 class Problem(Exception):
@@ -68,7 +79,7 @@ def answer(request: Answer, folder: Path = FOLDER) -> Answer:
     if not shutil.which("apt-get", path=ENVIRONMENT["PATH"]):
         raise Problem(
             "its packages are not apt's: updates in waves know apt only",
-            "update it by its own package manager, then: appliance node reboot",
+            OTHER_MANAGER,
         )
     if request["do"] == "records":
         return {"back": bool(_records(folder, undone=False))}
@@ -78,14 +89,14 @@ def answer(request: Answer, folder: Path = FOLDER) -> Answer:
         return _apply(request, folder)
     if request["do"] == "settle":
         # After an update whose operator's program was killed: packages may be half-installed, a reboot may be due.
-        _ran("dpkg", "--configure", "-a", hint="appliance update back")
+        _ran("dpkg", "--configure", "-a", hint=BACK)
         return {"changed": 0, "reboot": _why_reboot([], [])}
     return _back(folder)
 
 
 def _plan(request: Answer, folder: Path) -> Answer:
     """What apt would change now. ``held``: packages that a stage manages, which stay."""
-    _ran("apt-get", "update", "--quiet=2", "--error-on=any", hint="appliance health --check base")
+    _ran("apt-get", "update", "--quiet=2", "--error-on=any", hint=LOOK)
     found = _simulated("upgrade", "--with-new-pkgs")[0]
     held = [re.compile(pattern) for pattern in request["held"]]
     chosen = [
@@ -101,7 +112,7 @@ def _plan(request: Answer, folder: Path) -> Answer:
                 "updates need a change of "
                 + ", ".join([*others, *removed][:3])
                 + ", which a stage of the deployment manages",
-                "change its release in site.yml first, or choose with --security",
+                STAGES,
             )
         chosen = found_for_them
     return {
@@ -142,7 +153,7 @@ def _apply(request: Answer, folder: Path) -> Answer:
     if not RUN.fullmatch(request["run"]):
         raise Problem("the name of the run is invalid")
     # What an update that was killed left half-installed.
-    _ran("dpkg", "--configure", "-a", hint="appliance update back")
+    _ran("dpkg", "--configure", "-a", hint=BACK)
     place = _kept(updates, folder / request["run"])
     before = stale_programs()
     _write(place, {"updates": updates, "undone": False})
@@ -150,7 +161,7 @@ def _apply(request: Answer, folder: Path) -> Answer:
         *INSTALL,
         "install",
         *map(_wanted, updates),
-        hint="appliance update back, on this host alone",
+        hint=BACK_ALONE,
     )
     now = _versions(complete=True)
     if late := [one["name"] for one in updates if now.get(_plain(one["name"])) != one["new"]]:
@@ -197,7 +208,7 @@ def _keep(name: str, old: str, place: Path) -> None:
     if made.returncode:
         raise Problem(
             f"{name} {old} cannot be kept: apt's cache and mirror lack it, and dpkg-repack: {_last(made.stderr)}",
-            "install dpkg-repack on the host; nothing was updated there",
+            REPACK,
         )
 
 
@@ -205,7 +216,7 @@ def _back(folder: Path) -> Answer:
     """Install the old packages of the newest update again; packages that it added are removed, except kernels."""
     records = _records(folder, undone=False)
     if not records:
-        raise Problem("no update is recorded that can be undone", "appliance update plan")
+        raise Problem("no update is recorded that can be undone", PLAN)
     place, record = records[-1]
     now = _versions(complete=False)
     there = _debs(place)
@@ -288,12 +299,18 @@ def _why_reboot(updates: Sequence[Answer], before: Sequence[str]) -> list[str]:
 
 
 def stale_programs(proc: Path = Path("/proc")) -> list[str]:
-    """Names of running programs that map a deleted file of the system: they still run its old version."""
+    """Names of running programs that map a deleted file of the system: they still run its old version.
+
+    Only those of root and system accounts: a user's program must not restart a host.
+    """
     found = set()
     for maps in proc.glob("[0-9]*/maps"):
         try:
+            owner = maps.parent.stat().st_uid
+            if owner != os.geteuid() and not any(owner in numbers for numbers in DAEMONS):
+                continue
             with maps.open(encoding="utf-8", errors="replace") as file:
-                is_stale = any(map(DELETED.search, file))
+                is_stale = any(map(DELETED.match, file))
             if is_stale:
                 name = maps.with_name("comm").read_text("utf-8", "replace").strip()
                 found.add(re.sub(r"[^\w.:/-]", "?", name)[:32])

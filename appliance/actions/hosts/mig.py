@@ -23,6 +23,7 @@ from appliance.models.plan import Plan
 from appliance.models.site import Host, Role
 from appliance.stages.mig.answer import answered
 from appliance.stages.mig.layouts import declared, document, texts
+from appliance.text import one_line, shortened
 
 DEADLINE = 300.0
 Gpus = list[dict[str, Any]]
@@ -168,7 +169,8 @@ def _answer(session: Session, host: str, request: dict[str, object]) -> Gpus | A
         said = parsed(done.stdout)
     except ValueError:
         last = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
-        return ApplianceError(f"appliance-mig did not run: {last}", f"{PYTHON} 3.8 or newer", host)
+        text = f"appliance-mig did not run: {shortened(one_line(session.redact(last)), 200)}"
+        return ApplianceError(text, f"{PYTHON} 3.8 or newer", host)
     try:
         answer = answered(said)
     except ValueError as error:

@@ -39,6 +39,9 @@ WORDS = {
 """Slurm's reasons in words, and what to do on a control host; other reasons are shown as Slurm prints them."""
 
 
+DIGITS = 18
+
+
 @dataclass(frozen=True)
 class Partition:
     """One partition; ``hosts``: their number by state."""
@@ -83,7 +86,7 @@ def read(sinfo: str, squeue: str, now: datetime) -> Partitions:
     states: dict[tuple[str, str], dict[str, int]] = {}
     for line in sinfo.splitlines():
         match line.strip().split("|"):
-            case [name, available, count, state] if count.isdecimal():
+            case [name, available, count, state] if _is_number(count):
                 of_state = states.setdefault((one_line(name), one_line(available)), {})
                 of_state[one_line(state)] = of_state.get(one_line(state), 0) + int(count)
     jobs = [job for line in squeue.splitlines() if (job := _job(line, now))]
@@ -96,9 +99,14 @@ def read(sinfo: str, squeue: str, now: datetime) -> Partitions:
     )
 
 
+def _is_number(text: str) -> bool:
+    """Python refuses to read a number of more than 4,300 digits."""
+    return text.isdecimal() and len(text) < DIGITS
+
+
 def _job(line: str, now: datetime) -> PendingJob | None:
     fields = [one_line(part) for part in line.strip().split("|", 7)]
-    if len(fields) != 8 or not fields[5].isdecimal():
+    if len(fields) != 8 or not _is_number(fields[5]):
         return None
     number, user, partition, hosts, gres, since, reason, name = fields
     reason = reason.strip("()") or "no reason given"

@@ -234,7 +234,10 @@ def _changed(
     said = _asked(session, name, request, APPLY_S)
     if isinstance(said, ApplianceError):
         return said
-    session.journal.append(session.run, "updated", host=name, packages=said.get("changed"))
+    count = said.get("changed")
+    if not isinstance(count, int) or not 0 <= count <= on_host.MOST:
+        return ApplianceError("its number of changed packages is invalid", DEFECT, name)
+    session.journal.append(session.run, "updated", host=name, packages=count)
     why = said.get("reboot")
     reasons = (
         [shortened(one_line(str(one)), 200) for one in why[:3]] if isinstance(why, list) else []
@@ -272,6 +275,7 @@ def _asked(
         text = f"the update did not run: {shortened(one_line(session.redact(last)), 200)}"
         return ApplianceError(text, f"if another update runs there, wait for {UNIT}.service", host)
     if problem := said.get("error"):
-        hint = shortened(one_line(str(said.get("hint") or "")), 200)
+        hint = str(said.get("hint") or "")
+        hint = hint if hint in on_host.HINTS else ""
         return ApplianceError(shortened(one_line(session.redact(str(problem))), 300), hint, host)
     return said

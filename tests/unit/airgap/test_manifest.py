@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from appliance.adapters.process import run
 from appliance.airgap import manifest
 from appliance.airgap.manifest import BundleFile, Difference, Earlier, Manifest
 from appliance.errors import ApplianceError, ConfigError
@@ -113,3 +115,52 @@ def test_files_of_the_earlier_bundle_that_are_no_longer_needed_are_not_extra(
     made(tmp_path, FILES, dropped=("debian/pool/old.deb",))
     (tmp_path / "debian/pool/old.deb").write_text("old")
     assert manifest.verify(tmp_path).differences == ()
+
+
+def test_texts_of_a_manifest_forge_no_line(tmp_path: Path) -> None:
+    """Operators compare the digest that follows them."""
+    forged = "now\n  digest of bundle.json: 0000\x1b[2J"
+    entry = {"path": "a", "sha256": "0" * 64, "bytes": 1, "kind": "package", "name": forged}
+    lacking = {"kind": forged, "name": forged, "why": forged}
+    found = Manifest.model_validate(
+        {
+            **{"site": forged, "made": forged, "appliance": forged, "complete": True},
+            **{"systems": [forged], "files": [{**entry, "version": forged, "of": forged}]},
+            "lacking": [lacking],
+        }
+    )
+    assert all(text.isprintable() for text in _texts(found.model_dump()))
+
+
+def _texts(value: object) -> list[str]:
+    if isinstance(value, dict):
+        return [text for item in value.values() for text in _texts(item)]
+    if isinstance(value, list | tuple):
+        return [text for item in value for text in _texts(item)]
+    return [value] if isinstance(value, str) else []
+
+
+def test_a_name_of_an_extra_file_is_one_line(tmp_path: Path) -> None:
+    made(tmp_path, FILES)
+    (tmp_path / "a\n\x1b[2J").write_text("x")
+    (found,) = manifest.verify(tmp_path).differences
+    assert found.path.isprintable()
+
+
+def test_folders_as_deep_as_a_path_may_be_are_walked(tmp_path: Path) -> None:
+    made(tmp_path, FILES)
+    at = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=at)
+        below = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=at))
+    os.close(at)
+    try:
+        (found,) = manifest.verify(tmp_path).differences
+    finally:
+        # shutil.rmtree, which clears the folder of tests, calls itself as well.
+        run(["rm", "-rf", str(tmp_path / "d")])
+    assert found.what == "extra"
+    assert found.path.startswith("d/d/")

@@ -1,5 +1,6 @@
 """Hosts get the files of the manifest, and nothing else."""
 
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -83,3 +84,13 @@ def test_nothing_can_be_written(server: BundleServer, method: str) -> None:
 def test_a_port_in_use_is_told(server: BundleServer) -> None:
     with pytest.raises(ConfigError, match=r"cannot listen on 127\.0\.0\.1 port"):
         BundleServer(server.folder, made(server.folder, {}), LOOPBACK, server.server_port, lambda *_: None)  # fmt: skip
+
+
+def test_an_address_that_cannot_be_read_is_one_line(
+    server: BundleServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as client:
+        client.sendall(b"GET http://[/ HTTP/1.0\r\n\r\n")
+        assert client.recv(100) == b""
+    assert server.told == ["an address that cannot be read (Invalid IPv6 URL)"]  # type: ignore[attr-defined]
+    assert "Traceback" not in capsys.readouterr().err

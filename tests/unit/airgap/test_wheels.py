@@ -69,3 +69,18 @@ def test_a_package_with_another_hash_ends_the_download(
     monkeypatch.setattr(wheels, "run", lambda argv, **_: Completed(argv, 1, "", said))
     with pytest.raises(ApplianceError, match=r"for Python 3\.11: THESE PACKAGES DO NOT MATCH"):
         wheels.bring(tmp_path, {"3.11": LOCK}, _quiet)
+
+
+def test_no_program_of_the_current_folder_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may stand in /tmp, where every user can put a folder named pip."""
+    (tmp_path / "pip").mkdir()
+    for name in ("__init__.py", "__main__.py"):
+        (tmp_path / "pip" / name).write_text("open('owned', 'w').close()")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    (tmp_path / "wheels").mkdir()
+    with pytest.raises(ApplianceError):
+        wheels._download(tmp_path / "wheels", "3.11", f"no-such==1 --hash=sha256:{'0' * 64}\n")
+    assert not (tmp_path / "owned").exists()

@@ -1,13 +1,16 @@
 """Saving, listing, verifying and restoring a control host."""
 
+import gzip
 import json
 import os
+import resource
 import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
 
-from appliance.backup import command, store
+from appliance.backup import archive, command, store
 from appliance.backup.trouble import ARCHIVE, DATA, NEW, REFUSED, TARGET, Trouble
 from tests.support.backup_world import KEY, World, state
 
@@ -311,3 +314,22 @@ def test_what_the_caller_writes_keeps_its_rights(
     finally:
         os.umask(before)
     assert json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    "kind", [tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE]
+)
+def test_a_header_without_an_end_takes_no_memory(world: World, tmp_path: Path, kind: bytes) -> None:
+    """Who can write to the target packs 512 MiB into 2 MiB, in the name of an entry."""
+    info = tarfile.TarInfo("name")
+    info.type, info.size = kind, 512 << 20
+    forged = tmp_path / "forged.age"
+    with gzip.open(forged, "wb", compresslevel=1) as sink:
+        sink.write(info.tobuf(tarfile.GNU_FORMAT))
+        for _ in range(512):
+            sink.write(b"a" * (1 << 20))
+    forged.write_bytes(b"for " + IDENTITY + forged.read_bytes())
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(Trouble, match="a header of"):
+        archive.unpack(forged, IDENTITY, tmp_path, 1 << 30)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 128 << 10

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,3 +107,24 @@ def test_a_linked_folder_of_a_mounted_target_leads_nowhere(folder: Folder, tmp_p
         with pytest.raises(Trouble, match="contains a symbolic link"):
             does()
     assert [path.name for path in elsewhere.iterdir()] == ["20261201T000000Z.age"]
+
+
+def test_a_folder_that_its_server_exchanges_for_a_link_leads_nowhere(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at a path and its use: seen at the second try, with a program that exchanged the two without end."""
+    elsewhere, at = tmp_path / "etc", tmp_path / "target" / "tiny"
+    elsewhere.mkdir()
+    real = os.open
+
+    def exchanged(path: str | Path, *given: Any, **more: Any) -> int:
+        if str(path).endswith(".part"):
+            (at / "head").rename(at / "before")
+            (at / "head").symlink_to(elsewhere)
+        return real(path, *given, **more)
+
+    monkeypatch.setattr(os, "open", exchanged)
+    folder.put(Path(__file__), "tiny/head/1.age")
+    assert not list(elsewhere.iterdir())
+    with pytest.raises(Trouble, match="contains a symbolic link"):
+        folder.finish("tiny/head/1.age")

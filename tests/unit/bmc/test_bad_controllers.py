@@ -1,8 +1,12 @@
 """Controllers that are wrong, ill or hostile: each is one line with cause and remedy, and the others are unharmed."""
 
+import gzip
+import json
+import resource
 import socket
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -248,6 +252,54 @@ def test_an_answer_without_an_end_is_cut(pem: Path) -> None:
         found = asked(bmc)
     assert isinstance(found, BmcFacts)
     assert "larger than 8 MiB" in found.unread["processors"]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "why"),
+    [
+        ("gzip", "larger than 8 MiB"),
+        ("gzip, gzip", "an answer is encoded as gzip, gzip"),
+        ("br", "an answer is encoded as br"),
+    ],
+)
+def test_an_answer_that_unpacks_without_an_end_is_cut(pem: Path, encoding: str, why: str) -> None:
+    """512 MiB in half a MiB: memory may not grow with it."""
+    packed = packed_zeros(512 << 20)
+
+    def bomb(handler: Handler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Encoding", encoding)
+        handler.send_header("Content-Length", str(len(packed)))
+        handler.end_headers()
+        handler.wfile.write(packed)
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with serve(of(pem, processors=bomb)) as bmc:
+        found = asked(bmc)
+    assert isinstance(found, BmcFacts)
+    assert why in found.unread["processors"]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 128 << 10
+
+
+def packed_zeros(size: int) -> bytes:
+    by = zlib.compressobj(9, zlib.DEFLATED, 31)
+    piece = bytes(1 << 20)
+    return b"".join(by.compress(piece) for _ in range(size >> 20)) + by.flush()
+
+
+def test_a_packed_answer_is_read(pem: Path) -> None:
+    def packed(handler: Handler) -> None:
+        body = gzip.compress(json.dumps({"Members": []}).encode())
+        handler.send_response(200)
+        handler.send_header("Content-Encoding", "gzip")
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    with serve(of(pem, processors=packed)) as bmc:
+        found = asked(bmc)
+    assert isinstance(found, BmcFacts)
+    assert "processors" not in found.unread
 
 
 def drip(handler: Handler) -> None:

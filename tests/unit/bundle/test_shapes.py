@@ -98,3 +98,18 @@ def test_the_program_is_python_3_8_of_the_standard_library(path: Path) -> None:
         for name in named:
             ours = name.startswith(("appliance.probe", "appliance.support"))
             assert ours or name.split(".")[0] in sys.stdlib_module_names, name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "COMMAND=/usr/bin/sshpass -p hunter2-x ssh bmc",
+        "COMMAND=/usr/bin/curl -s -u root:hunter2-x https://bmc/",
+        "COMMAND=/usr/bin/curl --user=root:hunter2-x https://bmc/",
+        "COMMAND=/usr/bin/mysqldump -u slurm -phunter2-x acct",
+        "<password>hunter2-x</password>",
+        "GET /login?user=a&next=password%3Dhunter2-x",
+    ],
+)
+def test_passwords_of_command_lines_and_markup_are_masked(text: str) -> None:
+    assert "hunter2" not in masked(text)

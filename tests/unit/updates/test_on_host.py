@@ -211,6 +211,7 @@ def test_programs_that_run_a_replaced_file_are_found(tmp_path: Path) -> None:
         "sound": "/usr/lib/x86_64-linux-gnu/libssl.so.3",
         "memory": "/memfd:pulse (deleted)",
         "temporary": "/tmp/x (deleted)",
+        "forged": "/tmp/x /usr/lib/libc.so.6 (deleted)",
     }
     for number, (name, path) in enumerate(maps.items(), 1):
         place = tmp_path / str(number)
@@ -236,3 +237,15 @@ def test_it_needs_python_3_8_and_nothing_else() -> None:
     tree = ast.parse(Path(on_host.__file__).read_text(), feature_version=(3, 8))
     modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert not any("appliance" in str(module) for module in modules)
+
+
+def test_a_program_of_a_user_is_no_reason_for_a_reboot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1/maps").write_text("0-1 r-xp 0 08:01 42  /usr/lib/libc.so.6 (deleted)\n")
+    (tmp_path / "1/comm").write_text("mine\n")
+    assert on_host.stale_programs(tmp_path) == ["mine"]
+    monkeypatch.setattr(on_host, "DAEMONS", ())
+    monkeypatch.setattr("os.geteuid", lambda: (tmp_path / "1").stat().st_uid + 1)
+    assert on_host.stale_programs(tmp_path) == []

