@@ -121,7 +121,12 @@ def serve(arguments: Sequence[str], port: int, name: str, tell: Callable[[str], 
 
     Raises ApplianceError if the port is in use.
     """
-    server = Loopback((sys.executable, "-m", "appliance", *arguments), port, name)
+    # -P: another user may have put a package of this name into the current folder.
+    server = Loopback((sys.executable, "-P", "-m", "appliance", *arguments), port, name)
+
+    def started(*_: object) -> None:
+        tell(server.address)
+
     try:
         # No access log: the first request has the token.
         web.run_app(
@@ -129,7 +134,7 @@ def serve(arguments: Sequence[str], port: int, name: str, tell: Callable[[str], 
             host=HERE,
             port=port,
             access_log=None,
-            print=lambda *_: tell(server.address),
+            print=started,
         )
     except OSError as error:
         raise ApplianceError(

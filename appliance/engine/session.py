@@ -44,6 +44,7 @@ class Session:
     lock: ImageLock | None = None
     address: Address = field(default_factory=Address)
     accepting: frozenset[str] = frozenset()
+    sources: tuple[Path, ...] = ()
     notices: Notices = field(default_factory=Notices)
 
     def tell(self, event: Event) -> None:

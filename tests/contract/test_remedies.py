@@ -52,7 +52,7 @@ STAND_INS = {
     "runai.releases": "tests/unit/stages/runai/test_checks.py",
 }
 """Checks of a program that no rack can run: their faults are planted in a stand-in, or in facts; no remedy was typed."""
-MOST_OPEN = 36
+MOST_OPEN = 38
 """Checks without any planted fault: lower this when one gets a row."""
 
 

@@ -151,6 +151,12 @@ PRINTED = (
     Printed("profile", "a hardware class; the schema of its file", ("profile show",), Profile),
     Printed("rack", "a virtual rack", ("lab up", "lab status"), RackStatus),
     Printed(
+        "rehearsal",
+        "a change as rehearsed on a virtual rack",
+        ("rehearse",),
+        documents.Rehearsal,
+    ),
+    Printed(
         "notification", "sent, not printed: an event for the site's receiver", (), Notification
     ),
 )

@@ -218,6 +218,7 @@ def open_session(
             cancelled=cancelled,
             lock=loaded.lock,
             address=target.address.absolute(),
+            sources=loaded.sources,
             notices=notices,
         )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from appliance.actions.bmc import firmware as action
 from appliance.actions.hosts import maintenance, waves
 from appliance.actions.sites.opening import Target
 from appliance.adapters.redfish import Controller
+from appliance.bmc import firmware
 from appliance.bmc.firmware import Watching
 from appliance.engine.run import drain as draining
 from appliance.engine.session import Session
@@ -96,8 +98,12 @@ def bench(
 
 def test_old_firmware_is_updated_in_waves_and_a_second_run_does_nothing(bench: Bench) -> None:
     drained: dict[str, str] = {}
+
+    def note(name: str) -> None:
+        drained[name] = bench.world.reasons.get(name, "")
+
     for name, machine in bench.machines.items():
-        machine.on_poll = lambda n=name: drained.update({n: bench.world.reasons.get(n, "")})
+        machine.on_poll = partial(note, name)
     done, rest = bench.update(*NAMES, at_once=2)
     assert [one.host for one in done if one.is_good] == ["gpu-1", "gpu-2", "head"], done
     assert rest == ()
@@ -164,7 +170,7 @@ def test_a_run_after_a_power_cut_watches_the_task_that_runs(bench: Bench) -> Non
         raise RuntimeError("the power is cut")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(action.firmware, "watch", killed)
+        patch.setattr(firmware, "watch", killed)
         with pytest.raises(RuntimeError):
             bench.update("gpu-1")
     assert bench.ordered() == {"gpu-1": ["BMC"]}
