@@ -12,6 +12,7 @@ from appliance.actions.sites import init as action
 from appliance.actions.sites.machine_list import MachineList
 from appliance.actions.sites.machine_lists import read_list
 from appliance.cli import options
+from appliance.cli.files import InputFile
 from appliance.cli.renamed import renamed, with_options
 from appliance.config.load import LoadedSite
 from appliance.text import plural
@@ -46,7 +47,7 @@ def _network(context: click.Context, parameter: click.Parameter, value: str) -> 
     "files",
     metavar="FILE",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=InputFile(),
     help="Hosts, or cables, listed in a CSV file (repeatable); instead of --count.",
 )
 @click.option(
@@ -58,13 +59,13 @@ def _network(context: click.Context, parameter: click.Parameter, value: str) -> 
 @click.option(
     "--token",
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=InputFile(),
     help="File with the token of NetBox, mode 0600.",
 )
 @click.option(
     "--authority",
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=InputFile(),
     help="CA certificate of NetBox, if this machine does not trust it.",
 )
 @click.option(

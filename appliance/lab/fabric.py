@@ -32,7 +32,7 @@ def start(rack: Rack) -> None:
         _spawn(rack, "simulator", ("sh", "-c", SIMULATOR, "ibsim", *_simulator(rack)))
         _answer(rack, time.monotonic() + SECONDS)
     if not _runs(rack, "follower"):
-        follower = (sys.executable, "-m", "appliance.lab.fabric_follower", rack.name)
+        follower = (sys.executable, "-P", "-m", "appliance.lab.fabric_follower", rack.name)
         _spawn(rack, "follower", follower)
 
 

@@ -165,7 +165,7 @@ def _keyring(home: Path) -> Iterator[tuple[str, ...]]:
 
 def _serve(rack: Rack) -> None:
     folder = rack.state_dir / "repository"
-    argv = (sys.executable, "-m", "http.server", str(PORT), "--bind", str(rack.gateway))
+    argv = (sys.executable, "-I", "-m", "http.server", str(PORT), "--bind", str(rack.gateway))
     started = spawn(
         (*argv, "--directory", str(served(rack))),
         env={processes.MARK: str(rack.state_dir)},

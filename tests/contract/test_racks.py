@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.conftest import SHARED_RACK
 
 MODULES = sorted(Path(__file__).parents[1].glob("integration/test_*.py"))
-ALONE = {"test_audit", "test_clustermax"}
+ALONE = {"test_audit", "test_changed_as_documented", "test_clustermax"}
 """Of a target of its own."""
 
 

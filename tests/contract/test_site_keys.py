@@ -40,6 +40,7 @@ ELSEWHERE = {
     "observe.receivers[].webhook.": "read as a run begins: config/secrets.py",
     "observe.receivers[].slack.": "read as a run begins: config/secrets.py",
     "observe.mail.password.": "read as a run begins: config/secrets.py",
+    "notify.": "sent by the control machine alone: engine/notices.py",
     "networks.NAME.dhcp[]": "who may answer a machine that is installed: provision/dhcp.py",
     "provision.image": "what machines are installed with: actions/provisioning/provision.py",
     "provision.signers": "who may have signed it: actions/provisioning/provision.py",

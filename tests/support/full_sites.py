@@ -23,6 +23,7 @@ def write_full_site(folder: Path, kind: str) -> Path:
     write_secrets(folder / "secrets")
     for name, text in (
         ("bmc", "bmc of this test\n"),
+        ("notify", "https://192.0.2.9/events\n"),
         ("bmc.pem", AUTHORITY.read_text()),
         ("chat", "https://chat.example.com/hooks/full\n"),
         ("mail", "mail of this test\n"),
