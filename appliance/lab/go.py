@@ -56,7 +56,15 @@ def _fetched(folder: Path, progress: Progress) -> Path:
         fresh = folder / f"fetching-{target.name}-{os.getpid()}"
         fresh.mkdir(parents=True)
         (fresh / "requirements").write_text(f"{WHEEL}\n", encoding="utf-8")
-        pip = (sys.executable, "-I", "-m", "pip", "--disable-pip-version-check", "download", "--quiet")
+        pip = (
+            sys.executable,
+            "-I",
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "download",
+            "--quiet",
+        )
         which = ("--no-deps", "--only-binary", ":all:")
         wanted = ("--require-hashes", "--requirement", str(fresh / "requirements"))
         run((*pip, *which, *wanted, "--dest", str(fresh)), timeout=DOWNLOAD_SECONDS)
