@@ -14,11 +14,11 @@ from appliance.stages.base.checks.room import FAIL_PERCENT
 from appliance.stages.context import RoleContext, Variables
 from appliance.stages.fabric.checks.ports import wanted_rate
 from appliance.stages.gpu import ids as gpu_ids
+from appliance.stages.gpu.checks.xid import RECOVERY
 from appliance.stages.gpu.part import gpu_parts
 from appliance.stages.gpu.xid_map import xid_map
 from appliance.stages.storage.variables import client
 from appliance.watch.bundle import executable
-from appliance.watch.rules import RECOVERY
 
 
 def most_out(site: Site, options: WatchOptions) -> int:
