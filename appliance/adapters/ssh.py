@@ -261,10 +261,12 @@ def _connect(
             transport_factory=factory,
         )
     except (paramiko.SSHException, OSError, EOFError) as error:
+        transport = client.get_transport()
+        greeted = transport is not None and bool(transport.remote_version)
         client.close()
         sock.close()
         open_files.check(error)
-        raise _refusal(endpoint, error) from error
+        raise _refusal(endpoint, error, greeted=greeted) from error
     return client
 
 
@@ -302,7 +304,8 @@ def _pinned(endpoint: Endpoint, known: KnownHosts) -> Sequence[paramiko.PKey]:
         ) from error
 
 
-def _refusal(endpoint: Endpoint, error: Exception) -> ConnectionFailed:
+def _refusal(endpoint: Endpoint, error: Exception, *, greeted: bool = True) -> ConnectionFailed:
+    """Return the error with its remedy. ``greeted``: sshd sent its version, so it is not the whole host that hangs."""
     name = endpoint.host
     match error:
         case paramiko.BadHostKeyException() if (
@@ -349,12 +352,11 @@ def _refusal(endpoint: Endpoint, error: Exception) -> ConnectionFailed:
                 "for host keys that others can read: chmod 0600 /etc/ssh/ssh_host_*_key",
                 name,
             )
-        case _ if "No existing session" in str(error):
+        case _ if greeted and "No existing session" in str(error):
             return ConnectionFailed(
                 f"accepts connections, but its SSH stops in the key exchange ({_words(error)})",
-                "try again in a minute: it may be busy; if it persists, large packets are lost: ping -c1 -s 1400 "
-                f"{endpoint.address} gets no answer, with -s 100 it does; correct the MTU on the way, or on its console: nft list ruleset "
-                "shows a firewall that drops them",
+                "try again in a minute: it may be busy; if it persists, large packets are lost: ping -c1 -s 1400 to it gets no "
+                "answer, with -s 100 it does; correct the MTU on the way, or on its console: nft list ruleset shows a firewall that drops them",
                 name,
             )
         case _:

@@ -368,3 +368,14 @@ def test_where_ssh_fails_the_address_is_not_part_of_the_reason(
         assert failure.host == host
         told.add((failure.message, failure.hint))
     assert len(told) == 1
+
+
+def test_a_host_that_sends_no_version_hangs_and_one_that_does_loses_packets(
+    tmp_path: Path,
+) -> None:
+    endpoint = Endpoint("gpu-1", "10.0.0.1", 22, "root", tmp_path / "id", tmp_path, False)
+    error = paramiko.SSHException("No existing session")
+    assert "key exchange" in ssh._refusal(endpoint, error, greeted=True).message
+    hangs = ssh._refusal(endpoint, error, greeted=False)
+    assert "SSH does not answer" in hangs.message
+    assert "console hangs" in hangs.hint
