@@ -1,6 +1,7 @@
 """Slurm and Kubernetes side by side: deployed once, nothing to do twice, work in both, projects closed to each other."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -304,7 +305,8 @@ def test_a_sick_host_takes_no_new_pods_and_says_why_and_pods_there_go_on(cluster
         # By the timer alone.
         until(lambda: "gpu-2" not in cluster.ready(), "gpu-2 is cordoned")
         said = cluster.kubectl("describe node gpu-2")
-        assert "ApplianceFit     False" in said
+        assert re.search(r"^  ApplianceFit +False ", said, re.M), said
+        assert re.search(r"^  XIDErrors +True ", said, re.M), said
         assert "appliance: health: gpu.xid GPU 2: Xid 79" in said
         (found,) = (r for r in looked(cluster) if r["id"] == "gpu.xid")
         assert found["target"] == "gpu-2/GPU 2"
