@@ -49,7 +49,8 @@ def act(given: dict[str, Any], seen: Verdict, door: Door, verb: str = "act") -> 
         elif not seen.young and (repaired or before.get("causes", True) or before.get("ours")):
             minutes = given.get("return_after_minutes") or 0
             waited = minutes > 0 and time.time() - since >= 60 * minutes
-            _look_back(seen, door, repaired=repaired, waited=waited)
+            ours = bool(before.get("ours"))
+            _look_back(seen, door, repaired=repaired, waited=waited, ours=ours)
         elif seen.young and before.get("state") == verdict.OUT:
             seen.state = verdict.OUT
             seen.ours, seen.returns = bool(before.get("ours")), bool(before.get("returns"))
@@ -81,6 +82,7 @@ def _take_out(given: dict[str, Any], seen: Verdict, door: Door, before: dict[str
     mine = door.nodes()[door.name]
     was_out = mine.is_out
     if before.get("ours") and not was_out:
+        seen.outs = []
         seen.waived.update(dict.fromkeys((c["key"] for c in before["causes"]), time.time()))
     fresh = [cause for cause in seen.causes if cause.key not in seen.waived]
     if fresh or mine.is_out:
@@ -107,12 +109,16 @@ def _still(waived: dict[str, float], seen: Verdict) -> dict[str, float]:
     return {key: at for key, at in waived.items() if standing.get(key, at + 1.0) < at}
 
 
-def _look_back(seen: Verdict, door: Door, *, repaired: bool, waited: bool) -> None:
-    """Resume a fit host that this program drained, once it was fit for long enough and if its fault may end by itself."""
+def _look_back(seen: Verdict, door: Door, *, repaired: bool, waited: bool, ours: bool) -> None:
+    """Resume a fit host that this program drained, once it was fit for long enough and if its fault may end by itself.
+
+    ``ours``: this program drained it before; if it is no longer drained, an operator or a deployment has resumed it.
+    """
     mine = door.nodes()[door.name]
     door.withdraw(mine)
     _whose(seen, door, mine)
     if not mine.is_ours:
+        seen.outs = [] if ours and not mine.is_out else seen.outs
         return
     if repaired or (seen.returns and waited):
         door.resume()

@@ -453,7 +453,7 @@ ACCOUNTS = (
         "accounts",
         ("head", H, "/etc/sudoers", "# 1\\nnews ALL=(ALL) ALL"),
         ("gpu-1", H, "/etc/pam.d/sshd", "auth sufficient pam_permit.so"),
-        ("gpu-2", D, "/etc/security/access.conf", "+:ALL:ALL"),
+        ("gpu-2", H, "/etc/security/access.conf", "+:ALL:ALL"),
         ("gpu-2", D, "/etc/login.defs", "UMASK 000"),
     ),
 )

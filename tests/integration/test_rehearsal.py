@@ -16,7 +16,7 @@ from appliance.journal import Journal
 from appliance.lab.spec import folder_of
 from tests.integration.rack import PROGRAM, own_name
 
-pytestmark = [pytest.mark.rack, pytest.mark.slow]
+pytestmark = [pytest.mark.remedies, pytest.mark.slow]
 
 SECONDS = 1200.0
 NAME = own_name("rehearsal")
@@ -106,7 +106,6 @@ def _full(folder: Path) -> None:
     file.write_text(file.read_text().replace("\nbase:\n", "\nbase:\n  tools: [mpi]\n"))
 
 
-@pytest.mark.remedies
 @pytest.mark.parametrize(("change", "says"), [
     (_release, "no repository of this host offers"),
     (_cluster, 'slurm.cluster is "acme2"'),
@@ -121,7 +120,6 @@ def test_mistakes_that_only_a_deployment_shows_fail_with_their_cause(
     assert says in _causes(found)
 
 
-@pytest.mark.remedies
 def test_another_password_of_the_database_restarts_its_daemon(site: Path) -> None:
     secret = site / "secrets/slurmdbd_password"
     secret.chmod(0o600)

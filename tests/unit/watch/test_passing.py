@@ -111,3 +111,13 @@ def test_days_between_do_not_add_up(nodes: Nodes) -> None:
     for _ in range(3):
         assert out_and_back(nodes)
         kept(outs=[at - 90_000 for at in kept()["outs"]])
+
+
+def test_an_operator_who_resumes_it_in_the_scheduler_starts_the_count_again(nodes: Nodes) -> None:
+    for _ in range(4):
+        assert act(DISK).state == verdict.OUT
+        act()
+        nodes.known["g1"]["spec"] = {}
+        act()
+        assert kept()["outs"] == []
+    assert out_and_back(nodes)
