@@ -152,7 +152,7 @@ machines: tools
 
 # Plants each fault, types the remedy that is printed, and requires PASSED.
 remedies: tools
-	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -m rack tests/integration/test_night.py tests/integration/test_faults.py tests/integration/test_cluster_smoke.py
+	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -m rack tests/integration/test_night.py tests/integration/test_faults.py tests/integration/test_cluster_smoke.py tests/integration/test_changed_as_documented.py tests/integration/test_rehearsal.py
 
 fresh: tools
 	$(SUDO) env PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -q -m fresh

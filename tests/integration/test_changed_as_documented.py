@@ -13,7 +13,7 @@ from tests.integration.deployed import HOSTS, Deployed
 from tests.integration.rack import PROGRAM
 from tests.integration.test_night import look, until_good
 
-pytestmark = [pytest.mark.rack, pytest.mark.remedies]
+pytestmark = [pytest.mark.rack, pytest.mark.remedies, pytest.mark.slow]
 
 SLURM = "slurm: {ssh_needs_job: false}"
 PARTITIONS = "slurm: {{ssh_needs_job: false, partitions: [{}]}}"

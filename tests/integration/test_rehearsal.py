@@ -16,7 +16,7 @@ from appliance.journal import Journal
 from appliance.lab.spec import folder_of
 from tests.integration.rack import PROGRAM, own_name
 
-pytestmark = [pytest.mark.remedies, pytest.mark.slow]
+pytestmark = [pytest.mark.rack, pytest.mark.remedies, pytest.mark.slow]
 
 SECONDS = 1200.0
 NAME = own_name("rehearsal")
