@@ -203,6 +203,8 @@ def _lock_of(cache: Path, what: str) -> Path:
 def _clear_builds(cache: Path, what: str) -> None:
     """Remove builds of one image that were interrupted."""
     for folder in cache.glob("building-*"):
+        if folder.name.startswith(nvml.BUILDING):
+            continue
         if what == next((n for n in OTHERS if folder.name.startswith(f"building-{n}-")), IMAGE):
             mounts.remove(folder)
 

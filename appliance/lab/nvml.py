@@ -1,5 +1,6 @@
 """The simulated NVML: a C library of our own with its nvidia-smi, built once, and the state file both read."""
 
+import fcntl
 import io
 import shutil
 import zipfile
@@ -28,6 +29,8 @@ TOOL_SOURCES = (
     "probe/problems.py",
 )
 SONAME = "libnvidia-ml.so.1"
+BUILDING = "building-nvml-"
+"""Prefix of a layer that is being built; its lock is not that of an image."""
 
 Value = str | int
 State = dict[str, dict[str, Value]]
@@ -70,18 +73,28 @@ def build(cache: Path) -> Path:
     program = nvidia_smi()
     key = digest("".join(file.read_text(encoding="utf-8") for file in sources) + program.hex())
     target = cache / f"nvml-{key}"
-    if not target.exists():
-        fresh = cache / f"building-{target.name}"
-        shutil.rmtree(fresh, ignore_errors=True)
-        (fresh / LIB_FOLDER).mkdir(parents=True)
-        library = fresh / LIB_FOLDER / SONAME
-        run(compile_command(library, [file for file in sources if file.suffix == ".c"]))
-        tool = fresh / TOOL
-        tool.parent.mkdir(parents=True)
-        tool.write_bytes(program)
-        tool.chmod(0o755)
-        fresh.rename(target)
+    if target.exists():
+        return target
+    cache.mkdir(parents=True, exist_ok=True)
+    # Racks of all images need it, and their builds do not wait for each other.
+    with (cache / "nvml.lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for rest in cache.glob(f"{BUILDING}*"):
+            shutil.rmtree(rest)
+        if not target.exists():
+            _make(cache / f"{BUILDING}{key}", sources, program).rename(target)
     return target
+
+
+def _make(fresh: Path, sources: Sequence[Path], program: bytes) -> Path:
+    (fresh / LIB_FOLDER).mkdir(parents=True)
+    library = fresh / LIB_FOLDER / SONAME
+    run(compile_command(library, [file for file in sources if file.suffix == ".c"]))
+    tool = fresh / TOOL
+    tool.parent.mkdir(parents=True)
+    tool.write_bytes(program)
+    tool.chmod(0o755)
+    return fresh
 
 
 def nvidia_smi() -> bytes:

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -217,3 +218,10 @@ def test_library_of_another_version_than_the_loaded_driver_says_so(
         done = host.smi("--query-gpu=driver_version", "--format=csv,noheader")
         assert (done.returncode == 0) is fits
         assert ("mismatch" in (done.stdout + done.stderr).lower()) is not fits
+
+
+def test_racks_that_need_the_library_at_once_build_it_once(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        layers = set(pool.map(lambda _: nvml.build(tmp_path), range(4)))
+    assert len(layers) == 1
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(nvml.BUILDING)] == []
