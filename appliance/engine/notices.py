@@ -60,7 +60,7 @@ class Posted(Notices):
     def health(self, verdict: Verdict) -> None:
         """The whole site was judged: sends an event if its verdict differs from the one sent last."""
         entry = self._journal.last(TOLD)
-        told = Verdict(str(entry.data["verdict"])) if entry else None
+        told = _verdict(entry.data.get("verdict")) if entry else None
         if told is not verdict:
             self._send("health_changed", "health", verdict=verdict, earlier=told)
 
@@ -87,8 +87,7 @@ class Posted(Notices):
         """With what the journal has: verbs that print each host's result end without an error."""
         entry = self._journal.last(FINISHED, run=self._run)
         said = entry.data if entry else {}
-        verdict = said.get("verdict")
-        known = Verdict(str(verdict)) if verdict in set(Verdict) else None
+        known = _verdict(said.get("verdict"))
         if said.get("interrupted"):
             outcome = Outcome.INTERRUPTED
         elif outcome is Outcome.DONE and (self._failed or said.get("exit") == 1):
@@ -144,3 +143,8 @@ class Posted(Notices):
             why = self._why or f"the receiver did not answer within {END_S:g} seconds"
             text = f"notify: {plural(lost, 'event was', 'events were')} not delivered: {why}"
             self._observer.handle(Message(text=text, level="warning"))
+
+
+def _verdict(said: object) -> Verdict | None:
+    """Return a verdict of the journal; None for one that another release wrote."""
+    return Verdict(str(said)) if said in tuple(Verdict) else None

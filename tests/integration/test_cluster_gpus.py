@@ -117,7 +117,7 @@ def test_an_unfit_host_is_cordoned_and_given_back_by_a_person(cluster: Cluster) 
 
     offers(cluster, "gpu-1", "8")
     fit = {"gpu-1": ("True", ""), "gpu-2": ("True", "")}
-    # As on a cluster of somebody else's, whose hosts do not check themselves.
+    # As on an external cluster, whose hosts do not check themselves.
     for host in ("gpu-1", "gpu-2"):
         cluster.said(host, f"systemctl stop {WATCH}.timer")
     assert told(0) == fit

@@ -63,7 +63,7 @@ def update(
     """Update these machines in waves: what became of each, and those that were not reached; None if declined.
 
     Raises ApplianceError before any change if a machine cannot be compared, has no image, does not answer, or is drained
-    by another operator. A run after an interrupted one watches the task that the BMC was given, and orders nothing twice.
+    by another operator. A run after an interrupted one watches the task that was recorded.
     """
     with open_session(target, "bios", observer) as session:
         found = _seen(session, hosts)

@@ -213,11 +213,11 @@ def _announce(session: Session, target: Target, stages: tuple[str, ...], scope: 
     note = ""
     if target.embedded:
         note = (
-            "No inventory given: using the virtual rack (container hosts on this machine, "
+            "No --site given: using the virtual rack (container hosts on this machine, "
             f"{' and '.join(session.site.simulated)} simulated)."
         )
     elif target.is_here:
-        note = f"No inventory given: using the site of this folder, {Path.cwd()}."
+        note = f"No --site given: using the site of this folder, {Path.cwd()}."
     session.tell(
         RunStarted(
             run=session.run,

@@ -85,7 +85,7 @@ def _columns(file: Path, heading: Sequence[str]) -> tuple[str, ...]:
 
 def _rows(file: Path, heading: Sequence[str], lines: Iterator[list[str]]) -> Iterator[Row]:
     for cells in lines:
-        number = lines.line_num  # type: ignore[attr-defined]
+        number = lines.line_num  # type: ignore[attr-defined]  # of csv.reader, whose type has no public name
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) > len(heading):

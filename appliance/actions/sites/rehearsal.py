@@ -41,7 +41,7 @@ from appliance.errors import ApplianceError, ConfigError
 from appliance.journal import Journal
 from appliance.models.events import Observer
 from appliance.models.plan import Plan
-from appliance.models.result import Status
+from appliance.models.result import lacking
 from appliance.models.run import StageOutcome, StageState
 from appliance.models.site import Owner, Site
 from appliance.ownership import require_file
@@ -53,7 +53,6 @@ HOST_MIB, CLUSTER_MIB, SPARE_MIB = 400, 1200, 2048
 HOSTS_PER_PROCESSOR = 4
 FILL = "/var/tmp/rehearsal"
 """A file that leaves a host as little room as the site's host reported."""
-BAD = {Status.FAIL, Status.ERROR}
 
 
 class NotRaised(ApplianceError):
@@ -258,7 +257,7 @@ class _Rehearsal:
     def _build(
         self, before: State, numbers: Mapping[str, int]
     ) -> tuple[Mapping[Any, str], Mapping[str, object]]:
-        """Deploys the recorded state: the checks that fail on the rack anyway, and what to report if it fails."""
+        """Deploys the recorded state: the results that are not good on the rack anyway, and what to report if it fails."""
         self._write(before, numbers)
         not_tried = {"outcome": "not tried"}
         try:
@@ -270,7 +269,7 @@ class _Rehearsal:
             told = f"the deployed state could not be built: stage {bad.stage} of {bad.host}: {bad.cause}"
             return {}, {**not_tried, "cause": told, "fix": bad.fix}
         results = done.record.results if done.record else ()
-        return {r.key: r.name for r in results if r.status in BAD}, {}
+        return {r.key: r.name for r in lacking(results)}, {}
 
     def _change(
         self, found: Rehearsal, numbers: Mapping[str, int], failing: Mapping[Any, str]
@@ -304,7 +303,7 @@ class _Rehearsal:
         bad = _failures(done)
         results = done.record.results if done.record else ()
         # How a stage ended is in its outcome, too.
-        new = (r for r in results if r.status in BAD and r.key not in failing)
+        new = (r for r in lacking(results) if r.key not in failing)
         checks = tuple(r for r in new if not r.id.startswith(STAGE))
         return found.model_copy(
             update={

@@ -19,7 +19,7 @@ from appliance.engine.accept.declared_site import DECLARED, declared
 from appliance.errors import ApplianceError, ConfigError
 from appliance.journal import Journal
 from appliance.lab.spec import Member, RackSpec
-from appliance.models.result import Verdict
+from appliance.models.result import CheckResult, Status, Verdict
 from appliance.models.run import StageOutcome, StageState
 from appliance.report.documents import Rehearsal
 from tests.support import command_line
@@ -233,6 +233,24 @@ def test_failures_before_the_change_are_not_the_changes(
     assert "no driver" in out
     assert "fix: choose one" in out
     assert "unseen" not in out
+
+
+def test_a_required_check_without_a_verdict_is_no_pass(
+    site_folder: Path, racks: FakeRacks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unknown = CheckResult(
+        id="slurm.nodes", target="head", status=Status.NOT_ASSESSED, cause="no answer"
+    )
+    _was_deployed(site_folder)
+    count = iter(range(9))
+
+    def deploy(*_: object) -> Deployed:
+        record: Any = SimpleNamespace(outcomes=(), results=(unknown,) if next(count) else ())
+        return Deployed(record, Verdict.INCOMPLETE.exit_code)
+
+    monkeypatch.setattr(rehearsal, "deploy", deploy)
+    done = _rehearse(site_folder)
+    assert (done.outcome, [one.id for one in done.checks]) == ("failed", ["slurm.nodes"])
 
 
 def test_a_blocked_stage_says_why(
