@@ -22,7 +22,7 @@ from appliance.text import plural
 
 @click.group()
 def bios() -> None:
-    """Compare and set the BIOS settings of the profile. Per server model (servers), through the BMC.
+    """Compare and set BIOS settings, and update firmware. Per server model (servers), through the BMC.
 
     \b
     appliance bios show gpu-1                     print all settings of a reference server, ready for the profile

@@ -13,7 +13,7 @@ VERBS = {
     "trust": "Pin the hosts' SSH keys.",
     "discover": "Read the hardware inventory from the BMCs.",
     "power": "Switch machines on and off through their BMCs.",
-    "bios": "Compare and set the BIOS settings of the profile.",
+    "bios": "Compare and set BIOS settings, and update firmware.",
     "provision": "Install the operating system on bare machines.",
     "plan": "Show what a deployment would do, and why.",
     "rehearse": "Rehearse a deployment on a virtual rack of this machine.",
